@@ -15,7 +15,7 @@ from waybook.errors import InvalidInput, TooLarge
 MEBIBYTE: Final = 1024 * 1024
 #: A snapshot file with 100,000 jobs takes about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: Part of a line that is too long is skipped up to this size. A longer line is an error.
+#: Maximum length of a line that is skipped because it is too long. A longer line is an error.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
 #: An argument read from standard input has the same size limit as a tool call.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE

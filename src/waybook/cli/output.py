@@ -14,7 +14,7 @@ from waybook.core.hidden_characters import contains_hidden, escape_hidden
 from waybook.errors import InvalidInput
 
 COMPACT_SEPARATORS: Final = (",", ":")
-#: Terminals that cannot show these characters get the ASCII ones. All other characters become "?".
+#: Characters that a terminal may be unable to show, with ASCII characters in their place.
 ASCII_LOOKALIKES: Final = dict(
     zip("─━┄│├└✓✗▲“”·…→↳▸▾░▒▓█—◐●⊘◇»", '---|++vx!""..>>>v.:%#-o*0o>', strict=True)
 )

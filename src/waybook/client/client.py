@@ -21,7 +21,7 @@ from waybook.client.tool_names import KEYED_TOOLS, REPEATABLE_TOOLS
 ClaimT = TypeVar("ClaimT", bound=Claim)
 
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: With these statuses, a plan or run cannot continue until a person or another agent intervenes.
+#: Statuses of a plan or run that cannot continue until a person or another agent intervenes.
 STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0

@@ -28,8 +28,8 @@ KEYED_TOOLS: Final = frozenset(
         "submit_user_decision",
     }
 )
-#: Calls of these tools may be repeated. `extract_data` is not listed, because a language model
-#: would work again.
+#: Tools that can be called again. `extract_data` is not listed, because a language model would work
+#: again.
 REPEATABLE_TOOLS: Final = frozenset(
     {
         "draw_map",

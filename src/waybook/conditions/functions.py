@@ -14,7 +14,7 @@ from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, 
 
 TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
 
-#: From this length on, Python's substring search always takes linear time.
+#: For longer texts, Python's substring search always takes linear time.
 _LINEAR_SEARCH = 30_000
 _COMPARISONS_PER_UNIT = 256
 

@@ -42,8 +42,8 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
-#: These types need no conversion. `int` is not listed, because a Python integer may exceed the
-#: range of a CEL integer.
+#: Types of values that need no conversion. `int` is missing, because a Python integer may exceed
+#: the range of a CEL integer.
 SCALAR_TYPES = frozenset({NoneType, bool, float, str, list, dict})
 
 _KINDS: Mapping[type, str] = {

@@ -108,7 +108,6 @@ def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
     middle = count * mean
     return Estimate(
         middle=middle,
-        # If the values are skewed, their mean may lie outside these limits.
         low=min(middle, middle - sqrt(count) * (mean - low)),
         high=max(middle, middle + sqrt(count) * (high - mean)),
     )

@@ -33,7 +33,7 @@ _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fff
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
-#: A variation selector after one of these characters is treated as hidden text.
+#: A variation selector is treated as hidden text if it follows one of the listed characters.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
 #: Legitimate sequences that contain hidden characters.
 _FITTING: Final = "|".join(

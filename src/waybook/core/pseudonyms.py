@@ -10,10 +10,10 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Database columns with these names or endings may contain a person's name.
+#: Names and endings of database columns that may contain a person's name.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
 PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
-#: Keys with these names or endings may contain a person's name, in replies and in audit entries.
+#: Names and endings of keys, in replies and audit entries, that may contain a person's name.
 PERSON_DETAIL_SUFFIXES = ("By", "As")
 PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from waybook.errors import BadRecipe
 
-#: More messages would not help the author.
 MAX_DIAGNOSTICS = 20
 
 

@@ -116,7 +116,6 @@ def _order(ranked: Sequence[str], before: AdjacentSteps, after: AdjacentSteps) -
     """Return the steps in topological order. Independent steps are ordered as in `ranked`."""
     waiting = {key: len(sources) for key, sources in before.items()}
     rank = {key: place for place, key in enumerate(ranked)}
-    # The list is sorted, so it is already a valid heap.
     ready = [place for place, key in enumerate(ranked) if not waiting[key]]
     order: list[str] = []
     while ready:

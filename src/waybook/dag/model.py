@@ -37,7 +37,7 @@ class JobStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
-#: Jobs with these statuses are not retried automatically.
+#: Statuses of jobs that are not retried automatically.
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 

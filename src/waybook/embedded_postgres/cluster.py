@@ -115,7 +115,7 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(EXCLUDED_FILES(directory, names))
 
 
-# Read these files at import, because a root process cannot read them after it has switched users.
+# A root process cannot read the files after it has switched users, so they are read at import.
 ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 

@@ -126,7 +126,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
     """Restart PostgreSQL when it dies, and stop it after a grace period without clients."""
     idle_since: float | None = None
-    # On some file systems the link count is always zero, so it does not show a deletion.
+    # On some file systems the link count is always zero, so it cannot show a deletion.
     shows_links = not is_deleted(server_context.data_dir)
     while not signals:
         time.sleep(HEARTBEAT_SECONDS)
@@ -166,7 +166,7 @@ def _move_in(
     if is_apart and account.is_other_user:
         claim(home, control_dir)
     if account.is_other_user:
-        clean_places()  # Run this after `claim`, because it does not remove a claimed cluster.
+        clean_places()
     binaries = find_binaries(account)
     known = read_connection_info(control_dir.connection)
     connection = ConnectionInfo(

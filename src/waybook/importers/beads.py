@@ -15,7 +15,7 @@ from waybook.importers.steps import Item, ItemList, at_line
 
 DONE: Final = frozenset({"closed", "done"})
 DELETED: Final = frozenset({"tombstone"})
-#: These kinds of dependencies block an issue. Other kinds only link issues.
+#: Kinds of dependencies that block an issue. Other kinds only link issues.
 BLOCKING: Final = frozenset({"blocks", "conditional-blocks", "waits-for"})
 PARENT: Final = "parent-child"
 TEXTS: Final = (

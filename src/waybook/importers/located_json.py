@@ -11,7 +11,7 @@ from typing import Any, Final
 from waybook.importers.steps import at_line
 
 MAX_DEPTH = 40
-#: JSON can contain these characters, but PostgreSQL cannot store them.
+#: Characters that JSON can contain, but PostgreSQL cannot store.
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 

@@ -42,7 +42,7 @@ _BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
 
 
-#: Numbers from here on are surrogates, which cannot be stored.
+#: First of the surrogate characters, which cannot be stored.
 FIRST_SURROGATE: Final = 0xD800
 MAX_LINE_LENGTH: Final = 10_000
 MAX_EDGES: Final = 20_000

@@ -5,7 +5,7 @@ from typing import Final
 
 _NUMBER: Final = r"(?:steps?\s+|tasks?\s+|items?\s+)?#?\d{1,6}(?:\.\d{1,6})*"
 _LIST: Final = rf"{_NUMBER}(?:\s*(?:,\s*and|,|&|and)\s*{_NUMBER})*"
-#: Only numbers with `#` are references here, so that “needs 2 days” is not one.
+#: A reference must have `#`, so that “needs 2 days” is not taken for one.
 _HASHED_LIST: Final = rf"(?:steps?\s+|tasks?\s+|items?\s+)?(?=#){_LIST}"
 _VERB: Final = r"depends\s+on|depend\s+on|blocked\s+by|requires|needs"
 #: The places in a line where references to other items are recognized.

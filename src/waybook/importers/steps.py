@@ -11,7 +11,7 @@ from waybook.plan.model import MAX_STEPS, NewStep, StepType
 
 MAX_LENGTH: Final = 4 * 1024 * 1024
 MAX_ITEMS: Final = 5_000
-#: These are the limits of the tool `create_plan`.
+#: Limits of the tool `create_research_plan`.
 MAX_NAME_LENGTH: Final = 200
 MAX_TEXT_LENGTH: Final = 20_000
 

@@ -16,11 +16,11 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
 RETRY_DELAY_SECONDS: Final = 0.3
-#: After a failure, the endpoint is not called for this many seconds.
+#: Seconds for which the endpoint is not called after a failure.
 COOLDOWN_SECONDS: Final = 20.0
 
-#: With these statuses, an endpoint may reject the parameter `dimensions`. The request is then
-#: repeated without it.
+#: Statuses with which an endpoint may reject the parameter `dimensions`. The request is then
+#: repeated without the parameter.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
 SERVER_ERRORS: Final = 500

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_CONNECTIONS = 10
-#: A request is retried after these statuses if the answer has a Retry-After header.
+#: Statuses after which a request is retried if the answer has a Retry-After header.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
 #: Statuses for a wrong API key. Their error texts often repeat a part of the key.

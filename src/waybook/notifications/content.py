@@ -79,7 +79,7 @@ def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
 
 SUFFIX = ".txt"
 TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
-#: Chat and mail systems accept subjects and bodies up to these lengths.
+#: Maximum lengths that chat and mail systems accept.
 MAX_SUBJECT_LENGTH = 300
 MAX_BODY_LENGTH = 3_000
 

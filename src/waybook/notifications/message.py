@@ -108,7 +108,7 @@ def backoff(attempt: int, chance: float) -> timedelta:
 
 
 PREFIX = "whsec_"
-#: The Standard Webhooks format requires a secret of this length.
+#: Lengths of a secret that the Standard Webhooks format allows.
 MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 

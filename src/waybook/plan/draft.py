@@ -85,7 +85,6 @@ def closed_plan_error(plan: Plan) -> PlanTerminal:
 
 ReplyT = TypeVar("ReplyT")
 
-#: Columns with a step's result. They are written only once.
 RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 

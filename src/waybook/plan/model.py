@@ -291,7 +291,7 @@ MAX_STEPS = 200
 MAX_CONDITIONS = 50
 DEFAULT_MAX_ATTEMPTS = 3
 MAX_REPEATS = 100
-#: An added step may have conditions that add further steps. This limits the depth of such nesting.
+#: Maximum nesting of conditions: a condition may add steps that have conditions themselves.
 MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
 #: Maximum of `required_sources`.

@@ -30,7 +30,7 @@ UNSUPPORTED_KEYWORDS = frozenset(
         "uniqueItems",
     }
 )
-#: Under these keywords, the schema's author chooses the names.
+#: Schema keywords below which the author of the schema chooses the names.
 NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
@@ -41,7 +41,7 @@ MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
-#: One part is counted for this many characters, because error messages repeat texts.
+#: Number of characters of a text that count as one part.
 CHARACTERS_PER_PART = 100
 
 

@@ -27,7 +27,6 @@ REMEMBERED_ROWS = 8_000
 
 #: Weights are rounded to multiples of 1/16. A word that occurs n times has the weight 1 + log n.
 STEPS = 16
-#: The sum of this many bytes fits into two bytes.
 ROWS_AT_ONCE = 256
 
 

@@ -32,9 +32,9 @@ from waybook.research.vector_blocks import (
     pack_bits,
 )
 
-#: This many rows fit into a core's cache, which makes ranking 1.5 times as fast.
+#: Number of rows that fit into a core's cache, which makes ranking 1.5 times as fast.
 SCRATCH_ROWS = 512
-#: With at least this many rows, vectors are first compared by their signs.
+#: Number of rows from which on vectors are first compared by their signs.
 LARGE_ROWS = 16_384
 FIRST_SHARE = 0.01
 CANDIDATES_PER_HIT = 4

@@ -293,7 +293,7 @@ def _time(at: datetime | None) -> str | None:
 MAX_JOBS = 20_000
 MAX_MODELS = 20
 MAX_STEPS = 500
-#: After this many attempts, a job that is not completed fails permanently.
+#: Number of attempts after which a job fails permanently.
 MAX_ATTEMPTS = 4
 MAX_PARTS = 50
 BACKOFF_SECONDS = 5

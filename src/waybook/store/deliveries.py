@@ -16,11 +16,11 @@ from waybook.notifications.message import (
 from waybook.store.driver.queries import AsJson, Statement, load
 
 RETENTION_DAYS = 30
-#: A delivery is overdue if no process has tried it within this many seconds.
+#: Seconds after which a delivery counts as overdue if no process has tried it.
 OVERDUE_SECONDS = 120
 
 
-#: A review gets a reminder only within this many days after its deadline.
+#: Maximum number of days after its deadline in which a review gets a reminder.
 REMINDER_DAYS = 7
 
 

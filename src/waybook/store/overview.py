@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: A larger number is shown as "at least" this number.
+#: Largest number that a page shows. A larger number is shown as "at least" this one.
 MAX_COUNTED = 100
 MAX_CANDIDATES = 200
 MAX_TROUBLED = 16

@@ -14,16 +14,14 @@ from waybook.store.driver.queries import is_id
 
 #: Longer details are not shortened, because PostgreSQL compresses them itself.
 MAX_PACKED_LENGTH = 2_000
-#: Queries search the column `details` for these texts, so entries with them are not shortened.
+#: Texts for which queries search the column `details`. Entries with them are not shortened.
 NOT_PACKED = ('["usage",', "add_steps")
 STEP_ID = slice(len('{"stepId":"'), len('{"stepId":"') + 36)
 NO_DETAILS = "{}"
-#: Length of a time with microseconds. Only such times can be restored.
+#: Length of a time with microseconds, because only such times can be restored.
 TIME_LENGTH = len("2000-01-01T00:00:00.000000+00:00")
 
-#: These characters replace parts that repeat other columns.
 STEP, TIME, ACTOR, SESSION, PLAN = "\x01", "\x02", "\x03", "\x04", "\x05"
-#: These characters replace constant parts, in this order.
 PHRASES = (
     ("\x06", f'{{"stepId":"{STEP}","stepOrder":'),
     ("\x07", ',"attempt":'),
@@ -51,7 +49,7 @@ PHRASES = (
     ("\x13", ',"resumed":false'),
     ("\x14", ',"changes":['),
 )
-#: Entries of these events are shortened. Queries may search the details of all other events.
+#: Events whose audit entries are stored in a short form.
 PACKED_EVENTS: Mapping[str, Sequence[tuple[str, str]]] = {
     event: [(mark, phrase) for mark, phrase in PHRASES if mark in marks]
     for event, marks in (

@@ -40,7 +40,7 @@ SQL = load(
 )
 
 MAX_CANDIDATES: Final = 500
-#: Without the full-text index, only this many newest rows of each table are searched.
+#: Maximum number of rows per table, newest first, that a search without the full-text index reads.
 MAX_UNINDEXED_ROWS: Final = 5_000
 #: Maximum length of a text read for an excerpt: of questions and instructions, and of results and
 #: documents.

@@ -14,7 +14,7 @@ from waybook.redaction import redact, redact_json
 Context = ServerRequestContext[None]
 
 CLIENT_ERRORS: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
-#: An error repeats at most this many characters of a client's text.
+#: Maximum number of characters of a client's text that an error repeats.
 MAX_ECHO_LENGTH: Final = 500
 
 logger = logging.getLogger(__name__)

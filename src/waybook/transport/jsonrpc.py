@@ -27,7 +27,7 @@ class InvalidMessage:
 
 MESSAGE_LIMIT: Final = 1024 * 1024
 
-#: The id of a message is searched in this many bytes at its beginning and its end.
+#: Number of bytes at the beginning and at the end of a message in which its id is searched.
 EDGE_BYTES: Final = 1_024
 NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
@@ -155,7 +155,7 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     return {"error": {**fields, "next": None}}
 
 
-#: orjson and `json` may write these values differently.
+#: Values that orjson and `json` may write differently.
 _WRITTEN_DIFFERENTLY: Final = re.compile(rb"[:,\[](?:-?(?:[0-9.]+e|0\.0000)|null)")
 
 _STRICT: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS

@@ -207,7 +207,6 @@ MAX_DOCUMENT_LIST_BYTES = 12_000
 #: More than any list has: a document consists of limited parts.
 MAX_LIST_CHARACTERS = 1 << 24
 MIN_SHARE_BYTES = 200
-#: `get_job_input` returns these texts under these keys.
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
 DOCUMENTS = "$documents"

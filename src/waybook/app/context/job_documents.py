@@ -13,7 +13,7 @@ from waybook.store.runs import inputs
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentInfo
 
-#: Number of further free jobs whose inputs are read at the same time.
+#: Number of next free jobs whose inputs are read at the same time.
 READ_AHEAD_JOBS = 8
 
 

@@ -44,7 +44,7 @@ from waybook.store.runs import writer as run_writer
 from waybook.store.runs.rows import DefinitionRow
 
 FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
-#: The audit contains only the hashes of these texts.
+#: Columns with texts of which the audit contains only hashes.
 TEXT_COLUMNS: Final = {
     "job_part": ("content",),
     "document": ("content",),

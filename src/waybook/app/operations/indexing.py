@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
-#: Every transaction ends within this time, so no row with an older timestamp can appear later.
+#: Every transaction ends within an hour, so no row with an older timestamp can appear later.
 COMMIT_MARGIN = timedelta(hours=1)
-#: A passage is left out after it has broken the database connection this many times.
+#: Number of broken database connections after which a passage is left out.
 MAX_BREAKS = 2
 
 
@@ -48,7 +48,7 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # While passages are left out, this time stays the same, so that they are tried again.
+        # Keep the old time while passages are left out, so that they are tried again.
         library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
 

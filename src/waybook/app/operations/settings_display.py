@@ -17,7 +17,7 @@ SECRET_SETTINGS = frozenset(
     }
 )
 
-#: These URLs are secrets, because knowing the URL is enough to use it.
+#: Settings with a URL that is a secret, because knowing the URL is enough to use it.
 SECRET_URLS = frozenset({"webhook_url"})
 
 

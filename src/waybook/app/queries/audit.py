@@ -18,7 +18,7 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, is_id
 
 PAGE_SIZE = 500
-#: These events are frequent, so they need no index. A query for any other event uses an index.
+#: Frequent events. A query for any other event uses an index.
 FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 AuditEntry: TypeAlias = SealedEntry

@@ -14,7 +14,7 @@ from waybook.json_values import Json, rfc3339
 from waybook.store.plans import details
 from waybook.store.plans.load import PlanRequest
 
-#: Spreadsheets interpret a text that begins with one of these characters as a formula.
+#: Characters with which a formula begins in a spreadsheet.
 FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 PLAN_COLUMNS: Final = ("step", "title", "type", "status", "start", "end", "seconds", "user")
 RUN_COLUMNS: Final = (

@@ -42,7 +42,6 @@ PART_KINDS: Final = {
     ),
     **dict.fromkeys(("summary", "questions", "feedback"), IdKind.REVIEW),
 }
-#: Values of these types are already JSON.
 JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
 #: Called with the kind of an id, the name of its argument, and the id. Returns the new id.

@@ -38,7 +38,7 @@ from waybook.errors import InvalidInput, TooLarge
 from waybook.run.model import MAX_MODELS
 
 MAX_RESULT = 256 * 1024
-#: Maximum number of arguments that are validated. No tool has this many.
+#: Maximum number of arguments that are validated. Every tool has fewer.
 MAX_ARGUMENTS = 100
 
 

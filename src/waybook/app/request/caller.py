@@ -33,7 +33,7 @@ async def stay_authorized() -> bool:
 class WaitHooks:
     release_slot: Callable[[], None] = keep_slot
     still_authorized: Callable[[], Awaitable[bool]] = stay_authorized
-    #: Seconds since the call arrived. They count as part of its waiting time.
+    #: Seconds since the call arrived, which count as waiting time.
     delay_seconds: float = 0.0
 
 

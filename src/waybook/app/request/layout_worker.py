@@ -99,7 +99,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Larger drawings are made by the worker process. A drawing of this size takes ten milliseconds.
+#: Size up to which a drawing is made in this process, in about ten milliseconds.
 MAX_INLINE_COST: Final = 200
 MAX_QUEUED: Final = 8
 MAX_DRAWING_SECONDS: Final = 20.0

@@ -59,7 +59,7 @@ def cache_steps(ctx: RequestContext, plan: Plan) -> None:
     """Cache the ids of a plan's open steps, because later calls may name them."""
     org_id, services = ctx.caller.org_id, ctx.services
     open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
-    # Open steps are cached together, so it is enough to look for the last one.
+    # Open steps are cached together, so looking for the last one is enough.
     if open_steps and services.step_parents.get(org_id, open_steps[-1]) is None:
         for step_id in open_steps:
             ctx.cache_step_plan(step_id, plan.id)

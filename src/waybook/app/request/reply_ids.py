@@ -28,7 +28,6 @@ REPLY_KINDS: Final = {
     "reviewId": IdKind.REVIEW,
 }
 URL_FIELDS: Final = frozenset({"reviewUrl", "runUrl"})
-#: Ids in these fields are never shortened.
 OPAQUE_FIELDS: Final = frozenset(
     {
         "content",

@@ -104,7 +104,7 @@ class Tool:
     open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: The caller needs at least one of these scopes. If empty, the default scopes apply.
+    #: The caller needs at least one of the listed scopes. If empty, the default scopes apply.
     scopes: frozenset[Scope] = frozenset()
 
     @property

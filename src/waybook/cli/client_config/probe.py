@@ -14,7 +14,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from waybook.cli.client_config.clients import TOKEN_VARIABLE
 
-#: This time limit is long, because the first start creates a database.
+#: The time limit is long, because the first start creates a database.
 MAX_PROBE_SECONDS: Final = 90.0
 MAX_ERROR_LENGTH: Final = 500
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 PROGRAM: Final = "waybook"
-#: uv keeps environments for a single run in these folders, and deletes them later.
+#: Folders in which uv keeps environments for a single run, which it deletes later.
 _UV_CACHE: Final = re.compile(r"(?:archive|environments|builds)-v\d+")
 
 

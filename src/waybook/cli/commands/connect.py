@@ -34,7 +34,7 @@ from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
 CHATGPT: Final = "chatgpt"
-#: For these clients, only instructions are printed, because no configuration file is known.
+#: Clients for which only instructions are printed, because no configuration file is known.
 PRINTED: Final = frozenset({CHATGPT, "generic"})
 
 _TOKEN: Final = re.compile(r"Bearer (?!\$?\{)[^\"]+")

@@ -18,7 +18,7 @@ from waybook.cli.terminal.errors import HintedError
 
 FOLDER: Final = Path(waybook.__file__).parent / "plugins"
 CODEX: Final = "codex"
-#: Commands with which the other clients install the plugin.
+#: Commands that install the plugin in the other clients.
 COMMANDS: Final = {
     "claude-code": (
         ("claude", "plugin", "marketplace", "add", str(FOLDER)),

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 #: The code for tool calls is loaded after this delay, so that the tool list is answered first.
 STARTUP_DELAY_SECONDS: Final = 1.0
-#: A call waits at most this many seconds for the database at startup.
+#: Maximum seconds that a call waits for the database at startup.
 MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 

@@ -25,7 +25,7 @@ from waybook.plan.states import StepStatus
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
 MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
-#: Names are not cut below this length. The worker column is left out instead.
+#: Minimum length of a name. The worker column is left out instead of cutting names further.
 MIN_NAME_LENGTH = 22
 RUN_FIXED_ROWS = 5
 MIN_ROWS_FOR_ELLIPSIS = 3

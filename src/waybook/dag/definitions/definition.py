@@ -28,7 +28,7 @@ from waybook.dag.templates.template import DEFAULT_DOCUMENT
 
 Raw = Mapping[str, object]
 
-#: Looking up a job type here is ten times as fast as calling the class.
+#: A lookup in this table is ten times as fast as calling the class.
 JOB_TYPES: Mapping[object, JobType] = {str(job_type): job_type for job_type in JobType}
 STRATEGIES: Mapping[object, Strategy] = {str(strategy): strategy for strategy in Strategy}
 

@@ -43,7 +43,7 @@ def escape_text(text: str) -> str:
     return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
 
-#: Python does not allow these XML attributes as argument names.
+#: XML attributes that Python does not allow as argument names.
 ATTRIBUTE_NAMES = {"class_": "class"}
 
 

@@ -87,7 +87,7 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: With more boxes than `MAX_COUNTED`, crossings are not counted, to save time.
+#: Number of boxes up to which crossings are counted.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]

@@ -119,7 +119,7 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
 
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Implied dependencies are found only up to this many boxes, because each pair of boxes takes
+#: Number of boxes up to which implied dependencies are found, because each pair of boxes takes
 #: memory.
 MAX_REDUCED_BOXES: Final = 2_000
 

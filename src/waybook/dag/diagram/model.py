@@ -10,7 +10,7 @@ from waybook.dag.graph import Graph
 from waybook.dag.model import Stage
 from waybook.dag.progress.structure import Structure, stage_order
 
-#: At least this many identical steps are drawn as one stack.
+#: Number of identical steps from which on they are drawn as one stack.
 STACK_FROM = 9
 
 

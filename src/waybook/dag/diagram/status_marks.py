@@ -14,7 +14,7 @@ from waybook.dag.progress.report import Report, StageReport, StepReport
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
 NO_STATUS = "bare"
 DONE_STATUSES = frozenset({"completed", "skipped"})
-#: A box of several steps shows the first of these statuses that one of its steps has.
+#: Statuses by importance. A box of several steps shows the first one that occurs.
 STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 

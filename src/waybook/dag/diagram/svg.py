@@ -101,7 +101,7 @@ def render_svg(
     )
 
 
-#: These characters mark an element that changes with the status of steps. No text contains them.
+#: Characters that mark an element which changes with the status of steps. No text contains them.
 MARK, END_MARK = "\x02", "\x03"
 
 

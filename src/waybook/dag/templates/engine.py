@@ -73,7 +73,7 @@ def _inside(value: Json) -> Iterable[Json]:
 MAX_TEMPLATE_LENGTH = 65_536
 MAX_OUTPUT_LENGTH = 1 << 20
 
-# Templates cannot use these variables, because the names are not valid identifiers.
+# The names are not valid identifiers, so that templates cannot use these variables.
 _BUDGET = "·budget"
 _EACH = "·each"
 _COMPARE = "·compare"

@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from waybook.conditions.values import Json
 
-#: Values nested more deeply than this are shown as JSON.
+#: Depth of nesting up to which values are formatted. Deeper values are shown as JSON.
 MAX_DEPTH = 6
 MAX_CHARACTERS = 1 << 20
 MAX_TABLE_COLUMNS = 8

@@ -24,7 +24,7 @@ from waybook.dag.templates.json_markdown import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: Longer texts, and texts with more markup, are not formatted.
+#: Texts that are longer, or have more markup, are not formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
 MAX_FALLBACK_LENGTH = 1 << 20

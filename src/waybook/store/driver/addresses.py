@@ -12,10 +12,10 @@ CONNECT_SECONDS: Final = 10
 #: Defaults for a connection string with several hosts. The timeout is short, because another host
 #: may answer.
 SEVERAL_HOSTS: Final = {"connect_timeout": "3", "target_session_attrs": "read-write"}
-#: These values of `target_session_attrs` select the primary.
+#: Values of `target_session_attrs` that select the primary database server.
 PRIMARY_ONLY: Final = frozenset({"read-write", "primary"})
 PER_HOST: Final = ("host", "hostaddr", "port")
-#: With these settings, a lost server is noticed after 25 seconds instead of about two hours.
+#: Network settings with which a lost server is noticed after 25 seconds instead of two hours.
 NETWORK_LIMITS: Final = {
     "connect_timeout": str(CONNECT_SECONDS),
     "keepalives": "1",

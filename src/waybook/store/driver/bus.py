@@ -46,7 +46,8 @@ class Bus:
         self._subscribers: dict[int, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Counts start at a random number, so that a number from another process is not valid here.
+        #: Event counts start at a random number, so that a count from another process is never
+        #: valid here.
         self._counts: OrderedDict[int, int] = OrderedDict()
         self._closed = False
 
@@ -166,7 +167,7 @@ class Bus:
         return count
 
 
-#: If more topics change before a reader reads them, it gets `ALL_TOPICS` instead.
+#: Maximum number of changed topics kept for a reader. With more, the reader must reload everything.
 MAX_TOPICS = 200
 ALL_TOPICS = "*"
 

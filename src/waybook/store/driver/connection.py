@@ -57,7 +57,7 @@ class DbConnection:
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: The socket is stored here, because psycopg forgets it when the connection breaks.
+        #: psycopg forgets the socket when the connection breaks, so it is stored here.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
         self.server = connection.pgconn.host, connection.pgconn.hostaddr, connection.pgconn.port
@@ -219,7 +219,6 @@ class DbConnection:
             self._heard = self.connection.pgconn.socket
         try:
             self._loop.add_reader(self._heard, self._arrive)
-        # uvloop still knows an earlier socket with this number.
         except RuntimeError:
             self._loop.remove_reader(self._heard)
             self._loop.add_reader(self._heard, self._arrive)

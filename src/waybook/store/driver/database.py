@@ -232,8 +232,8 @@ class Database:
     def _opened(self, begin: Statement, named: str) -> Message:
         opening: Message = (begin, *self._role, named)
         if self.wire.is_cluster:
-            # In a cluster, the nodes ignore the session's lock timeout, so it is set in each
-            # transaction.
+            # Set the lock timeout in each transaction, because the nodes of a cluster ignore the
+            # session's setting.
             opening = (*opening, f"set local lock_timeout = '{self.wire.lock_timeout}'")
         if self.frozen_now is None:
             return opening

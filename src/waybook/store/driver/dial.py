@@ -12,7 +12,7 @@ from psycopg.rows import TupleRow
 
 from waybook.store.driver.addresses import bounded_dsn, host_dsns
 
-#: If a host has not answered after this many seconds, the next host is tried too.
+#: Seconds to wait for a host before the next host is tried too.
 STAGGER_SECONDS: Final = 0.25
 
 Opened: TypeAlias = AsyncConnection[TupleRow]

@@ -23,18 +23,18 @@ from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
 
-#: If an org has this many messages in flight, further calls wait to be sent together.
+#: Maximum number of messages of an org in flight. Further calls wait to be sent together.
 MAX_IN_FLIGHT = 3
-#: More calls per group would leave other database backends idle.
+#: Maximum number of writes sent together. With more, other database backends would be idle.
 MAX_CALLS = 4
-#: Reads are much faster than writes, so more of them share a group.
+#: Maximum number of reads sent together, which is larger because reads are faster than writes.
 MAX_READS = 8
 #: Maximum bytes of a group's parameters. A larger call is sent alone.
 MAX_BYTES = 262_144
 #: Maximum number of waiting calls per org. Further calls are sent alone.
 MAX_WAITING = 256
 MAX_WAIT_SECONDS = 0.05
-#: This timeout is short, because one call that waits for a lock delays its whole group.
+#: The lock timeout is short, because one call that waits for a lock delays all calls sent with it.
 SET_LOCK_TIMEOUT = "set local lock_timeout = '50ms'"
 
 Write: TypeAlias = Callable[[UUID, Message], Awaitable[Results]]

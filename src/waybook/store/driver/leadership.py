@@ -21,7 +21,7 @@ SQL = load("driver/leadership")
 ATTEMPT_SECONDS = 10.0
 PROBE_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
-#: A process that is not the leader does the background work after this many seconds.
+#: Seconds after which a process that is not the leader does the background work too.
 FALLBACK_SECONDS = 900.0
 #: Sending webhook messages, which only a process with a configured webhook can do.
 DELIVERY = "deliver"

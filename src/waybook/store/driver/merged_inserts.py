@@ -3,7 +3,7 @@
 from waybook.store.driver.connection import Message
 from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Statement
 
-#: Marks a statement that was merged away, so it has no result.
+#: Marks a statement that was merged into another one and has no result of its own.
 MERGED = -1
 
 

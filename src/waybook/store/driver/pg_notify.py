@@ -22,8 +22,7 @@ SQL = load("driver/pg_notify")
 #: This name must be the same as in `pg_notify.sql`.
 LISTEN = b"listen waybook_news"
 
-#: Each poll also covers this many seconds before the previous poll, because a change may be
-#: committed late.
+#: Seconds by which two polls overlap, because a change may be committed late.
 OVERLAP_SECONDS = 15.0
 #: Interval of the checks whether the listening connection still works.
 PROBE_SECONDS = 30.0
@@ -108,5 +107,5 @@ class ChangePoller:
                 bus.invalidate(org_id)
             else:
                 for kind, subject_id, version in rows:
-                    # The audit does not say whether lists show the change, so assume they do.
+                    # The audit does not record whether a change affects lists, so this is assumed.
                     bus.receive(org_id, ChangeEvent(kind, subject_id, version, list_changed=True))

@@ -44,7 +44,8 @@ def _has_id_format(text: str) -> bool:
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
 Parameters: TypeAlias = list[bytes | None]
 
-#: Only inserts with these numbers of rows are prepared, to limit the number of prepared statements.
+#: Only inserts of up to 8 rows or of exactly 32 rows are prepared, to limit the number of prepared
+#: statements.
 PREPARED_ROW_COUNT = 8
 BATCH_SIZE = 32
 

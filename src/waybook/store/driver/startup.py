@@ -12,8 +12,7 @@ WaitReport: TypeAlias = Callable[[str, float, float], None]
 
 #: Pause between two attempts, in seconds.
 PAUSE_SECONDS: Final = 0.5
-#: These error texts mean that the server will accept connections later. All other refusals are
-#: final.
+#: Error texts of a server that will accept connections later. Every other refusal is final.
 TRANSIENT: Final = (
     *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
     "terminating connection",

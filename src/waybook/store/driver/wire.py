@@ -22,17 +22,17 @@ SQL = load("driver/wire")
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "6s"
-#: After this time, PostgreSQL ends the transaction of a server that vanished, and releases its
+#: Time after which PostgreSQL ends the transaction of a server that vanished, and releases its
 #: locks.
 IDLE_IN_TRANSACTION_TIMEOUT = "10s"
 #: This is longer than STATEMENT_TIMEOUT, so that PostgreSQL reports a slow statement first.
 MESSAGE_SECONDS = 7.5
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
-#: No PostgreSQL backend has this process id. With it, settings apply to one transaction only.
+#: A process id that no PostgreSQL backend has. With it, settings apply to one transaction only.
 NO_BACKEND_PID = 0
 SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
-#: With these parameters, a server reports that it refuses writes.
+#: Parameters with which a server reports that it refuses writes.
 READ_ONLY_PARAMETERS: Final = (b"in_hot_standby", b"default_transaction_read_only")
 BROKEN: Final = (
     "the connection to the database broke; whether the call took effect is not known. "
@@ -42,8 +42,7 @@ STANDBY: Final = (
     "the database server accepts no writes, because another one takes over; nothing was written. "
     "Wait a second, then repeat the call"
 )
-#: Stands for the org in a transaction without one. PostgreSQL refuses it, because it is not a valid
-#: id.
+#: Value for a transaction without an org. PostgreSQL refuses it, because it is not a valid id.
 NO_ORG = b"no org"
 
 
@@ -59,8 +58,7 @@ class StaleCache(Exception):
     """A call used outdated cached data and wrote nothing. The call must be repeated."""
 
 
-#: After these errors, nothing was written. Statements that check cached data cause the first two on
-#: purpose.
+#: Errors after which nothing was written.
 REFUSALS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
     errors.DivisionByZero: StaleCache,
     errors.InvalidArgumentForLogarithm: StaleCredential,

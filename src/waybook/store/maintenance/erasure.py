@@ -33,7 +33,7 @@ SQL = load("maintenance/erasure", lock_org=ErasureHeadRow, ends=ChainRow, chain_
 
 Progress = Callable[[int, int], None]
 
-#: Calls lock rows of these tables, so an erasure locks them first.
+#: Tables with rows that calls lock. An erasure locks these rows first.
 LOCKED = ("plan", "run", "skill_execution")
 MAX_PASSES = 5
 

@@ -44,7 +44,7 @@ LOCK_PAUSE_SECONDS = 2.0
 OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: An owner that is exempt from row-level security switches to this role before it changes rows.
+#: Role to which a database owner switches if the owner is exempt from row-level security.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 

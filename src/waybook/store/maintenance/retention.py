@@ -51,7 +51,7 @@ DELETIONS_DAYS = 2
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
 NO_ORG = UUID(int=0)
-#: This timeout is short, because the whole call log waits for such a statement.
+#: Lock timeout of schema changes. It is short, because the whole call log waits for them.
 DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
@@ -141,7 +141,7 @@ def _make_partition_of_moved_calls(
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
-        # Too many calls were logged meanwhile, so they are not moved.
+        # Too many calls were logged in the meantime, so they stay in the default partition.
         contextlib.suppress(psycopg.errors.CheckViolation),
         here.directory_transaction(DDL_TIMEOUT) as owner,
     ):

@@ -71,7 +71,7 @@ SQL = load(
 )
 
 PACKED_BATCH_SIZE = 1_000
-#: These texts may precede a user's name in a stored value.
+#: Texts that may precede a user's name in a stored value.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 

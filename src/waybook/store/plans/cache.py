@@ -19,10 +19,9 @@ MAX_PLANS = 256
 MAX_TEXTS = 32
 MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
-#: After a conflict on a plan, this many calls read the plan from the database.
+#: Number of calls that read a plan from the database after a conflict on the plan.
 RELOADS_AFTER_CONFLICT = 8
-#: After another process changed a plan, this many checks must find it unchanged before it is used
-#: unchecked.
+#: Number of checks that must find a plan unchanged before it is used without a check again.
 CHECKS_AFTER_CHANGE = 4
 #: Maximum number of checks before new plans are used unchecked.
 MAX_CHECKS_OF_NEW_PLANS = 32

@@ -50,7 +50,7 @@ STEP_TYPES: Final = {str(step_type): step_type for step_type in StepType}
 STEP_STATUSES: Final = {str(status): status for status in StepStatus}
 PLAN_STATUSES: Final = {str(status): status for status in PlanStatus}
 
-#: Calls of agents change only these fields. After other changes, the whole plan is read.
+#: Fields of a plan that agents change. After other changes, the whole plan is read again.
 PLAN_FIELDS: Final[Mapping[str, Field]] = {
     "status": Field(Plan._fields.index("status"), PLAN_STATUSES.__getitem__),
     "revision": Field(Plan._fields.index("revision")),
@@ -68,7 +68,7 @@ STEP_FIELDS: Final[Mapping[str, Field]] = {
     "fail_reason": Field(Step._fields.index("fail_reason")),
     "silent_holders": Field(Step._fields.index("silent_holders")),
 }
-#: Changes of these rows are ignored, because the class `Plan` does not contain them.
+#: Rows whose changes are ignored, because the class `Plan` does not contain them.
 OTHER_ROWS: Final = frozenset(
     map(str, (Entity.ARTIFACT, Entity.SOURCE, Entity.ARTIFACT_SOURCE, Entity.USAGE))
 )
@@ -234,7 +234,7 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
 
 def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
     rows.sort(key=_STEP_ORDER)
-    # This is one expression without function calls, because it takes most of the time of a read.
+    # One expression without function calls is faster, and most of the time of a read is spent here.
     return tuple(
         [
             Step(

@@ -224,7 +224,7 @@ def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
         yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
 
 
-#: These functions run last, because their rows reference the plan or its steps.
+#: Functions that write rows which reference the plan or its steps, so they run last.
 CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,

@@ -121,8 +121,8 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Up to this many passages are compared exactly. Beyond that, the vector index is used, which may
-#: miss some.
+#: Maximum number of passages that are compared exactly. With more, the vector index is used, which
+#: may miss some.
 MAX_EXACT_SCAN = 2_000
 
 

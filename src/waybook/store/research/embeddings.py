@@ -29,7 +29,7 @@ RECORD_BYTES = KEY_BYTES + DIMENSIONS
 EXACT_RECORD_BYTES = RECORD_BYTES + DIMENSIONS // 2
 #: Embeddings fetched per database message. This many take about 2 MB.
 PAGE_ROWS = 8_192
-#: If at most this many passages match the filters, all of them are compared.
+#: Number of matching passages up to which all of them are compared.
 FEW = 2_000
 
 #: Similarity that is added to two vectors of the same org.
@@ -55,7 +55,7 @@ class Snapshot(NamedTuple):
     #: A different OID means that the database was replaced.
     database: int
     at: float
-    #: Number of the org's erasures. It shows whether rows were erased since.
+    #: Number of the org's erasures, which shows whether rows were erased since the snapshot.
     erasures: int = 0
 
 

@@ -23,13 +23,13 @@ from waybook.store.runs.rows import JobRow, RunBriefRow
 
 JobFilter: TypeAlias = tuple[str | None, str | None]
 
-#: A run with more held jobs is not cached.
+#: Maximum number of held jobs in a cached run.
 MAX_HELD_JOBS = 256
-#: A run with more open steps is not cached.
+#: Maximum number of open steps in a cached run.
 MAX_STEPS = 1_000
 FREE_JOB_COUNT = 32
 MAX_FREE_JOB_COUNT = 128
-#: After this time, the list of free jobs is read again, because delays and leases may have ended.
+#: Maximum age of the list of free jobs. Later, delays and leases may have ended.
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
 MAX_INPUT_LENGTH = 65_536
 
@@ -88,7 +88,7 @@ class CachedRun(NamedTuple):
             if job.status is JobStatus.PROCESSING:
                 held[job.id] = job
             elif job.status in _WAITS_FOR_CLAIM:
-                free = {}  # The database may have free jobs that come before those in the cache.
+                free = {}
         if not _can_be_cached(run, len(held)):
             return None
         self.documents.discard(decision.documents)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Only this many newest completed runs are searched for runs of the same workflow.
+#: Number of completed runs, newest first, that are searched for runs of the same workflow.
 MAX_NEWEST_RUNS = 2_000
 MAX_FINISHED_RUNS = 20
 MAX_RESULT_COSTS = 400

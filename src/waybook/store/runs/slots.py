@@ -24,7 +24,7 @@ RunKey: TypeAlias = tuple[int, str]
 
 MAX_RUNS = 256
 MAX_FILTERS = 64
-#: After another process changed a run, this many calls lock it in the database.
+#: Number of calls that lock a run in the database after another process changed the run.
 LOCKS_AFTER_CONFLICT = 8
 
 

@@ -78,7 +78,7 @@ class TurnQueue:
     def _begin_next(self) -> None:
         while self._waiting and not self._is_alone:
             granted, is_shared = self._waiting[0]
-            if not granted.done():  # If it is done, the call has stopped waiting.
+            if not granted.done():
                 if self._sharing >= (MAX_SHARED if is_shared else 1):
                     return
                 self._sharing += is_shared

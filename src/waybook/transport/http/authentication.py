@@ -35,7 +35,7 @@ from waybook.transport.http.html.error_pages import (
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import error_response, json_response, retry_after_header
 
-#: These paths need no authentication: health checks, sign-in, and links with their own secret.
+#: Paths without authentication: health checks, sign-in, and links with their own secret.
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
 PUBLIC_PREFIXES: Final = (
     *("/static/", "/sign-in/", "/.well-known/"),

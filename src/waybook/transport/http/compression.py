@@ -32,11 +32,11 @@ COMPRESSIBLE: Final = frozenset(
 )
 #: Smaller responses fit into one packet and are not compressed.
 MIN_BYTES: Final = 1_200
-#: Larger responses are compressed in a thread, because that takes more than 5 ms.
+#: Size from which responses are compressed in a thread, because that takes more than 5 ms.
 MIN_THREAD_BYTES: Final = 256 * 1024
 LEVEL: Final = 6
 GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
-#: Responses with these statuses have no complete body, so they are not compressed.
+#: Statuses of responses without a complete body, which are not compressed.
 NOT_COMPRESSED: Final = frozenset({204, 206, 304})
 
 _CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")

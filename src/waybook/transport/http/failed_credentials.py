@@ -18,10 +18,10 @@ from waybook.transport.http.browser_session import address_prefix
 MAX_FAILURES: Final = 10
 REFILL_SECONDS: Final = 1.0
 MAX_ADDRESSES: Final = 10_000
-#: Recently valid secrets are remembered for this many seconds after their last use.
+#: Seconds for which a secret that was valid is remembered after its last use.
 MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
-#: Up to this many parallel lookups of one secret count as a single failure.
+#: Number of parallel lookups of one secret that count as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32
 #: Seconds before a refusal is sent. The delay grows with the number of waiting refusals.
 DELAY_SECONDS: Final = 1.0

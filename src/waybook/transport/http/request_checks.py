@@ -54,7 +54,7 @@ class AllowedHosts:
 
 
 BODY_LIMIT: Final = MESSAGE_LIMIT
-#: These paths are served for every host name, because they reveal nothing.
+#: Paths that are served for every host name, because they reveal nothing.
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 
 BODY_SECONDS: Final = 60.0

@@ -32,7 +32,7 @@ SANDBOX_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-#: Browsers do not execute these types. Outputs of other types are sent as plain text.
+#: Types that browsers do not execute. Outputs of other types are sent as plain text.
 INERT_MEDIA_TYPES: Final = frozenset(
     {
         "application/json",

@@ -14,7 +14,7 @@ from waybook.transport.http.protocol import Exchange
 from waybook.transport.http.request_checks import with_security_headers
 
 _JSON_TYPE: Final = (b"content-type", b"application/json")
-#: Every response with status 503 gets this header, unless it sets the header itself.
+#: Header of every response with status 503 that does not set it.
 _RETRY_AFTER: Final = (b"retry-after", b"%d" % (Unavailable.retry_after or 0))
 _JSON_HEAD: Final = b"".join(
     b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]

@@ -31,7 +31,7 @@ MAX_NAME_LENGTH: Final = 64
 CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
 #: Codex sends the name of the conversation in this field.
 THREAD_FIELD: Final = "threadId"
-#: These programs may run between a client and its MCP server process.
+#: Programs that may run between a client and its MCP server process.
 LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh", "env"})
 MAX_LAUNCHERS: Final = 4
 OWN_KEY: Final = f"process-{os.getpid()}"
@@ -131,7 +131,7 @@ class ConversationFiles:
         newest_first = sorted(self.folder.glob("*.json"), key=_rank, reverse=True)
         for place, path in enumerate(newest_first):
             if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):
-                # Another user may own the file, or it may be a directory.
+                # The file may belong to another user, or be a directory.
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
                     path.with_suffix(".holds").unlink(missing_ok=True)

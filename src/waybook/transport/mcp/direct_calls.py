@@ -46,7 +46,7 @@ CALL: Final = "tools/call"
 MESSAGE_FIELDS: Final = frozenset({"jsonrpc", "id", "method", "params"})
 PARAM_FIELDS: Final = frozenset({"name", "arguments", "_meta"})
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a field
-#: A request that has one of these headers twice is refused.
+#: Headers that a request may have only once.
 ROUTING_HEADERS: Final = (
     MCP_PROTOCOL_VERSION_HEADER.encode(),
     MCP_METHOD_HEADER.encode(),

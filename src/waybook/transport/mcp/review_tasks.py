@@ -33,7 +33,7 @@ from waybook.transport.mcp.elicitation import (
 from waybook.transport.mcp.tools import to_tool_result
 
 POLL_INTERVAL_MS: Final = 5_000
-#: These errors mean that the decision came too late, so it is ignored.
+#: Errors for a decision that came too late and is ignored.
 OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 
 
@@ -77,7 +77,6 @@ class ReviewTasks:
         try:
             review = await self.gateway.review(context.request, review_id)
         except WaybookError:
-            # The review is stored even if it cannot be read now.
             return result
         if review.is_decided:
             return to_tool_result(Answer(review.reply))

@@ -29,7 +29,7 @@ from waybook.transport.jsonrpc import (
 
 PREVIEW_BYTES: Final = 4096
 READ_SIZE: Final = 64 * 1024
-#: After the client has closed stdin, open requests are answered within this many seconds.
+#: Seconds within which open requests are answered after the client has closed stdin.
 ANSWER_SECONDS: Final = 30.0
 
 ErrorWriter = Callable[[JSONRPCError], None]

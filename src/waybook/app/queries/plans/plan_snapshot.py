@@ -80,7 +80,7 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
         "entries": [_entry(entry) for entry in entries],
         "seal": bytes(last.hash).hex(),
         "time": _time(last.at),
-        # `<` is escaped in the JSON, so no tag can begin in it.
+        # The JSON has `<` only in escaped form, so that no tag can begin inside.
         "data": Markup(DATA_START + _data(plan_id, rows, entries) + DATA_END),  # noqa: S704
     }
     return _template().render(view)

@@ -169,7 +169,7 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
     if not wanted.text:
         return load.list_statement(by_activity=by_activity, **filters)
     first_id, last_id = id_range(wanted.text)
-    # Only a page in order of start, without these filters, has the newest matching runs.
+    # Only a page in order of start, without filters, has the newest matching runs.
     is_page = not by_activity and wanted.state is None and wanted.dag is None
     return load.text_statement(
         **filters,

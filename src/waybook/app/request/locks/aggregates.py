@@ -21,7 +21,7 @@ from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-#: This type has its own name, because Python would otherwise evaluate it in every call.
+#: A named type is evaluated only once, not in every call.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
 
 MAX_NEXT_TEXTS = 7

@@ -24,11 +24,11 @@ from waybook.store.research.search import (
 )
 
 MIN_CANDIDATES = 4 * MAX_RANKED
-#: In a large org, one candidate is taken for this many vectors.
+#: Number of vectors in a large org for which one candidate is taken.
 VECTORS_PER_CANDIDATE = 1_000
-#: Up to this many vectors are ranked before the database is asked, more while it searches.
+#: Number of vectors up to which ranking is done before the database is asked.
 MAX_RANKED_FIRST = 16_384
-#: Up to this many embeddings are ranked without a thread, because that is faster.
+#: Number of embeddings up to which ranking is faster without a thread.
 MAX_INLINE_RECORDS = 512
 #: Number of nearest passages to examine. If too few match the filters, `WIDER` times as many are
 #: examined.

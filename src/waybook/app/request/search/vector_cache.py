@@ -27,7 +27,7 @@ MAX_ORGS = 1_000
 #: After a longer gap between updates, all vectors are loaded again, because deletions are recorded
 #: for only two days.
 MAX_GAP_SECONDS = 86_400.0
-#: Vectors that did not fit into memory are loaded again after this many seconds.
+#: Seconds after which vectors that did not fit into memory are loaded again.
 RETRY_SECONDS = 3_600.0
 
 

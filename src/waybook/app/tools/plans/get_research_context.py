@@ -41,7 +41,6 @@ from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import Page
 from waybook.store.plans.load import PlanRequest
 
-#: The remaining entries of these lists can be requested separately.
 LISTS = ("steps", "artifacts")
 RECENT_EVENTS = 8
 MAX_EVENTS_SINCE = 200

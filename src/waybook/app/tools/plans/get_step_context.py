@@ -32,7 +32,6 @@ from waybook.store.research.search import Scope
 
 MAX_MATCHES = 20
 EXCERPT_BYTES = 1_200
-#: The remaining entries of these lists can be requested separately.
 LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 

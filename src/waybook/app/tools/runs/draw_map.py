@@ -41,7 +41,7 @@ from waybook.research.cutting import as_text
 from waybook.store.runs import load
 
 MAX_RESULT_LENGTH = 4_000
-#: Drawing one step or edge counts as this many operations in the rate limit.
+#: Number of operations as which the rate limit counts a drawn step or edge.
 OPERATIONS_PER_LINE = 2
 
 

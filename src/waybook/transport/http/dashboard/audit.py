@@ -104,7 +104,7 @@ MAX_VALUE_LENGTH: Final = 600
 #: An entry is shown expanded if all its values are at most this long.
 SHORT_VALUE_LENGTH: Final = 80
 MAX_INLINE_CHANGES: Final = 4
-#: These fields are not shown, because the entry already shows the name of the step or job.
+#: Fields that are not shown, because the entry already shows the name of the step or job.
 ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 
 

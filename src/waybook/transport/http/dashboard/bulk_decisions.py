@@ -42,7 +42,6 @@ class BulkOutcome:
     name: str
     plan_id: str
     decided: str = ""
-    #: Why the review was not approved. Empty if it was.
     error: str = ""
 
 

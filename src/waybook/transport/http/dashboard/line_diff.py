@@ -12,7 +12,7 @@ import orjson
 from waybook.json_values import Json
 
 MAX_DIFF_LENGTH: Final = 200_000
-#: Texts with more changed lines are not compared, because that would take too long.
+#: Maximum number of changed lines in a comparison, which would otherwise take too long.
 MAX_CHANGED_LINES: Final = 1_000
 CONTEXT_LINES: Final = 3
 
@@ -37,7 +37,6 @@ class Diff:
     lines: tuple[DiffLine, ...] = ()
     added: int = 0
     removed: int = 0
-    #: Why the texts were not compared. Empty if they were compared.
     note: str = ""
 
 

@@ -26,7 +26,7 @@ MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
 MAX_STREAMS: Final = 1_000
 MAX_STREAMS_PER_ORG: Final = 250
 MAX_POSITION_LENGTH: Final = 64
-#: The credential of an open stream is checked again after this many seconds.
+#: Seconds after which the credential of an open stream is checked again.
 REAUTH_SECONDS: Final = 10.0
 
 STREAMED: Final = {

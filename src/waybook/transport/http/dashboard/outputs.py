@@ -41,7 +41,6 @@ class OutputView:
     output: ReadableOutput
     plan_name: str
     versions: Sequence[Output]
-    #: Exactly one of these three is set.
     html: Markup | None
     table: TableView | None
     text: str | None

@@ -22,7 +22,6 @@ from waybook.transport.http.dashboard.plans.plan_forms import modification_argum
 from waybook.transport.http.dashboard.plans.plan_list import mcp_url
 from waybook.transport.http.html.forms import read_form
 
-#: Such URLs are redirected to the list of plans.
 PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"

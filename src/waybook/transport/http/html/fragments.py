@@ -30,7 +30,7 @@ SIZE_BYTES: Final = 4
 #: Limit for all remembered page versions together.
 MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
 
-#: These parts of the HTML change with time, so the hash leaves them out.
+#: Parts of the HTML that change with time, so the hash leaves them out.
 _AGE: Final = re.compile(r"(<time\b[^>]*>)[^<]*")
 _VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 

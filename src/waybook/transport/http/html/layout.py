@@ -42,10 +42,9 @@ from waybook.transport.http.html.run_urls import run_document_url, run_stage_url
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
-    # Only the pages that need these files load them.
     *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
     *("records.css", "search.css", "edit.css", "order.js"),
-    # `waybook.js` loads these files when a user opens the command palette.
+    # `waybook.js` loads the two files when a user opens the command palette.
     *("palette.js", "palette.css"),
 )
 OWN_SCRIPTS: Final = (

@@ -56,7 +56,7 @@ class PlanPage:
 
 def _page(request: Request) -> int | None:
     text = request.query_params.get("page", "")
-    # No plan has more pages than nine digits can express.
+    # A page number has at most nine digits.
     return int(text[:9]) if text.isascii() and text.isdecimal() else None
 
 

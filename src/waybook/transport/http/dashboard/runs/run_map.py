@@ -15,7 +15,8 @@ from waybook.transport.http.dashboard.runs.run_stage_view import current_stages
 from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.run_urls import run_step_url
 
-#: In a stage with more boxes, only the part around the current step is drawn.
+#: Maximum number of boxes of a stage. In a larger stage, only the part around the current step is
+#: drawn.
 MAX_BOXES: Final = 100
 #: At this layout width, text keeps its size on a usual page.
 MAP_WIDTH: Final = 1120

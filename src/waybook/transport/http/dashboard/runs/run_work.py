@@ -31,7 +31,7 @@ STEPS_PER_PAGE = 60
 
 def page_number(request: Request, name: str = "page") -> int:
     text = request.query_params.get(name, "")
-    # No list of a run has more pages than five digits can express.
+    # A page number has at most five digits.
     return max(1, int(text[:5])) if text.isascii() and text.isdecimal() else 1
 
 
