@@ -23,7 +23,7 @@ def test_review_command_prints_questions_of_open_review(terminal: Terminal) -> N
     assert (entry["plan_id"], entry["step_order"]) == (plan_id, 1)
 
 
-def test_review_command_renders_markdown_of_summary_and_keeps_tags(terminal: Terminal) -> None:
+def test_review_command_shows_markdown_summary_and_html_tags(terminal: Terminal) -> None:
     plan_id = terminal.plan("Rendered")
     summary = "Is **this** right?\n\n| river | km |\n|---|---|\n| Nile | 6650 |\n\nSee List<int>."
     step = terminal.take(plan_id)

@@ -125,7 +125,7 @@ def test_definition_reader_reads_every_property_of_a_step() -> None:
     assert (type(read.number), type(read.parallel_group)) == (int, int)
 
 
-def test_empty_inputs_required_in_definition_means_no_inputs() -> None:
+def test_step_with_an_empty_input_list_gets_no_inputs() -> None:
     (step,) = (
         read_definition(make_definition({**STEP, "inputsRequired": []})).stages[0].recipe.steps
     )

@@ -46,7 +46,7 @@ def test_number_of_jobs_of_a_step_depends_on_the_strategy(strategy: Strategy, co
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
-def test_strategy_fields_agree_whether_jobs_multiply_by_model_or_lineage() -> None:
+def test_fields_of_every_strategy_are_consistent() -> None:
     for row in GRANULARITY.values():
         assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)

@@ -29,7 +29,7 @@ CHANGES: list[Modification] = [
     st.sampled_from(PlanStatus),
     st.sampled_from(CHANGES),
 )
-def test_plan_change_is_refused_exactly_if_a_blocker_exists(
+def test_blocking_reason_exists_exactly_for_refused_plan_changes(
     statuses: list[StepStatus], status: PlanStatus, change: Modification
 ) -> None:
     plan = make_plan(*(make_step(step_status) for step_status in statuses), status=status)

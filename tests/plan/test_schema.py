@@ -62,7 +62,7 @@ OF_UNKNOWN_COST = {
 }
 
 
-def test_schema_keywords_of_unknown_validation_cost_are_unsupported() -> None:
+def test_schema_keywords_of_unlimited_cost_are_not_supported() -> None:
     assert UNSUPPORTED_KEYWORDS == OF_UNKNOWN_COST
 
 

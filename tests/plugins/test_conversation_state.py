@@ -77,7 +77,7 @@ def claim(state: ConversationState, plan: str, step: str, attempt: int = 1) -> C
 
 
 @given(st.sampled_from(sorted(OBSERVERS)), BODIES, st.lists(BODIES, max_size=3))
-def test_state_after_any_replies_has_limited_size(
+def test_conversation_state_has_limited_size_after_any_replies(
     tool: str, arguments: Reply, replies: list[Reply]
 ) -> None:
     state = claim(EMPTY, "p", "s")
@@ -91,7 +91,7 @@ def test_state_after_any_replies_has_limited_size(
 
 
 @given(VALUES | st.fixed_dictionaries({"format": st.just(1), "plan": VALUES, "steps": VALUES}))
-def test_state_read_from_any_json_is_valid(value: object) -> None:
+def test_conversation_state_read_from_any_json_is_valid(value: object) -> None:
     state = state_from_json(value)
     assert state_from_json(state.as_json()) == state
 
@@ -101,7 +101,7 @@ ACTIONS = st.lists(st.tuples(st.sampled_from(["claim", "submit", "review", "fail
 
 
 @given(ACTIONS)
-def test_state_contains_claimed_steps_until_submission(
+def test_conversation_state_contains_claimed_steps_until_submission(
     actions: list[tuple[str, str]],
 ) -> None:
     state, held = EMPTY, list[str]()

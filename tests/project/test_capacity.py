@@ -35,7 +35,7 @@ def test_recommended_size_for_12000_agents_has_workers_and_connections() -> None
     assert (size.workers, size.database_cores, size.connections) == (2, 1, 23)
 
 
-def test_step_costs_are_the_documented_constants_without_simulator_results(tmp_path: Path) -> None:
+def test_documented_step_costs_are_used_without_simulator_results(tmp_path: Path) -> None:
     costs = read_costs("alternating", tmp_path / "none.json")
     assert costs == DEFAULT_COSTS["alternating"]
 
@@ -53,7 +53,7 @@ def test_each_server_adds_a_fixed_load_to_the_prediction() -> None:
     assert (size.server_load, size.database_load) == pytest.approx((0.33, 0.17))
 
 
-def test_capacity_page_shows_the_sizes_of_documented_constants(tmp_path: Path) -> None:
+def test_capacity_page_shows_sizes_for_the_documented_step_costs(tmp_path: Path) -> None:
     costs = read_costs("sticky", tmp_path / "none.json")
     assert format_sizes(SIZES, costs) in read("operate.md")
 
@@ -64,7 +64,7 @@ def make_measured(calls: int, servers: float, database: float) -> Measured:
     )
 
 
-def test_fitted_step_costs_predict_both_rates_of_the_calibration() -> None:
+def test_measured_step_costs_predict_both_measured_rates() -> None:
     slow, fast = make_measured(500, 2.5, 1.5), make_measured(2_000, 6.25, 3.0)
     costs = fit(slow, fast, 2)
     for measured in (slow, fast):
@@ -73,12 +73,12 @@ def test_fitted_step_costs_predict_both_rates_of_the_calibration() -> None:
         assert 20 * size.database_load == pytest.approx(measured.database)
 
 
-def test_fitted_step_costs_never_have_a_negative_fixed_part() -> None:
+def test_fixed_part_of_step_costs_is_never_negative() -> None:
     costs = fit(make_measured(500, 1.0, 1.0), make_measured(1_000, 3.0, 3.0), 2)
     assert (costs.fixed_server, costs.fixed_database) == (0.0, 0.0)
 
 
-def test_combined_capacity_measurements_add_up_calls_seconds_and_servers() -> None:
+def test_capacity_measurements_of_several_servers_are_added_up() -> None:
     first = make_measured(2_000, 4.0, 3.0)
     second = first._replace(calls=1_000, bytes_per_call=4_000.0)
     both = combine([first, second])
@@ -86,7 +86,7 @@ def test_combined_capacity_measurements_add_up_calls_seconds_and_servers() -> No
     assert both.bytes_per_call == pytest.approx(2_000.0)
 
 
-def test_capacity_calibration_with_a_lost_call_is_marked() -> None:
+def test_capacity_measurement_with_a_lost_call_is_marked() -> None:
     sound = Measured(calls=10, seconds=1.0, servers=0.1, database=0.1, bytes_per_call=1.0)
     assert combine([sound, sound._replace(is_lost=True)]).is_lost
     assert not combine([sound, sound]).is_lost

@@ -133,7 +133,7 @@ def texts_of(part: Part) -> tuple[TextField, ...]:
             return tuple(text for entry in part.entries for text in entry.texts)
 
 
-def test_same_context_parts_give_byte_identical_context(contexts: Contexts) -> None:
+def test_same_context_parts_always_give_the_same_context(contexts: Contexts) -> None:
     for parts, room, body in contexts:
         assert orjson.dumps(packed([replace(part) for part in parts], room)) == orjson.dumps(body)
 

@@ -101,7 +101,7 @@ def test_vector_search_candidates_include_the_fifty_most_similar_vectors(
     topics=st.integers(1, 40),
     spread=st.floats(0.01, 3.0),
 )
-def test_hits_are_about_as_similar_as_the_nearest_vectors(
+def test_fast_vector_search_returns_similar_vectors(
     seed: int, count: int, topics: int, spread: float
 ) -> None:
     """Vectors that differ by less than the error of their levels may be missed for one another."""
@@ -123,7 +123,7 @@ def test_hits_are_about_as_similar_as_the_nearest_vectors(
 
 @pytest.mark.parametrize("count", [3_000, ranking.LARGE_ROWS + 1_000])
 @pytest.mark.parametrize("topics", [1, 100, 25_000])
-def test_candidates_have_nearly_the_recall_of_an_exact_search(topics: int, count: int) -> None:
+def test_fast_vector_search_finds_nearly_all_exact_hits(topics: int, count: int) -> None:
     chance = np.random.default_rng(topics)
     made = unit_vectors(topics)[chance.integers(0, topics, count)]
     made += chance.standard_normal(made.shape) / 16
@@ -154,7 +154,9 @@ def test_equal_similarities_in_a_large_index_are_ordered_by_key() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 300), most=st.integers(1, 60))
-def test_exact_ranking_equals_a_ranking_of_floats(seed: int, count: int, most: int) -> None:
+def test_exact_ranking_equals_a_ranking_with_full_precision(
+    seed: int, count: int, most: int
+) -> None:
     made = unit_vectors(count + 1, seed)
     query, stored = made[0], made[1:]
     hits = rank_exactly(exact(stored), query.tolist(), most)

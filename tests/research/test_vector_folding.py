@@ -61,5 +61,5 @@ def test_resizing_an_invalid_vector_raises_value_error(bad: list[float]) -> None
         resize_vector(bad)
 
 
-def test_resizing_a_zero_vector_returns_equal_numbers() -> None:
+def test_zero_vector_is_resized_to_equal_numbers() -> None:
     assert len(set(resize_vector([0.0] * 1000))) == 1

@@ -132,7 +132,7 @@ async def test_number_of_calls_in_batch_on_a_run_is_limited() -> None:
     assert (sum(sizes), max(sizes)) == (3 * MAX_CALLS, MAX_CALLS)
 
 
-async def test_number_of_calls_decided_before_the_commit_is_limited() -> None:
+async def test_only_a_few_calls_are_decided_before_the_commit() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     calls = start(*(work(slot, send, str(number)) for number in range(MAX_SHARED + 3)))

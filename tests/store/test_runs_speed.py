@@ -180,7 +180,7 @@ def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
     assert "job_holder" in {node.through for node in nodes}, nodes
 
 
-def test_documents_of_a_lineage_are_selected_within_the_index(
+def test_documents_of_a_lineage_are_found_by_index(
     full: ServerDatabase, named: tuple[str, str, str]
 ) -> None:
     """Documents of other lineages would be one heap page each, and grow with the run."""

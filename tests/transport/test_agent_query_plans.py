@@ -155,7 +155,7 @@ async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEn
     assert held.item_id == full_id(taken["stepId"])
 
 
-async def test_agent_indexes_serve_conditions_on_the_session(crowded: OrgEnv) -> None:
+async def test_query_by_session_uses_an_index(crowded: OrgEnv) -> None:
     plans = {
         (name, index): explain(crowded, statement)
         for name, (statement, indexes) in QUERIES.items()

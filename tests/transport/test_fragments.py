@@ -84,7 +84,7 @@ def test_change_outside_of_page_fragments_sends_the_complete_page_part(
     assert "<ul" in sent.text
 
 
-def test_new_form_token_or_relative_time_alone_sends_no_update(
+def test_new_form_tokens_and_relative_times_send_no_update(
     memory: VersionMemory,
 ) -> None:
     old = page({"a": '<time datetime="1">just now</time>'}, mask="t1")

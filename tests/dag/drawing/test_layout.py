@@ -228,7 +228,7 @@ def test_parallel_lines_of_a_map_do_not_cross() -> None:
     assert [box.y for box in boxes[4:]] == [box.y for box in reversed(boxes[:4])]
 
 
-def test_each_of_several_unnamed_stages_gets_a_frame() -> None:
+def test_every_unnamed_stage_is_drawn_with_a_frame() -> None:
     assert compute_layout(make_diagram(make_lane("ab"))).frames == ()
     assert (
         len(
