@@ -33,7 +33,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    #: Empty if too little work is finished. `cost` is in millionths of a dollar.
+    #: An estimate is missing if too little work is finished. `cost` is in millionths of a dollar.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str

@@ -53,7 +53,6 @@ class OpenTelemetryTracer:
         self._tracer = tracer
 
     def call(self, tool: str, /) -> OpenTelemetryCall:
-        # Without the context, the library would look it up several times.
         outer = context.get_current()
         span = self._tracer.start_span(tool, outer, SpanKind.SERVER)
         call = OpenTelemetryCall(span, outer)

@@ -132,7 +132,7 @@ class EntryList:
     entries: tuple[Entry, ...]
     get: FetchCall
     beyond: int = 0
-    #: Returns the arguments of the call that returns the following entries.
+    #: Function that returns the arguments of the call for the following entries.
     resume: Callable[[int], Body] = field(default=lambda _: {})
     focus: int = 0
     counts: int = 1

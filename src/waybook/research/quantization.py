@@ -28,7 +28,6 @@ def quantize(vector: Sequence[float]) -> Quantized:
     """
     peak = max(map(abs, vector))
     factor = MAX_CODE * REMAINDER_STEPS / peak if peak else 0.0
-    # With half a code added, the upper bits are the code and the lower bits are the remainder.
     steps = [round(number * factor) + ZERO_REMAINDER for number in vector]
     codes = bytes([step >> REMAINDER_BITS & 0xFF for step in steps])
     half = len(steps) // 2

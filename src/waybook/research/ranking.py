@@ -34,7 +34,7 @@ from waybook.research.vector_blocks import (
 
 #: Number of rows that fit into a core's cache, which makes ranking 1.5 times as fast.
 SCRATCH_ROWS = 512
-#: Number of rows from which on vectors are first compared by their signs.
+#: A large index first compares vectors by their signs.
 LARGE_ROWS = 16_384
 FIRST_SHARE = 0.01
 CANDIDATES_PER_HIT = 4
@@ -60,7 +60,6 @@ class Query:
         magnitudes = np.abs(components)
         self._step = max(float(magnitudes.max()), 1e-9) / (2**MAGNITUDE_BITS - 1)
         rounded = np.rint(magnitudes / self._step).astype(np.uint8)
-        # Without the last component, the number of different signs fits into a byte.
         rounded[-1] = 0
         self._sum = np.float32(rounded.sum() * self._step)
         # numpy combines arrays of the same shape twice as fast.

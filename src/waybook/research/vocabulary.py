@@ -39,7 +39,7 @@ MAGIC = b"WBWT"
 VERSION = 1
 ROW_ALIGNMENT = 4096
 
-#: Longer strings are keys, hashes or encoded images, not words.
+#: Maximum length of a word. Longer strings are keys, hashes or encoded images.
 MAX_WORD_LENGTH = 40
 MAX_PREFIX_LENGTH = 20
 MAX_INFIX_LENGTH = 10

@@ -158,7 +158,7 @@ class Job(NamedTuple):
     continues: str | None = None
     part: int = 1
     document: str | None = None
-    #: Whether the job's step waits for the job.
+    #: Whether the step of the job waits for the job.
     counted: bool = True
 
     @property

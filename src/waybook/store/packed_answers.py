@@ -13,7 +13,7 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Longer answers are not compressed by Waybook, because PostgreSQL compresses them itself.
+#: Maximum size of an answer that Waybook compresses. PostgreSQL compresses longer answers itself.
 MAX_PACKED_BYTES = 2_000
 #: The most frequent texts are at the end of a dictionary, where they take the least space.
 DICTIONARIES = (

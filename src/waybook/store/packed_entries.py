@@ -12,7 +12,7 @@ from waybook.core.changes import Event
 from waybook.json_values import rfc3339
 from waybook.store.driver.queries import is_id
 
-#: Longer details are not shortened, because PostgreSQL compresses them itself.
+#: Maximum length of details that Waybook shortens. PostgreSQL compresses longer texts itself.
 MAX_PACKED_LENGTH = 2_000
 #: Texts for which queries search the column `details`. Entries with them are not shortened.
 NOT_PACKED = ('["usage",', "add_steps")

@@ -20,7 +20,6 @@ class JobInput(NamedTuple):
     stage: str | None
     length: int
     document: Document | None = None
-    #: Empty if the text was not read.
     text: str = ""
     by: str | None = None
     at: datetime | None = None

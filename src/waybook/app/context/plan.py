@@ -39,7 +39,7 @@ class PlanMaterial:
     #: Artifacts that a search found, best first. With `since`, the artifacts stored after that
     #: audit entry.
     ranked: Sequence[StoredArtifact] = ()
-    #: Number of an audit entry. The context then contains only later changes.
+    #: Number of an audit entry, if the context should contain only later changes.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE

@@ -55,7 +55,6 @@ DEFAULT_LIMIT = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    #: Empty for usage that was reported without a model.
     model: str | None
     usage: Totals
 

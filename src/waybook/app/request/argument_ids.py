@@ -44,7 +44,7 @@ PART_KINDS: Final = {
 }
 JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
-#: Called with the kind of an id, the name of its argument, and the id. Returns the new id.
+#: Function that returns the new id for an id. It also gets the kind of id and the argument's name.
 Convert: TypeAlias = Callable[[IdKind, str, str], str]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

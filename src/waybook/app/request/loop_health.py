@@ -18,7 +18,7 @@ class LoopHealth:
 
     def note_failure(self, loop: str, error: Exception) -> int:
         self.failures[loop] = self.failures.get(loop, 0) + 1
-        # Other errors may contain data of any org, so only the log has their messages.
+        # The message of any other error may contain data of an org, so only the log has it.
         message = str(error) if isinstance(error, WaybookError) else ""
         message = redact(" ".join(message.split()))[:MAX_ERROR_LENGTH]
         self.errors[loop] = (

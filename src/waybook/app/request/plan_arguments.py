@@ -67,7 +67,6 @@ class StepArgument(Nested):
     max_attempts: int | None = Field(
         default=None, ge=1, le=MAX_ATTEMPTS, description="stalled attempts allowed"
     )
-    #: Published only for steps that are added later.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:

@@ -16,7 +16,7 @@ from waybook.core.events import ChangeEvent
 from waybook.json_values import Body
 from waybook.store.driver.bus import Bus
 
-#: Limits per process, and per org in a process. A call beyond a limit does not wait.
+#: Maximum numbers of waiting calls, in a process and of one org. Further calls do not wait.
 MAX_WAITING: Final = 4_000
 MAX_WAITING_OF_ORG: Final = 1_000
 #: Minimum seconds between two attempts, so that many changes cause few attempts.
@@ -28,7 +28,6 @@ OVERDUE_SECONDS: Final = 1.0
 
 class Subject(NamedTuple):
     kind: str
-    #: Empty if the call waits for any run.
     id: str | None
     filters: Hashable = ()
 

@@ -12,7 +12,7 @@ from types import NoneType
 from typing import cast
 
 Schema = Mapping[str, object]
-#: Returns False if a value is invalid. May also return False for an unusual valid value.
+#: Function that returns False if a value is invalid, and perhaps for an unusual valid value.
 BatchCheck = Callable[[Sequence[object]], bool]
 
 _TYPES: Mapping[str, type] = {

@@ -89,7 +89,7 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: Number of boxes from which on a diagram has small boxes.
+#: Diagrams with at least 400 boxes are drawn with small boxes.
 COMPACT_FROM = 400
 NAME_SIZE, WORD_SIZE = 12, 11
 TEXT_LEFT, TEXT_RIGHT = 30, 8

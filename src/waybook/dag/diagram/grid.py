@@ -87,7 +87,6 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: Number of boxes up to which crossings are counted.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]

@@ -119,8 +119,7 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
 
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Number of boxes up to which implied dependencies are found, because each pair of boxes takes
-#: memory.
+#: Implied dependencies are found for at most this number of boxes, to save memory.
 MAX_REDUCED_BOXES: Final = 2_000
 
 

@@ -10,7 +10,7 @@ from waybook.dag.graph import Graph
 from waybook.dag.model import Stage
 from waybook.dag.progress.structure import Structure, stage_order
 
-#: Number of identical steps from which on they are drawn as one stack.
+#: Nine or more identical steps are drawn as one stack.
 STACK_FROM = 9
 
 

@@ -39,13 +39,11 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Null if the steps form no valid graph.
     status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
     steps: list[StepReport] | None
     documents: list[dict[str, object]]
-    #: Null if the number is unknown, or the stage has not started.
     documentsExpected: int | None
     documentsAvailable: int
     warnings: list[str]

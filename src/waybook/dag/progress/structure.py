@@ -13,7 +13,7 @@ from waybook.dag.expansion.lineage import entry_origins, merge_origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 
-#: Number of lineages up to which expected counts are computed, to save memory.
+#: Expected counts are computed for at most this number of lineages, to save memory.
 MAX_LINEAGES = 300_000
 
 ModelsByStage = Mapping[str, Sequence[str]]

@@ -33,7 +33,7 @@ def as_text(value: object) -> str | None:
     return str(value) if type(value) is int and abs(value) < MAX_ID else None
 
 
-#: Larger integers are refused as ids, because formatting them is slow.
+#: Largest integer that is accepted as an id, because formatting larger ones is slow.
 MAX_ID = 1 << 64
 
 

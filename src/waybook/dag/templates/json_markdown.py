@@ -14,7 +14,7 @@ from waybook.conditions.values import Json
 MAX_DEPTH = 6
 MAX_CHARACTERS = 1 << 20
 MAX_TABLE_COLUMNS = 8
-#: Longer texts get a heading of their own.
+#: Maximum length of a text without a heading of its own.
 MAX_INLINE_LENGTH = 120
 MAX_LABEL_LENGTH = 80
 

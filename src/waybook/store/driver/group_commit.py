@@ -48,7 +48,8 @@ class Call(NamedTuple):
     statements: Message
     #: Runs after the commit, even if the caller was canceled in the meantime.
     on_commit: Callable[[], None]
-    #: Whether to wait for one turn of the event loop, so that other calls can join the group.
+    #: Whether the call waits for one turn of the event loop, so that other calls can be sent with
+    #: it.
     waits: bool = False
     is_read: bool = False
 

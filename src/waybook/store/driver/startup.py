@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, TypeVar
 from waybook.errors import Unavailable
 
 T = TypeVar("T")
-#: Called with the last error, the seconds waited so far, and the maximum.
+#: Function that gets the last error, the seconds waited so far, and the maximum.
 WaitReport: TypeAlias = Callable[[str, float, float], None]
 
 #: Pause between two attempts, in seconds.

@@ -21,7 +21,7 @@ MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
 #: Number of calls that read a plan from the database after a conflict on the plan.
 RELOADS_AFTER_CONFLICT = 8
-#: Number of checks that must find a plan unchanged before it is used without a check again.
+#: Number of checks that must find a plan unchanged before it is used unchecked again.
 CHECKS_AFTER_CHANGE = 4
 #: Maximum number of checks before new plans are used unchecked.
 MAX_CHECKS_OF_NEW_PLANS = 32

@@ -29,7 +29,7 @@ RECORD_BYTES = KEY_BYTES + DIMENSIONS
 EXACT_RECORD_BYTES = RECORD_BYTES + DIMENSIONS // 2
 #: Embeddings fetched per database message. This many take about 2 MB.
 PAGE_ROWS = 8_192
-#: Number of matching passages up to which all of them are compared.
+#: Maximum number of matching passages that are all compared.
 FEW = 2_000
 
 #: Similarity that is added to two vectors of the same org.

@@ -90,7 +90,6 @@ SETTINGS = (
 class SearchCapabilities:
     """Search features of the database server."""
 
-    #: None if only full-text search is available.
     backend: Backend | None
     indexed: bool
 

@@ -96,7 +96,7 @@ LIMITED_PATHS: Final = ("/mcp", "/api/")
 #: Only one page of an org is rendered at a time, because a page takes the CPU time of many calls.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
-#: Number of bytes of a body that count as one more call.
+#: Every 4 KiB of a body count as one more call.
 BODY_BYTES_PER_CALL: Final = 4 * 1024
 #: Everyone who is not signed in shares this caller, and so one rate limit.
 ANONYMOUS: Final = Caller(org_id=UUID(int=0), user="", channel=Channel.DASHBOARD)

@@ -12,7 +12,7 @@ from waybook.json_values import Body, Json
 
 FORMAT: Final = 1
 MAX_HELD_STEPS: Final = 8
-#: Longer names and titles are cut. Longer ids are left out.
+#: Maximum length of a name or title, which is then cut.
 MAX_TEXT_LENGTH: Final = 200
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 IN_PROGRESS: Final = "in_progress"

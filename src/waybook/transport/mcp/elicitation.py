@@ -30,7 +30,7 @@ ToolResult = wire.CallToolResult | wire.InputRequiredResult
 
 REVIEW: Final = "request_user_review"
 ELICITATION_KEY: Final = "decision"
-#: Longer messages do not fit into a form.
+#: Maximum length of a message in a form.
 MAX_MESSAGE_LENGTH: Final = 4_000
 #: Maximum wait for a decision. It is below 60 seconds, the usual limit for a tool call.
 MAX_FORM_WAIT_SECONDS: Final = 45.0

@@ -146,5 +146,5 @@ async def serve_stdio(server: Server[None]) -> None:
                 incoming, _Answers(outgoing, lines), server.create_initialization_options()
             )
         finally:
-            # Otherwise, buffered output would reach the client when stdout is restored.
+            # Buffered output must not reach the client when stdout is restored.
             sys.stdout.flush()

@@ -32,7 +32,7 @@ from waybook.transport.mcp.capabilities import require_tasks
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.stream_limits import StreamLimiter
 
-#: Limits on the number of streams and of subscriptions.
+#: Maximum numbers of streams, in total and per org, and of subscriptions.
 MAX_STREAMS: Final = 500
 MAX_STREAMS_PER_ORG: Final = 125
 MAX_RESOURCES: Final = 1_000

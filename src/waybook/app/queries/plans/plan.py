@@ -54,7 +54,7 @@ class PlanInclude(Flag):
     ADDED = auto()
     STATUS_CHANGES = auto()
     NAMES = auto()
-    #: Names and status changes of the steps on the page and the map.
+    #: Names and status changes of the steps that the page shows.
     WINDOW = auto()
     FINISHED_STEPS = auto()
 

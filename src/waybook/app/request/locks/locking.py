@@ -52,8 +52,8 @@ class Proposal(NamedTuple, Generic[DecisionT_co]):
     is_answer: bool = True
 
 
-#: Returns a proposal if there is something to write, a reply if not, or None if the cached copy
-#: lacks data.
+#: Function that returns a proposal if there is something to write, a reply if not, or None if the
+#: cached copy lacks data.
 Decide: TypeAlias = Callable[[], Awaitable[Proposal[DecisionT] | Body | None]]
 
 

@@ -24,11 +24,11 @@ from waybook.store.research.search import (
 )
 
 MIN_CANDIDATES = 4 * MAX_RANKED
-#: Number of vectors in a large org for which one candidate is taken.
+#: A search in a large org takes one candidate for this number of vectors.
 VECTORS_PER_CANDIDATE = 1_000
-#: Number of vectors up to which ranking is done before the database is asked.
+#: Maximum number of vectors that are ranked before the database is asked.
 MAX_RANKED_FIRST = 16_384
-#: Number of embeddings up to which ranking is faster without a thread.
+#: Maximum number of embeddings that are ranked without a thread.
 MAX_INLINE_RECORDS = 512
 #: Number of nearest passages to examine. If too few match the filters, `WIDER` times as many are
 #: examined.

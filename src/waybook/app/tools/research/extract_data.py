@@ -128,7 +128,7 @@ async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
         log.warning("usage of the server's model not noted: %s", error)
 
 
-#: Limits on the schema, on the errors in a reply, and on its other fields.
+#: Size limits of the schema, of the errors in a reply, and of the other fields.
 MAX_SCHEMA_BYTES = 20_000
 MAX_ERROR_BYTES = 8_000
 REPLY_OVERHEAD = 4_000

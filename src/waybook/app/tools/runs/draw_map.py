@@ -41,7 +41,7 @@ from waybook.research.cutting import as_text
 from waybook.store.runs import load
 
 MAX_RESULT_LENGTH = 4_000
-#: Number of operations as which the rate limit counts a drawn step or edge.
+#: The rate limit counts a drawn step or edge as this number of operations.
 OPERATIONS_PER_LINE = 2
 
 
