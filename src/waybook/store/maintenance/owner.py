@@ -155,7 +155,7 @@ def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
 
 
 class Tombstone(NamedTuple):
-    """Record that an erasure deleted an audit chain or computed its hashes again."""
+    """Record of an audit chain that an erasure deleted, or whose hashes it computed again."""
 
     subject: str
     subject_id: str

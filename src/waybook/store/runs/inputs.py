@@ -93,7 +93,7 @@ class DocumentCache:
         return None if lineages is None else lineages.get(slot.lineage)
 
     def writes_of(self, slots: Sequence[DocumentSlot]) -> list[int]:
-        """Return how often each slot was written. Call this before reading the documents."""
+        """Return how often the documents of each slot were written. Call this before reading."""
         return [self._writes.get((slot.stage, slot.document_key), 0) for slot in slots]
 
     def put(
