@@ -77,7 +77,8 @@ class McpAgent:
             steps.append(job["stepKey"])
             quoted = "".join(f"({item['content']})" for item in job.get("inputs", ()))
             held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-            await self.call("submit_job_result", **held, content=f"{text} {quoted}".strip())
+            documents = [{"content": f"{text} {quoted}".strip()}]
+            await self.call("submit_job_result", **held, documents=documents)
         await render_all(self.world.agent)
         return steps
 

@@ -20,9 +20,9 @@ from waybook.store.runs.rows import DocumentJobRow, DocumentRunRow
 
 
 class RegenerateDocument(MutatingArguments):
-    document_id: Id = Field(description="documentId, or resourceId from get_run_progress")
+    document_id: Id = Field(description="resourceId from get_run_progress, or documentId")
     following: bool = Field(
-        default=False, description="true: also regenerate all documents made from it, in order"
+        default=False, description="also regenerate all documents made from it, in order"
     )
 
 
