@@ -40,7 +40,7 @@ MET_BY_SHAPE = {DEPENDING.name: MET | {"FORBIDDEN"}}
 MIN_STATES = {
     BRANCHING.name: 10_000,
     MODIFYING.name: 1_500,
-    REPEATING.name: 5_000,
+    REPEATING.name: 4_000,
     DEPENDING.name: 5_000,
     ORDERED.name: 1_000,
 }

@@ -182,6 +182,8 @@ def _the_rest_is_as_it_was(before: Plan, after: Plan, named: set[str]) -> None:
         if step.id not in named:
             assert step == were[step.id]
             assert after.texts[step.id] == before.texts[step.id]
+    kept = [condition for condition in before.conditions if condition.id not in named]
+    assert [condition for condition in after.conditions if condition.id not in named] == kept
     if after.id not in named:
         assert _plan_row(after) == _plan_row(before)
     assert after.sessions - before.sessions <= named
