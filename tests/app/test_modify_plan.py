@@ -284,7 +284,7 @@ async def _changed_while_held(agent: AgentClient, session: str) -> tuple[Body, B
     return plan, taken
 
 
-async def test_result_names_the_revision_whose_instructions_it_answers(
+async def test_result_for_changed_instructions_names_the_answered_revision(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan, taken = await _changed_while_held(agent, "other")
@@ -298,13 +298,13 @@ async def test_result_names_the_revision_whose_instructions_it_answers(
     assert json.loads(entries[-1].details)["answersRevision"] == 1
 
 
-async def test_holder_that_gets_changed_instructions_answers_them(agent: AgentClient) -> None:
+async def test_holder_answers_instructions_that_were_handed_out_again(agent: AgentClient) -> None:
     plan, taken = await _changed_while_held(agent, "other")
     again = await agent.take(plan, sessionId="holder")
     assert (again["stepId"], again["instructions"]) == (taken["stepId"], "Better.")
     assert "answersRevision" not in await agent.submit(again, sessionId="holder")
 
 
-async def test_holder_that_changes_its_own_instructions_is_up_to_date(agent: AgentClient) -> None:
+async def test_own_change_of_instructions_keeps_the_holder_current(agent: AgentClient) -> None:
     _, taken = await _changed_while_held(agent, "holder")
     assert "answersRevision" not in await agent.submit(taken, sessionId="holder")
