@@ -83,7 +83,7 @@ def test_every_error_suggests_a_call_or_says_that_none_helps(
         assert body["next"]["args"] or TOOLS[body["next"]["tool"]].reads_only
 
 
-def test_suggestion_of_the_error_itself_is_used() -> None:
+def test_suggestion_in_an_error_is_used() -> None:
     own = NextCall("list_dags", {}, "see")
     assert "list_dags" in str(
         error_answer(TooLarge(next_call=own), TOOLS["get_next_step"], {}).body

@@ -171,8 +171,8 @@ def test_plan_can_fail_after_the_last_repetition() -> None:
 def test_names_inside_quoted_text_are_not_read_as_values() -> None:
     loop = replace(repeat(1, None), expression="result.kind == 'step' && confidence < 0.5")
     plan = plan_with(make_new_step(), conditions=(loop,))
-    said = Submission(result_summary={"kind": "step"}, confidence=0.25)
-    done = submit(plan, plan.steps[0].id, said, make_context()).reply
+    submission = Submission(result_summary={"kind": "step"}, confidence=0.25)
+    done = submit(plan, plan.steps[0].id, submission, make_context()).reply
     assert done.branches[0].values == {"result.kind": "step", "confidence": 0.25}
 
 

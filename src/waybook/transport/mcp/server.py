@@ -59,13 +59,8 @@ def build_server(
     skills = Skills(gateway) if "start_skill" in schemas else None
     resources = Resources(gateway, runs=runs, skills=skills)
     asking = ReviewElicitation(gateway, persistent=one_line)
-    prompts = Prompts(
-        gateway,
-        plans="get_next_step" in schemas,
-        runs=runs,
-        skills=skills is not None,
-        run_tools=run_tools if is_auto else None,
-    )
+    plans, joining = "get_next_step" in schemas, run_tools if is_auto else None
+    prompts = Prompts(gateway, plans, runs, skills is not None, joining)
     standing = ResourceSubscriptions(gateway)
 
     async def list_tools(context: Context, _: object) -> wire.ListToolsResult:
@@ -101,16 +96,18 @@ def build_server(
         on_completion=Completions(gateway).complete,
         on_subscriptions_listen=ListenStreams(gateway, announce_tools=is_auto).listen,
     )
-    if skills is not None:
-        skills.serve(server)
     server.announces_tools = is_auto and one_line
     if one_line:
         standing.serve(server)
-    _serve_extensions(server, gateway, schemas.keys())
+    _serve_extensions(server, gateway, skills, schemas.keys())
     return server
 
 
-def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: AbstractSet[str]) -> None:
+def _serve_extensions(
+    server: ToolServer, gateway: ToolGateway, skills: Skills | None, tools: AbstractSet[str]
+) -> None:
+    if skills is not None:
+        skills.serve(server)
     server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if REVIEW in tools:
         ReviewTasks(gateway).serve(server)
