@@ -38,6 +38,8 @@ async def test_stdio_server_works_even_if_code_prints_to_stdout(era: Era) -> Non
         "get_next_step",
         "submit_step_result",
         "list_active_plans",
+        "store_research",
+        "start_skill",
     ]
     assert result.structured_content == {"tool": "get_next_step", "arguments": {"planId": "1"}}
 

@@ -7,6 +7,7 @@ the tools join.
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Final
 
 from mcp.server.session import ServerSession
 
@@ -14,6 +15,9 @@ from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import WaybookError
 from waybook.transport.errors import Context
 from waybook.transport.gateway import ToolGateway
+
+#: The tools of plans are listed alone if the database does not answer within this time.
+LOOKUP_SECONDS: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -30,8 +34,9 @@ class RunTools:
             self._watch = self._watch or asyncio.create_task(self._announce(context.session))
             return self._are_joined
         try:
-            return await self.gateway.has_workflows(context.request)
-        except WaybookError:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                return await self.gateway.has_workflows(context.request)
+        except (WaybookError, TimeoutError):
             return False
 
     async def _announce(self, session: ServerSession) -> None:
