@@ -142,7 +142,8 @@ class NaiveAgent:
         if tool == "submit_step_result":
             words["resultSummary"] = self.random.choice(RESULTS)
         if tool == "submit_job_result":
-            words["content"] = "# Found"
+            # This text is also a valid list of items, which some documents have to be.
+            words["documents"] = [{"content": '["one", "two"]'}]
         if tool == "fail_job":
             words |= {"error": "No luck.", "retryable": self.random.random() < 0.7}
         if tool == "request_user_review":
@@ -284,7 +285,7 @@ async def run_workflow(
 ) -> None:
     """Let naive agents work on one run of a workflow until it ends."""
     await world.agent.call("add_dag", definition=write_definition(dag))
-    run = await world.agent.run(dag.slug, models)
+    run = await world.agent.run(dag.slug, models, input={"brief": "Go.", "items": ["x", "y"]})
     first_call = {"tool": "get_next_job", "args": {"runId": run["runId"]}}
     await Crew(world, first_call, help_run, seed, outcome).work_until_end()
     status = (await world.agent.progress(run))["status"]
