@@ -114,7 +114,7 @@ class DescriptionReader:
         (action,) = [
             each
             for each in properties["ifTrueAction"]["enum"]
-            if actions["targetStepOrder"]["description"] == f"for {each}"
+            if actions["targetStepOrder"]["description"] == f"needed for {each}"
         ]
         return {
             "afterStepOrder": 1,

@@ -20,7 +20,10 @@ COMMANDS = {
     "demo": ("demo.command:command", "Run a 30-second live demo."),
     "serve": ("commands.serve:command", "Start the HTTP server (MCP, dashboard, API)."),
     "mcp": ("commands.mcp:command", "Start an MCP server over stdio."),
-    "plugin": ("commands.plugin:command", "Show how to install the plugin of a client."),
+    "plugin": (
+        "commands.plugin:command",
+        "Show how to install the plugin of a client, or install it.",
+    ),
     "connect": ("commands.connect:command", "Connect an MCP client to Waybook."),
     "call": ("commands.call:command", "Call an MCP tool."),
     "plans": ("commands.plans:plans_command", "List the plans, newest activity first."),

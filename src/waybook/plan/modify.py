@@ -28,10 +28,7 @@ from waybook.plan.new_conditions import check_size
 from waybook.plan.ordering import insertion_point, named_steps, validate_order
 from waybook.plan.schema import check_new_steps
 from waybook.plan.settle import register_session, resume_plan, settle
-from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
-
-#: A stalled plan is resumed before it is modified.
-MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING, PlanStatus.STALLED})
+from waybook.plan.states import DONE_STEP, MODIFIABLE, PlanStatus, StepStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
 # fmt: on
 
 CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
+#: A stalled plan is resumed before it is modified.
+MODIFIABLE = frozenset({P.PLANNING, P.EXECUTING, P.STALLED})
 OPEN_STATES = frozenset(PlanState) - {*CLOSED_PLAN, PlanState.CANCELED}
 #: Steps that need no further work, whether or not they succeeded.
 TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})

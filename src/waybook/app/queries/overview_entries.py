@@ -8,9 +8,8 @@ from typing import NamedTuple
 from waybook.app.queries.plans.plan_list import CurrentStep
 from waybook.core.durations import format_duration
 from waybook.dag.statuses import RunState
-from waybook.plan.modify import MODIFIABLE
 from waybook.plan.progress import Progress
-from waybook.plan.states import CLOSED_PLAN, PlanStatus
+from waybook.plan.states import CLOSED_PLAN, MODIFIABLE, PlanStatus
 from waybook.store.overview import FinishedRow, RunningRow, TroubledRow, WaitingRow
 
 LABEL_LENGTH = 40

@@ -278,8 +278,9 @@ class LockedRun(Locked[RunDecision[object]]):
         write_context = self.write_context
         moved = run.stages != before.stages or run.canceled_at != before.canceled_at
         # A failure or a retry may add a failed stage to the inbox, or remove one.
-        if not moved and decision.entries:
-            moved = decision.entries[-1].event in (Event.STEP_FAILED, Event.PLAN_MODIFIED)
+        last = decision.entries[-1].event if decision.entries else None
+        if not moved and last in (Event.STEP_FAILED, Event.PLAN_MODIFIED):
+            moved = run.failed_steps != before.failed_steps
         loaded = {job.id: job for job in proposal.jobs}
         write = writer.seal_decision(decision, loaded, write_context)
 

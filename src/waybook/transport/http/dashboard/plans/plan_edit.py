@@ -13,8 +13,7 @@ from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_de
 from waybook.core.short_ids import short_id
 from waybook.core.usage import to_dollars
 from waybook.plan.model import Budget
-from waybook.plan.modify import MODIFIABLE
-from waybook.plan.states import StepStatus
+from waybook.plan.states import MODIFIABLE, StepStatus
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plans.plan_forms import (
     FormError,

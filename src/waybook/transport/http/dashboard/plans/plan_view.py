@@ -18,7 +18,6 @@ from waybook.dag.diagram.layers import stack_siblings
 from waybook.dag.diagram.model import STACK_FROM, Lane
 from waybook.dag.diagram.symbols import STATUS_SYMBOLS
 from waybook.plan.model import Step
-from waybook.plan.modify import MODIFIABLE
 from waybook.plan.output import Output, latest
 from waybook.plan.progress import (
     BudgetShare,
@@ -28,7 +27,7 @@ from waybook.plan.progress import (
     stall_threshold,
     warning,
 )
-from waybook.plan.states import StepStatus
+from waybook.plan.states import MODIFIABLE, StepStatus
 from waybook.transport.http.dashboard.activity import (
     HistoryRow,
     StepTimeline,
