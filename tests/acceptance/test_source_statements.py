@@ -733,12 +733,12 @@ async def check_map(outside: Outside) -> None:
 
 
 async def check_run(outside: Outside, run: Body, before: Body) -> None:
-    """Work through the first two stages, and check every report."""
+    """Work through the first stage, and check every report."""
     holds = outside.holds
     problems: list[object] = []
     changed = False
-    waiting = 0
-    while waiting < 2:
+    is_waiting = False
+    while not is_waiting:
         job = await outside.call("get_next_job", runId=run["runId"], waitSeconds=5)
         if job["status"] == "job_ready":
             documents = [
@@ -768,40 +768,39 @@ async def check_run(outside: Outside, run: Body, before: Body) -> None:
             problems += check(cast("Report", report), cast("Report", before))
             before = report
         elif job["status"] == "awaiting_feedback":
-            waiting += 1
-            if waiting == 1:
-                holds(
-                    "a stage is complete when all its steps are",
-                    before["stages"][0]["status"] == "completed",
-                )
-                holds(
-                    "DAG progress counts the completed stage",
-                    before["dagProgress"]["completedStages"] == 1,
-                )
-                holds(
-                    "the next stage waits for the user",
-                    before["stages"][1]["status"] == "not_started",
-                )
-                done = await outside.call(
-                    "submit_stage_feedback",
-                    runId=run["runId"],
-                    stageSlug="thesis",
-                    feedback="Go on.",
-                    models=["a", "b"],
-                )
-                holds(
-                    "feedback starts the next stage with other models",
-                    done["started"][0]["models"] == ["a", "b"],
-                )
-                report = await outside.call("get_run_progress", runId=run["runId"], detail=True)
-                holds(
-                    "a change of models leaves completed stages unchanged",
-                    report["stages"][0]["progress"] == before["stages"][0]["progress"],
-                )
-                holds(
-                    "modelCount of the new stage is the new count",
-                    report["stages"][1]["modelCount"] == 2,
-                )
+            is_waiting = True
+            holds(
+                "a stage is complete when all its steps are",
+                before["stages"][0]["status"] == "completed",
+            )
+            holds(
+                "DAG progress counts the completed stage",
+                before["dagProgress"]["completedStages"] == 1,
+            )
+            holds(
+                "the next stage waits for the user",
+                before["stages"][1]["status"] == "not_started",
+            )
+            done = await outside.call(
+                "submit_stage_feedback",
+                runId=run["runId"],
+                stageSlug="thesis",
+                feedback="Go on.",
+                models=["a", "b"],
+            )
+            holds(
+                "feedback starts the next stage with other models",
+                done["started"][0]["models"] == ["a", "b"],
+            )
+            report = await outside.call("get_run_progress", runId=run["runId"], detail=True)
+            holds(
+                "a change of models leaves completed stages unchanged",
+                report["stages"][0]["progress"] == before["stages"][0]["progress"],
+            )
+            holds(
+                "modelCount of the new stage is the new count",
+                report["stages"][1]["modelCount"] == 2,
+            )
         else:
             assert job["status"] == "nothing_ready", job
     for invariant in (
