@@ -1,6 +1,6 @@
 """search_sources: full-text and semantic search in earlier research."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, cast
 
 from pydantic import Field
@@ -105,12 +105,21 @@ def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:
         planId=row.plan_id,
         stepId=row.step_id,
         url=row.url,
-        sources=row.sources,
+        sources=[_source(source) for source in row.sources or ()] or None,
         moreSources=row.source_count - len(row.sources or ()) or None,
         createdAt=format_time(row.created_at),
         createdBy=row.created_by,
         read={"tool": "get_artifact", "args": {"artifactId": row.id}},
     )
+
+
+def _source(source: Json) -> Body:
+    """Return a source with its time in UTC, not in the time zone of the database."""
+    body = cast("Body", source)
+    at = body.get("retrievedAt")
+    if at is None:
+        return body
+    return {**body, "retrievedAt": format_time(datetime.fromisoformat(str(at)).astimezone(UTC))}
 
 
 def _best_reasons(hits: list[Hit]) -> list[MatchReason]:
