@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from plan_builders import BOB, make_context
 from plan_invariants import check_state, known_rows, rows_of
 from waybook.core.replay import Rows, replay
-from waybook.errors import InvalidInput
+from waybook.errors import NotModifiable
 from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
 from waybook.plan.model import Plan
 from waybook.plan.states import DONE_STEP, StepStatus
@@ -20,7 +20,7 @@ def check_copies(plans: Iterable[Plan]) -> int:
             copies += not is_refused
             try:
                 _check_copy(plan, up_to)
-            except InvalidInput:
+            except NotModifiable:
                 assert is_refused, plan
             else:
                 assert not is_refused, plan
