@@ -459,9 +459,8 @@ async def check_modifications(outside: Outside) -> None:
     holds("fail_step writes step_failed", [e for e, _ in audit].count("step_failed") == 2)
     holds(
         "modifications write plan_modified with the action",
-        {"steps_added", "step_removed", "steps_reordered", "instructions_updated"}
-        & {a for e, a in audit if e == "plan_modified"}
-        or {a for e, a in audit if e == "plan_modified"},
+        {action for event, action in audit if event == "plan_modified"}
+        >= {"created", "add_steps", "remove_step", "reorder_steps", "update_step_instructions"},
     )
     entries = await outside.command("audit", "list", plan["planId"], "--json", "--limit", "500")
     holds("a modification has its rationale", "because" in json.dumps(entries))
@@ -566,13 +565,10 @@ async def check_stall(outside: Outside) -> None:
         [s["status"] for s in context["steps"]] == ["in_progress", "pending", "pending"],
     )
     second = await outside.take(plan, sessionId="tuesday")
-    holds(
-        "get_next_step resumes a stalled plan",
-        (await outside.status(plan))["status"] in {"executing", "stalled"}
-        and second["status"] == "step_ready",
-    )
     holds("a new session gets the next pending step, not the stuck one", second["stepOrder"] == 2)
-    events = [event for event, _ in await outside.audit(plan)]
+    audit = await outside.audit(plan)
+    holds("get_next_step resumes a stalled plan", "resumed" in [action for _, action in audit])
+    events = [event for event, _ in audit]
     holds("the new session is audited as session_resumed", "session_resumed" in events)
 
 

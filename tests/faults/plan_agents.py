@@ -101,7 +101,8 @@ class PlanAgent(Agent):
         elif status == "awaiting_review":
             await self._decide(plan_id, self.body.get("review") or {})
         elif status == "no_pending_steps":
-            await self._take_back(plan_id, self.body["steps"])
+            steps = [*self.body["steps"], *self.body.get("failedSteps", ())]
+            await self._take_back(plan_id, steps)
         elif status in OVER:
             self.tenant.plans.discard(plan_id)
 
@@ -155,10 +156,9 @@ class PlanAgent(Agent):
         """Retry every step that has been in progress or failed for too long."""
         held, now = self.tenant.held_since, time.monotonic()
         for plan_step in steps:
-            if plan_step["status"] not in {"in_progress", "failed"}:
-                continue
-            since = held.setdefault((plan_step["stepId"], plan_step["attempt"]), now)
-            if now - since > self.work.patience_seconds:
+            key = (plan_step["stepId"], plan_step.get("lastSeenAt", ""))
+            if now - held.setdefault(key, now) > self.work.patience_seconds:
+                del held[key]
                 await self._modify(plan_id, "retry_step", stepId=plan_step["stepId"])
                 return
 

@@ -46,9 +46,8 @@ class Tenant:
     #: Ids of the org's plans and runs, except those known to be closed.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: For each attempt at a step: the time, in monotonic seconds, at which an agent first saw it in
-    #: progress or failed.
-    held_since: dict[tuple[str, int], float] = field(default_factory=dict)
+    #: For each step and heartbeat: the time, in monotonic seconds, at which an agent first saw it.
+    held_since: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 def definition() -> Body:
