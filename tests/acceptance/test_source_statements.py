@@ -354,15 +354,12 @@ async def check_reviews(outside: Outside) -> None:
     modified = await outside.decide(plan, "modify", feedback="Add the Amazon.")
     holds("modify returns the step to in_progress", modified["stepStatus"] == "in_progress")
     holds("modify resumes the plan to executing", modified["planStatus"] == "executing")
-    holds(
-        "modify appends the feedback after a rule",
-        modified["instructions"].endswith("---\n\nUser feedback: Add the Amazon."),
-    )
     again = await outside.take(plan)
     holds(
-        "the modified step is handed out again with the feedback",
-        again["stepId"] == held["stepId"] and "Add the Amazon." in again["instructions"],
+        "modify appends the feedback after a rule",
+        again["instructions"].endswith("---\n\nUser feedback: Add the Amazon."),
     )
+    holds("the modified step is handed out again", again["stepId"] == held["stepId"])
     await outside.call(
         "request_user_review",
         stepId=held["stepId"],

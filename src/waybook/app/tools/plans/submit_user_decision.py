@@ -80,11 +80,10 @@ async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) ->
 def _reply(decision: Decision[StepDone], decision_kind: str) -> Body:
     step = decision.reply.step
     body = {"decision": decision_kind, **submit_step_result.submission_reply(decision)}
-    if step.status is StepStatus.IN_PROGRESS:
+    if step.status is StepStatus.IN_PROGRESS and step.held_by:
         body["instructions"] = decision.plan.texts[step.id].instructions
         body["attempt"] = step.attempt
-        if step.held_by:
-            body["next"] = work_call(step)
+        body["next"] = work_call(step)
     return body
 
 
