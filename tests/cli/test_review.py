@@ -67,8 +67,10 @@ def test_review_command_with_approve_completes_step(terminal: Terminal) -> None:
 def test_review_command_with_modify_adds_feedback_to_instructions(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Sent back")
     body = json.loads(terminal.say("review", plan_id, "--modify", "Count them.", "--json"))
-    assert body["attempt"] == 2
-    assert body["instructions"].endswith("Count them.")
+    assert body["stepStatus"] == "in_progress"
+    taken = terminal.json_output("call", "get_next_step", json.dumps({"planId": plan_id}))
+    assert taken["attempt"] == 2
+    assert taken["instructions"].endswith("Count them.")
 
 
 def test_review_command_with_skip_skips_step_and_continues_plan(terminal: Terminal) -> None:

@@ -51,7 +51,8 @@ async def test_step_page_shows_step_details(
     await agent.call("request_user_review", **args)
     world.clock.advance(minutes=7)
     decision = {"decision": "modify", "feedback": "Look <again>."}
-    taken = await agent.call("submit_user_decision", planId=plan["planId"], **decision)
+    await agent.call("submit_user_decision", planId=plan["planId"], **decision)
+    taken = await agent.take(plan, sessionId="night")
     source = {"title": "An atlas", "url": "https://example.org/atlas", "quote": "Long."}
     wicked = {"title": "Worse", "url": "javascript:alert(1)"}
     await agent.call(
