@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import waybook
 from project.repository import Module, modules
 
-MAX_MODULE_LINES = 350
-MAX_FUNCTION_LINES = 50
+MAX_MODULE_LINES = 500
+MAX_FUNCTION_LINES = 60
 MAX_MODULES_PER_FOLDER = 30
 
 #: Module names that do not describe the content of the module.
