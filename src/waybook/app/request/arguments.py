@@ -260,14 +260,19 @@ def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Argument
 def parse_arguments(
     kind: type[ArgumentsT], arguments: Mapping[str, object], *, small: bool = False
 ) -> ArgumentsT:
-    if not (small and is_plain_if_small(arguments)):
-        _check(kind, arguments)
     # Reporting a hundred unknown arguments is enough.
     limited = dict(islice(arguments.items(), MAX_ARGUMENTS))
     try:
-        return kind.model_validate(_without_absent(kind, limited))
+        parsed = kind.model_validate(_without_absent(kind, limited))
     except ValidationError as error:
-        raise refusal(_names(kind), error) from None
+        refused = refusal(_names(kind), error)
+        # A list that is too long is refused without a look at its values, which takes longer.
+        if not isinstance(refused, TooLarge):
+            _check(kind, arguments)
+        raise refused from None
+    if not (small and is_plain_if_small(arguments)):
+        _check(kind, arguments)
+    return parsed
 
 
 async def parse_large_arguments(
