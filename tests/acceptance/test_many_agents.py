@@ -2,37 +2,14 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from mcp import Client
 from mcp_types import TextContent
 
-from embedded_postgres.data_directories import make_data_directory
-from patience import PATIENCE_SECONDS
-from run_place import run_directory
+from postgres_servers import Server, new_database
+from preloaded_process import open_serve
 from waybook.json_values import Json
-
-
-@contextmanager
-def served_app() -> Iterator[str]:
-    """Run `waybook serve` on the embedded database, as a user would; yield its address."""
-    with make_data_directory(parent=run_directory()) as place:
-        command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
-        environment = {**os.environ, "WAYBOOK_DATA_DIR": str(place / "data"), "NO_COLOR": "1"}
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        assert server.stdout is not None
-        try:
-            first = server.stdout.readline()
-            yield first.split()[-1]
-        finally:
-            server.terminate()
-            server.wait(PATIENCE_SECONDS)
-            server.stdout.close()
 
 
 async def call(client: Client, tool: str, **arguments: Json) -> dict[str, Json]:
@@ -60,8 +37,13 @@ async def work(url: str, plan_id: Json, name: str, barrier: asyncio.Barrier) -> 
 
 
 @pytest.mark.parametrize("count", [8, pytest.param(64, marks=pytest.mark.load)])
-async def test_each_of_many_agents_claims_and_completes_a_different_step(count: int) -> None:
-    with served_app() as address:
+async def test_each_of_many_agents_claims_and_completes_a_different_step(
+    eighteen: Server, count: int
+) -> None:
+    with (
+        new_database(eighteen) as place,
+        open_serve(WAYBOOK_DATABASE_URL=place.app_dsn) as (_, address),
+    ):
         url = f"{address}/mcp"
         async with Client(url) as client:
             steps: list[Json] = [

@@ -2,13 +2,10 @@
 
 import asyncio
 import itertools
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any, Literal
 
 import httpx2
@@ -20,7 +17,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import Subscription
 from mcp.shared.subscriptions import ResourceUpdated
 
-from postgres_servers import Server, ServerDatabase, new_database
+from postgres_servers import Server, new_database
+from preloaded_process import open_serve
 
 COUNT = 2
 PATIENCE_SECONDS = 30
@@ -48,27 +46,12 @@ class RoundRobin(httpx2.AsyncBaseTransport):
         await self._transport.aclose()
 
 
-@contextmanager
-def serving(place: ServerDatabase) -> Iterator[str]:
-    """Start a server process in local mode; yield its address."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "waybook", "serve", "--port", "0"],
-        env={**os.environ, "WAYBOOK_DATABASE_URL": place.app_dsn},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().split()[-1]
-        finally:
-            process.kill()
-
-
 @pytest.fixture(scope="module")
 def addresses(eighteen: Server) -> Iterator[list[str]]:
     """Yield the addresses of two servers with one database."""
     with new_database(eighteen) as place, ExitStack() as stack:
-        yield [stack.enter_context(serving(place)) for _ in range(COUNT)]
+        url = {"WAYBOOK_DATABASE_URL": place.app_dsn}
+        yield [stack.enter_context(open_serve(**url))[1] for _ in range(COUNT)]
 
 
 async def approve(

@@ -2,15 +2,11 @@
 
 import asyncio
 import contextlib
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from fault_link import fault_link
 from postgres_servers import Server, new_database
+from preloaded_process import open_serve
 from waybook.client import Client
 from waybook.errors import WaybookError
 
@@ -28,27 +24,16 @@ async def call_for_ever(address: str) -> None:
                 await client.call("list_active_plans")
 
 
-@contextmanager
-def serving(database_url: str, owner_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start a Waybook server process; yield the process and its address."""
-    urls = {"WAYBOOK_DATABASE_URL": database_url, "WAYBOOK_OWNER_URL": owner_url}
-    command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
-    environment = {**os.environ, **urls}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process, process.stdout.readline().split()[-1]
-        finally:
-            process.kill()
-
-
 async def test_serve_command_exits_in_time_on_sigterm_while_database_hangs(
     eighteen: Server,
 ) -> None:
     with (
         new_database(eighteen) as place,
         fault_link(place.app_dsn) as (link, dsn),
-        serving(dsn, place.owner_dsn) as (process, address),
+        open_serve(WAYBOOK_DATABASE_URL=dsn, WAYBOOK_OWNER_URL=place.owner_dsn) as (
+            process,
+            address,
+        ),
     ):
         calls = [asyncio.create_task(call_for_ever(address)) for _ in range(CALLS)]
         while len(link.wires) < CONNECTIONS:  # noqa: ASYNC110 - counted by a thread

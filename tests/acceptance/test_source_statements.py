@@ -6,7 +6,6 @@ Run with `-s` to print the statements.
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, cast
 import pytest
 from mcp import Client, StdioServerParameters
 
+from cli.terminal import Terminal
 from embedded_postgres.data_directories import make_data_directory
 from patience import PATIENCE_SECONDS
 from run_place import run_directory
@@ -34,10 +34,9 @@ def data_dir() -> Iterator[Path]:
 class Outside:
     """Client of a server process, and the statements that it has checked."""
 
-    def __init__(self, client: Client, data_dir: Path, environment: dict[str, str]) -> None:
+    def __init__(self, client: Client, terminal: Terminal) -> None:
         self.client = client
-        self.data_dir = data_dir
-        self.environment = environment
+        self.terminal = terminal
         self.statements: list[tuple[str, str, bool]] = []
         self.document = ""
 
@@ -90,15 +89,11 @@ class Outside:
         return await self.call("submit_user_decision", **named, **more)
 
     async def command(self, *words: str) -> Any:  # noqa: ANN401 - JSON
-        line = [sys.executable, "-m", "waybook", *words, "--data-dir", str(self.data_dir)]
-        run = await asyncio.to_thread(
-            subprocess.run, line, env=self.environment, capture_output=True, check=True
-        )
-        return json.loads(run.stdout)
+        return await asyncio.to_thread(self.terminal.json_output, *words)
 
     async def audit(self, plan: Body) -> list[tuple[str, str | None]]:
         """Return the events of a plan with their actions, the oldest first."""
-        entries = await self.command("audit", "list", plan["planId"], "--json", "--limit", "500")
+        entries = await self.command("audit", "list", plan["planId"], "--limit", "500")
         return [(entry["event"], entry["details"].get("action")) for entry in entries][::-1]
 
 
@@ -241,7 +236,7 @@ async def check_loop(outside: Outside) -> None:
     third = plan["stepIds"][2]
     pending = await outside.call("submit_step_result", stepId=third, resultSummary="early")
     holds("submit_step_result accepts a pending step", pending["stepStatus"] == "completed")
-    newest = (await outside.command("audit", "list", plan["planId"], "--json"))[0]
+    newest = (await outside.command("audit", "list", plan["planId"]))[0]
     moves = [change["to"] for change in newest["changes"] if change["field"] == "status"]
     holds("a pending step goes through both transitions", moves == ["in_progress", "completed"])
     again = await outside.call("submit_step_result", stepId=third, resultSummary="late")
@@ -459,7 +454,7 @@ async def check_modifications(outside: Outside) -> None:
         {action for event, action in audit if event == "plan_modified"}
         >= {"created", "add_steps", "remove_step", "reorder_steps", "update_step_instructions"},
     )
-    entries = await outside.command("audit", "list", plan["planId"], "--json", "--limit", "500")
+    entries = await outside.command("audit", "list", plan["planId"], "--limit", "500")
     holds("a modification has its rationale", "because" in json.dumps(entries))
     retried = await outside.modify(plan, "retry_step", stepId=taken["stepId"])
     holds(
@@ -625,9 +620,7 @@ async def check_status(outside: Outside) -> None:
     )
     skill = await outside.call("start_skill", name="quick-scan", sessionId="skill")
     await outside.call("complete_skill", skillExecutionId=skill["skillExecutionId"])
-    events = {
-        e["event"] for e in await outside.command("audit", "list", "--json", "--limit", "500")
-    }
+    events = {e["event"] for e in await outside.command("audit", "list", "--limit", "500")}
     holds(
         "the audit has the eight event types",
         events
@@ -875,7 +868,7 @@ async def test_every_statement_of_the_source_documents_is_true(data_dir: Path) -
     arguments = ["-m", "waybook", "mcp", "--data-dir", str(data_dir), "--tools", "all"]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
     async with asyncio.timeout(PATIENCE_SECONDS), Client(server) as client:
-        outside = Outside(client, data_dir, environment)
+        outside = Outside(client, Terminal(data_dir))
         await check_creation(outside)
         await check_loop(outside)
         await check_completion(outside)

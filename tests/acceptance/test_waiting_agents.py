@@ -1,14 +1,11 @@
 """Agents that wait for work, over HTTP, against a server in a separate process."""
 
 import asyncio
-import os
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,9 +13,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from embedded_postgres.data_directories import make_data_directory
 from patience import PATIENCE_SECONDS
-from run_place import run_directory
+from postgres_servers import Server, new_database
+from preloaded_process import open_serve
 from transport.messages import make_request, modern_headers
 from waybook.client import Client
 
@@ -28,20 +25,10 @@ WAITING = (200, 12)
 MANY_WAITING = (1_000, 50)
 
 
-@contextmanager
-def served_app(*options: str) -> Iterator[tuple[str, int]]:
-    """Run `waybook serve` on the embedded database; yield its address and process id."""
-    with make_data_directory(parent=run_directory()) as place:
-        command = [sys.executable, "-m", "waybook", "serve", "--port", "0", *options]
-        environment = {**os.environ, "WAYBOOK_DATA_DIR": str(place / "data"), "NO_COLOR": "1"}
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().split()[-1], server.pid
-        finally:
-            server.terminate()
-            server.wait(PATIENCE_SECONDS)
-            server.stdout.close()
+@pytest.fixture
+def database_url(eighteen: Server) -> Iterator[str]:
+    with new_database(eighteen) as place:
+        yield place.app_dsn
 
 
 def chain(steps: int) -> list[Any]:
@@ -83,8 +70,10 @@ class Race:
 
 
 @pytest.mark.parametrize("count", [16, pytest.param(64, marks=pytest.mark.load)])
-async def test_each_freed_step_goes_to_one_of_the_waiting_agents(count: int) -> None:
-    with served_app() as (address, _):
+async def test_each_freed_step_goes_to_one_of_the_waiting_agents(
+    database_url: str, count: int
+) -> None:
+    with open_serve(WAYBOOK_DATABASE_URL=database_url) as (_, address):
         async with asyncio.timeout(PATIENCE_SECONDS), AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(Client(address)) for _ in range(count)]
             plan = await clients[0].create_plan("Relay", "Who?", chain(count + 1))
@@ -154,8 +143,10 @@ async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator
 @pytest.mark.parametrize(
     ("count", "most_mb"), [WAITING, pytest.param(*MANY_WAITING, marks=pytest.mark.load)]
 )
-async def test_memory_used_by_waiting_calls_is_below_limit(count: int, most_mb: int) -> None:
-    with served_app("--tools", "all") as (address, process_id):
+async def test_memory_used_by_waiting_calls_is_below_limit(
+    database_url: str, count: int, most_mb: int
+) -> None:
+    with open_serve("--tools", "all", WAYBOOK_DATABASE_URL=database_url) as (process, address):
         async with asyncio.timeout(PATIENCE_SECONDS), Client(address) as client:
             plan = await client.create_plan("Crowd", "Who?", chain(2))
             await client.call("get_next_step", planId=plan["planId"])
@@ -164,8 +155,8 @@ async def test_memory_used_by_waiting_calls_is_below_limit(count: int, most_mb: 
             await client.call("search_sources", query="rivers")
             async with waiting_calls(address, plan["planId"], BATCH):
                 pass
-            before = resident_mb(process_id)
+            before = resident_mb(process.pid)
             async with waiting_calls(address, plan["planId"], count):
-                grown = resident_mb(process_id) - before
+                grown = resident_mb(process.pid) - before
     print(f"{count:,} waiting calls over HTTP: {grown:.1f} MB")  # noqa: T201 - a figure
     assert grown < most_mb

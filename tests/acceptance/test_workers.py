@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -15,11 +13,10 @@ import pytest
 from embedded_postgres.processes import process_state
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
+from preloaded_process import PreloadedProcess, open_preloaded, open_serve
 from waybook.client import Client
 
 COUNT = 2
-
-Process = subprocess.Popen[str]
 
 
 @pytest.fixture
@@ -29,30 +26,15 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
         yield database
 
 
-def start(place: ServerDatabase, *words: str, **environment: str) -> Process:
-    command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--workers", str(COUNT)]
-    urls = {"WAYBOOK_DATABASE_URL": place.app_dsn, **environment}
-    return subprocess.Popen(
-        [*command, *words],
-        env={**os.environ, **urls},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 @contextmanager
-def serving(place: ServerDatabase) -> Iterator[tuple[Process, str]]:
+def serving(place: ServerDatabase) -> Iterator[tuple[PreloadedProcess, str]]:
     """Start a server with workers; yield the supervisor and the address."""
-    with start(place) as process:
-        assert process.stdout is not None
-        try:
-            yield process, process.stdout.readline().split()[-1]
-        finally:
-            process.kill()
+    url = {"WAYBOOK_DATABASE_URL": place.app_dsn}
+    with open_serve("--workers", str(COUNT), **url) as served:
+        yield served
 
 
-def workers(process: Process) -> set[int]:
+def workers(process: PreloadedProcess) -> set[int]:
     """Return the process ids of the workers."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii")
     return {int(child) for child in children.split()}
@@ -80,9 +62,25 @@ async def clients(address: str, count: int) -> AsyncIterator[list[Client]]:
             await client.__aexit__(None, None, None)
 
 
-async def test_workers_of_a_server_share_the_port_and_all_plans(place: ServerDatabase) -> None:
+async def test_workers_share_port_plans_and_metrics_also_after_a_kill(
+    place: ServerDatabase,
+) -> None:
+    """One server serves all steps: to start it takes longer than all of them together."""
+    calls = 'waybook_calls_total{tool="list_active_plans",outcome="ok"} '
+    durations = 'waybook_call_duration_seconds_count{tool="list_active_plans"} '
+
+    def figures(address: str) -> set[str]:
+        text = httpx2.get(f"{address}/metrics").text  # A new connection, to any worker.
+        return {line for line in text.splitlines() if line.startswith((calls, durations))}
+
+    def answering_workers(address: str) -> set[str]:
+        text = httpx2.get(f"{address}/metrics").text
+        return {f"{n}" for n in range(COUNT) if f'waybook_leader{{worker="{n}"}}' in text}
+
     with serving(place) as (process, address):
-        assert len(workers(process)) == COUNT
+        before = workers(process)
+        assert len(before) == COUNT
+        await eventually(lambda: len(answering_workers(address)) == COUNT)
         async with clients(address, 8) as several:
             made = await several[0].call(
                 "create_research_plan",
@@ -93,18 +91,19 @@ async def test_workers_of_a_server_share_the_port_and_all_plans(place: ServerDat
             for client in several:
                 status = await client.call("get_plan_status", planId=made["planId"])
                 assert status["planId"] == made["planId"]
-        process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
-
-
-async def test_supervisor_replaces_a_killed_worker(place: ServerDatabase) -> None:
-    with serving(place) as (process, address):
-        before = workers(process)
+                await client.call("list_active_plans")
+        expected = {f"{calls}8", f"{durations}8"}
+        for _ in range(10):
+            await eventually(lambda: figures(address) == expected)
         os.kill(min(before), signal.SIGKILL)
         await eventually(lambda: len(workers(process)) == COUNT and workers(process) != before)
+        for _ in range(10):
+            await eventually(lambda: figures(address) == expected)
         async with clients(address, 4) as several:
             for client in several:
-                await client.call("list_active_plans")
+                await client.call("get_plan_status", planId=made["planId"])
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
 
 
 async def test_workers_stop_if_the_supervisor_is_killed(place: ServerDatabase) -> None:
@@ -118,35 +117,12 @@ async def test_workers_stop_if_the_supervisor_is_killed(place: ServerDatabase) -
         await eventually(lambda: not any(map(is_running, pids)))
 
 
-def test_worker_that_fails_to_start_ends_the_supervisor(eighteen: Server) -> None:
-    with new_database(eighteen, template="template0") as empty, start(empty) as process:
-        _, errors = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 1
+def test_worker_that_fails_to_start_ends_the_supervisor(eighteen: Server, tmp_path: Path) -> None:
+    words, log = ["serve", "--port", "0", "--workers", str(COUNT)], tmp_path / "log"
+    with new_database(eighteen, template="template0") as empty:
+        variables = {**os.environ, "WAYBOOK_DATABASE_URL": empty.app_dsn}
+        with open_preloaded(words, variables, log) as process:
+            assert process.wait(PATIENCE_SECONDS) == 1
+    errors = log.read_text()
     assert "run waybook migrate" in errors
     assert "Traceback" not in errors
-
-
-async def test_metrics_of_any_worker_include_calls_of_all_workers(place: ServerDatabase) -> None:
-    calls = 'waybook_calls_total{tool="list_active_plans",outcome="ok"} '
-    durations = 'waybook_call_duration_seconds_count{tool="list_active_plans"} '
-
-    def figures(address: str) -> set[str]:
-        text = httpx2.get(f"{address}/metrics").text  # A new connection, to any worker.
-        return {line for line in text.splitlines() if line.startswith((calls, durations))}
-
-    def answering_workers(address: str) -> set[str]:
-        text = httpx2.get(f"{address}/metrics").text
-        return {f"{n}" for n in range(COUNT) if f'waybook_leader{{worker="{n}"}}' in text}
-
-    with serving(place) as (process, address):
-        await eventually(lambda: len(answering_workers(address)) == COUNT)
-        async with clients(address, 8) as several:
-            for client in several:
-                await client.call("list_active_plans")
-        expected = {f"{calls}8", f"{durations}8"}
-        for _ in range(10):
-            await eventually(lambda: figures(address) == expected)
-        os.kill(min(workers(process)), signal.SIGKILL)
-        await eventually(lambda: len(workers(process)) == COUNT)
-        for _ in range(10):
-            await eventually(lambda: figures(address) == expected)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from embedded_postgres.processes import process_state
+from run_place import run_directory
 from waybook.cli.app import main
 
 PRELOADED = ["waybook.cli.app", "waybook.cli.stdio.server", "waybook.cli.commands.serve"]
@@ -92,6 +93,17 @@ def open_preloaded(
             process.kill()
             process.join()
             process.close()
+
+
+@contextmanager
+def open_serve(*words: str, **variables: str) -> Iterator[tuple[PreloadedProcess, str]]:
+    """Start `waybook serve` on a free port; yield the process and its address."""
+    log = run_directory() / f"serve-{os.urandom(4).hex()}.log"
+    environment = {**os.environ, "NO_COLOR": "1", **variables}
+    with open_preloaded(["serve", "--port", "0", *words], environment, log) as process:
+        first_line = process.stdout.readline()
+        assert first_line.startswith("Waybook is serving"), log.read_text()
+        yield process, first_line.split()[-1]
 
 
 def run_command(

@@ -7,8 +7,6 @@ PostgreSQL's log, or in the database.
 
 import os
 import signal
-import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +26,7 @@ from fake_endpoint import answer, fake_endpoint
 from org_env import make_env
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
+from preloaded_process import open_preloaded
 from run_place import PLACE
 from transport.messages import LEGACY, make_request
 from waybook.store.driver.queries import new_id
@@ -122,20 +121,11 @@ def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[
 @contextmanager
 def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
     """Run `waybook serve` with full logging; yield the server's address."""
-    command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--tools", "all"]
-    environment = {**os.environ, **settings, "NO_COLOR": "1"}
-    with (
-        log.open("wb") as stderr,
-        subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True
-        ) as process,
-    ):
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().split()[-1]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE_SECONDS)
+    words = ["serve", "--port", "0", "--tools", "all"]
+    with open_preloaded(words, {**os.environ, **settings, "NO_COLOR": "1"}, log) as process:
+        yield process.stdout.readline().split()[-1]
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_SECONDS)
 
 
 async def send_with_requests(sender: Sender) -> None:
