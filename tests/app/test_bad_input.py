@@ -4,16 +4,16 @@ import json
 import logging
 import math
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
-from org_env import AgentClient, OrgEnv, make_env
+from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import Server, new_database
 from tool_arguments import arguments_of
-from tool_calls import valid_call
+from tool_calls import MUTATING, valid_call
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 
@@ -132,23 +132,23 @@ def check_refusal(answer: Answer, what: str) -> None:
 async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
     alone: OrgEnv, admin: psycopg.Connection, tool: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in {**arguments_of(tool), "unheardOf": ""}:
-        good = await valid_call(alone.agent, tool, using=name)
+    names = [*arguments_of(tool), "unheardOf"]
+    calls = {name: await valid_call(alone.agent, tool, using=name) for name in names}
+    before = digest(admin)
+    refused = {name: await refused_values(alone.agent, tool, name, calls[name]) for name in names}
+    if tool in MUTATING:
+        # Accepted values have changed rows, so the refused values are sent again without them.
+        calls = {name: await valid_call(alone.agent, tool, using=name) for name in names}
         before = digest(admin)
-        refused = await refused_values(alone.agent, tool, name, good)
-        if len(refused) < len(BAD):
-            good = await valid_call(alone.agent, tool, using=name)
-            before = digest(admin)
-            for kind in refused:
+        for name, good in calls.items():
+            for kind in refused[name]:
                 answer = await alone.agent.ask(tool, {**good, name: BAD[kind]})
                 assert answer.is_error, f"{tool}: {name} = {kind}"
-        assert digest(admin) == before, name
+    assert digest(admin) == before
     assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-async def refused_values(
-    agent: AgentClient, tool: str, name: str, good: Mapping[str, object]
-) -> list[str]:
+async def refused_values(agent: AgentClient, tool: str, name: str, good: Body) -> list[str]:
     """Return the kinds of invalid values for an argument that the tool refuses."""
     refused = []
     for kind, value in BAD.items():
@@ -157,7 +157,7 @@ async def refused_values(
             check_refusal(answer, f"{tool}: {name} = {kind}")
         if answer.is_error and not is_stored_refusal(answer):
             refused.append(kind)
-        else:
+        elif tool in MUTATING:
             good = await valid_call(agent, tool, using=name)
     return refused
 

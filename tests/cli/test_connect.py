@@ -3,15 +3,15 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
 from cli.terminal import Terminal
+from preloaded_process import open_serve
 
 BROKEN = '{\n  "mcpServers": {,\n}'
 OTHERS = '{\n    "theme": "dark",\n    "mcpServers": {\n        "x": {"command": "x"}\n    }\n}\n'
@@ -202,14 +202,8 @@ def test_connect_fails_and_keeps_config_if_server_does_not_answer(
 
 
 def test_connect_over_http_calls_the_running_server(terminal: Terminal, home: Path) -> None:
-    command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
-    command += ["--data-dir", str(terminal.data_dir)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
-        try:
-            url = served_url(process.stdout)
-            shown = terminal.say("connect", "codex", "--http", url, "--yes")
-        finally:
-            process.terminate()
+    with open_serve("--data-dir", str(terminal.data_dir)) as (_, url):
+        shown = terminal.say("connect", "codex", "--http", url, "--yes")
     assert "✓ ping: the database answered at" in shown
     written = tomllib.loads((home / ".codex" / "config.toml").read_text())
     assert written["mcp_servers"]["waybook"] == {"url": f"{url}/mcp"}
@@ -240,13 +234,6 @@ def test_connect_over_http_writes_the_entry_of_each_client(
     assert servers == {"waybook": entry}
     terminal.say("connect", client, "--remove", "--yes")
     assert files_in(home) == []
-
-
-def served_url(output: IO[str] | None) -> str:
-    """Return the URL that `waybook serve` prints."""
-    assert output is not None
-    served = (re.search(r"Waybook is serving\s+(http\S+)", line) for line in output)
-    return next(match[1] for match in served if match)
 
 
 def test_connect_hides_token_and_names_token_variable(
