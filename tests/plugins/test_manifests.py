@@ -35,8 +35,12 @@ def commands_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("folder", [CLAUDE, GEMINI], ids=lambda folder: folder.name)
-def test_plugin_folder_contains_an_exact_copy_of_the_hook(folder: Path) -> None:
-    assert (folder / "hooks" / HOOK.name).read_bytes() == HOOK.read_bytes()
+def test_plugin_command_copies_the_hook_to_the_plugin_folder(folder: Path) -> None:
+    copy = folder / "hooks" / HOOK.name
+    copy.write_text("an older version", "utf-8")
+    assert CliRunner().invoke(app, ["plugin", folder.name]).exit_code == 0
+    assert copy.read_bytes() == HOOK.read_bytes()
+    copy.unlink()
     for hook in (hook for hooks in commands_of(folder).values() for hook in hooks):
         assert re.fullmatch(
             r'python3 -I -S "\$\{\w+\}/hooks/waybook_hook\.py"( \|\| true)?', hook["command"]

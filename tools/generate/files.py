@@ -13,21 +13,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "waybook"
 SCHEMA = PACKAGE / "store" / "schema.sql"
 TOOL_LIST = PACKAGE / "transport" / "mcp" / "tools.json"
-PLUGINS = PACKAGE / "plugins"
-HOOK = PLUGINS / "waybook_hook.py"
 EXAMPLE = ROOT / "examples" / "snapshot.json"
 EXAMPLE_PICTURE = ROOT / "docs" / "pictures" / "snapshot.svg"
 
 
 def tool_files() -> Iterator[tuple[Path, str]]:
-    """Yield the tool list, the picture of the example snapshot, and the hooks of the plugins."""
+    """Yield the tool list and the picture of the example snapshot."""
     yield TOOL_LIST, tool_list.render(TOOLS)
     example = json.loads(EXAMPLE.read_text("utf-8"))
     yield EXAMPLE_PICTURE, export_drawing(DrawingFormat.SVG, drawing_from_snapshot(example))
-    # A client copies only the folder of its plugin, so each plugin folder needs a copy of the hook
-    # script.
-    for client in ("claude-code", "gemini-cli"):
-        yield PLUGINS / client / "hooks" / HOOK.name, HOOK.read_text("utf-8")
 
 
 def pages(schema: str) -> Iterator[tuple[Path, str]]:

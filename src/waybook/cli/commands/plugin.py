@@ -17,6 +17,7 @@ from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
 FOLDER: Final = Path(waybook.__file__).parent / "plugins"
+HOOK: Final = FOLDER / "waybook_hook.py"
 CODEX: Final = "codex"
 #: Commands that install the plugin in the other clients.
 COMMANDS: Final = {
@@ -48,11 +49,12 @@ def command(*, client: str, install: bool, yes: bool) -> None:
     --install, nothing is changed.
     """
     if client == CODEX:
-        hook = shlex.join(["python3", "-I", "-S", str(FOLDER / "waybook_hook.py")])
+        hook = shlex.join(["python3", "-I", "-S", str(HOOK)])
         plugin = replace(CLIENTS[CODEX], hooks=codex_hooks(hook))
         carry_out(Request(CODEX, plugin), only_print=not install, yes=yes)
         print_line(f"\n{TRUST}")
         return
+    add_hook(client)
     for words in COMMANDS[client]:
         print_line(f"$ {shlex.join(words)}")
         if install:
@@ -60,6 +62,13 @@ def command(*, client: str, install: bool, yes: bool) -> None:
     if install:
         test_entry(*ENTRIES[client], "the plugin starts waybook by name: add it to your PATH")
     print_line(f"\n{TWICE}")
+
+
+def add_hook(client: str) -> None:
+    """Copy the hook script to the folder of a plugin, unless it is there, as in the wheel."""
+    copy = FOLDER / client / "hooks" / HOOK.name
+    if not copy.is_file() or copy.read_bytes() != HOOK.read_bytes():
+        shutil.copyfile(HOOK, copy)
 
 
 def _run(words: Sequence[str]) -> None:
