@@ -20,7 +20,6 @@ from waybook.notifications.content import load_templates
 from waybook.notifications.message import Deliveries
 from waybook.settings import Settings
 from waybook.store.driver.queries import first_column
-from waybook.store.driver.replica import Replica
 from waybook.store.maintenance import migrate
 from waybook.store.maintenance.migrate import ServerRow
 
@@ -76,19 +75,6 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
         )
     if not loops.failures:
         yield CheckResult("background", CheckState.OK, "all loops work")
-
-
-def check_replica(replica: Replica | None) -> Iterator[CheckResult]:
-    if replica is None:
-        return
-    counts = f"{replica.served} pages read from it, {replica.fallbacks} from the primary instead"
-    if replica.state is None or replica.state.is_current:
-        yield CheckResult("replica", CheckState.OK, counts)
-        return
-    lag = replica.state.lag_seconds
-    message = "it does not answer" if lag is None else f"it is up to {lag:.1f} seconds behind"
-    todo = "check the standby; pages are read from the primary until it has caught up"
-    yield CheckResult("replica", CheckState.WARN, f"{message}; {counts}", todo)
 
 
 def check_machine(settings: Settings) -> Iterator[CheckResult]:

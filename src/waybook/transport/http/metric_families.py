@@ -48,14 +48,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "waybook_group_commit_calls": Family(
         "histogram", "Calls that were committed together in one message."
     ),
-    "waybook_replica_pages_total": Family(
-        "counter",
-        "Pages that the read replica served, and that the primary served in its place.",
-        ("server",),
-    ),
-    "waybook_replica_lag_seconds": gauge(
-        "Maximum of the replica's lag at the last check; not shown if the replica did not answer."
-    ),
     "waybook_loops_failing": gauge("Background loops whose last attempt failed."),
     "waybook_background_lag_seconds": gauge(
         "Seconds since the begin of the last finished pass over all orgs; only of the leader.",

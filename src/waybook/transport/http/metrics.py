@@ -32,7 +32,6 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
     )
     yield from _of_calls(dispatcher)
     yield from _of_database(dispatcher.services)
-    yield from _count_replica_pages(dispatcher.services)
     yield from _of_background(dispatcher.services)
     yield Metric(name="process_cpu_seconds_total", value=round(time.process_time(), 3))
     yield Metric(name="process_resident_memory_bytes", value=resident_bytes())
@@ -56,18 +55,6 @@ def _of_database(services: Services) -> Iterator[Metric]:
         yield Metric(name=f"waybook_pool_{name}", value=value)
     sizes = _buckets(services.database.group_sizes)
     yield Metric(name="waybook_group_commit_calls", value=sizes)
-
-
-def _count_replica_pages(services: Services) -> Iterator[Metric]:
-    replica = services.replica
-    if replica is None:
-        return
-    for server, count in (("replica", replica.served), ("primary", replica.fallbacks)):
-        labels = {"server": server}
-        yield Metric(name="waybook_replica_pages_total", value=count, labels=labels)
-    if replica.state is not None and replica.state.lag_seconds is not None:
-        lag = round(replica.state.lag_seconds, 3)
-        yield Metric(name="waybook_replica_lag_seconds", value=lag)
 
 
 def _of_background(services: Services) -> Iterator[Metric]:

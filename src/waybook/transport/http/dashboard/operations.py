@@ -14,7 +14,6 @@ from waybook.app.operations.diagnostics import (
     check_database,
     check_machine,
     check_notifications,
-    check_replica,
     check_server,
     check_webhooks,
 )
@@ -36,7 +35,7 @@ class HealthPage:
 
     async def __call__(self, request: Request) -> Response:
         call, services = (
-            await self.page_context.build_primary_context(request),
+            await self.page_context.request_context(request),
             self.page_context.dispatcher.services,
         )
         require_scope(call.caller, Scope.ADMIN, "looking at the server's health")
@@ -47,7 +46,6 @@ class HealthPage:
         findings = [*check_server(seen, with_size=False)]
         findings += [CheckResult("search", CheckState.OK, abilities.describe)]
         findings += about_loops(services.loops)
-        findings += check_replica(services.replica)
         findings += [await about_quarantine(call, everywhere=False)]
         findings += check_notifications(
             await count_deliveries(call), configured=bool(services.notification_events)

@@ -14,7 +14,6 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import PendingCounts, count_pending
 from waybook.app.request.caller import Answer, Caller, require_scope
 from waybook.app.request.layout_worker import DrawingJob, LayoutWorker, layout_cost
-from waybook.app.request.replica_context import ReplicaContext
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import full_id_of
 from waybook.core.decision_context import Scope
@@ -35,8 +34,6 @@ from waybook.transport.http.responses import http_status, retry_after_header
 
 T = TypeVar("T")
 
-SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
-
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
@@ -46,25 +43,10 @@ class PageContext:
     async def request_context(self, request: Request) -> RequestContext:
         """Return a read-only request context, and count the request for the rate limit.
 
-        Pages may read from the database replica. Forms read from the primary, because the replica
-        may not have the form's change yet.
-
         Raises:
             Forbidden: the caller lacks the scope for reading.
             RateLimited: the org exceeded its rate limit.
         """
-        context = await self.build_primary_context(request)
-        services = self.dispatcher.services
-        if services.replica is None or request.method not in SAFE_METHODS:
-            return context
-        if not hasattr(request.state, "replica"):
-            request.state.replica = await services.replica.check(services.database)
-        if not request.state.replica.is_current:
-            return context
-        return ReplicaContext(services=services, caller=context.caller, replica=services.replica)
-
-    async def build_primary_context(self, request: Request) -> RequestContext:
-        """Return a read-only request context for the primary database, and count the request."""
         caller = await self.caller(request)
         require_scope(caller, Scope.PLAN_READ, "looking")
         # Get the position in the event stream before reading data, so that the page misses no
@@ -150,7 +132,6 @@ def _render(
         "now": pending.now,
         "token": mask_token(token),
         "position": request.state.position,
-        "replica": getattr(request.state, "replica", None),
         **shown,
     }
     reply = render_template(request, name, framed, status_code=status_code)
