@@ -1,4 +1,4 @@
-"""Search page, palette and saved views, in a browser."""
+"""Search page and palette, in a browser."""
 
 from playwright.async_api import Page, expect
 
@@ -120,25 +120,3 @@ async def test_command_palette_shows_only_options_for_the_last_typed_text(
     await expect(page.get_by_text("No results for “zzz lake”.")).to_be_visible()
     # The browser may log an error about the request that the test aborted.
     site.faults[:] = [fault for fault in site.faults if "ERR_FAILED" not in fault]
-
-
-async def test_user_saves_opens_and_deletes_a_plan_filter(page: Page, site: Site) -> None:
-    await site.world.agent.plan(name="Lakes")
-    await site.world.agent.plan(name="Rivers")
-    await page.goto(f"{site.address}/plans?q=lake")
-    await page.get_by_text("Save view", exact=True).first.click()
-    await page.get_by_label("Name", exact=True).fill("Lakes only")
-    await page.get_by_role("button", name="Save view").click()
-    await expect(page.get_by_role("link", name="Lakes only")).to_have_attribute(
-        "aria-current", "true"
-    )
-    await accessible(page)
-    await page.goto(f"{site.address}/plans")
-    await expect(page.get_by_role("row").filter(has_text="Rivers")).to_be_visible()
-    await page.get_by_role("link", name="Lakes only").click()
-    await expect(page).to_have_url(f"{site.address}/plans?q=lake")
-    await expect(page.get_by_role("row").filter(has_text="Rivers")).to_have_count(0)
-    await page.get_by_text("Save or delete view").click()
-    await take_picture(page, "saved-views", "light")
-    await page.get_by_role("button", name="Delete Lakes only").click()
-    await expect(page.get_by_role("link", name="Lakes only")).to_have_count(0)

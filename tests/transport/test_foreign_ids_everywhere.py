@@ -92,11 +92,11 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes that are not tested here: routes for snapshots and saved views, whose request body refers
-#: to no stored row of another user, the route of links, which takes a secret and no id, and MCP
-#: routes, which are tested separately.
+#: Routes that are not tested here: routes for snapshots, whose request body refers to no stored
+#: row, the route of links, which takes a secret and no id, and MCP routes, which are tested
+#: separately.
 NO_ROWS = {
-    *("/api/report", "/api/map", "/mcp", "/mcp/", "/views"),
+    *("/api/report", "/api/map", "/mcp", "/mcp/"),
     *("/act/{secret}/{decision}", "/act/{secret}/feedback"),
 }
 #: Routes that take no ids: a new run refers to its workflow by name, a new plan to its template.

@@ -36,7 +36,6 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             {"feedback": "Go on."},
         ),
         **await _of_runs(agent),
-        "/views": ("/views", {"page": "plans", "name": "Failed", "query": "state=failed"}),
         "/plans/new": ("/plans/new", {"name": "Rivers", "steps": "Read\nWrite", "step": "create"}),
         "/runs/new": (
             "/runs/new?dag=deep-research",

@@ -9,7 +9,6 @@ from waybook.app.queries.overview_entries import RunFailure
 from waybook.app.queries.plans.plan_list import EXCERPT_LENGTH
 from waybook.app.queries.runs.run_list import RunFilter, RunSummary, list_runs, read_run_summaries
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
-from waybook.store.driver.queries import Statement
 from waybook.store.plans import lists
 from waybook.store.plans.lists import PendingCounts, ReviewRecord
 from waybook.store.runs import load
@@ -97,9 +96,5 @@ async def list_failed_stages(ctx: RequestContext, *, most: int) -> list[FailedSt
 
 async def count_pending(ctx: RequestContext) -> PendingCounts:
     counts: PendingCounts
-    ((counts,),) = await ctx.read(pending_count_statement())
+    ((counts,),) = await ctx.read(lists.SQL["waiting"](most=MAX_PENDING))
     return counts
-
-
-def pending_count_statement() -> Statement:
-    return lists.SQL["waiting"](most=MAX_PENDING)

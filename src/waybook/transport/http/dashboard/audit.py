@@ -218,7 +218,7 @@ class AuditPage:
         except InvalidInput as refused:
             error = refused.message
         filters = {name: query_param(request, name) or "" for name in FILTERS}
-        return await self.page_context.render_list(
+        return await self.page_context.render_page(
             request,
             "audit",
             status_code=400 if error else 200,

@@ -9,9 +9,8 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from waybook.app.accounts.saved_views import pending_and_views
 from waybook.app.dispatcher import Dispatcher
-from waybook.app.queries.inbox import PendingCounts, count_pending
+from waybook.app.queries.inbox import count_pending
 from waybook.app.request.caller import Answer, Caller, require_scope
 from waybook.app.request.layout_worker import DrawingJob, LayoutWorker, layout_cost
 from waybook.app.request.request_context import RequestContext
@@ -20,7 +19,6 @@ from waybook.core.decision_context import Scope
 from waybook.core.short_ids import IdKind, looks_like_short_id
 from waybook.dag.model import Dag
 from waybook.errors import WaybookError
-from waybook.transport.http.dashboard.view_bar import view_bar
 from waybook.transport.http.html.error_pages import error_page, wants_html
 from waybook.transport.http.html.forms import (
     csrf_token,
@@ -108,35 +106,18 @@ class PageContext:
         self, request: Request, name: str, *, status_code: int = 200, **shown: object
     ) -> HTMLResponse:
         pending = await count_pending(await self.request_context(request))
-        return _render(request, name, pending, status_code, shown)
-
-    async def render_list(
-        self, request: Request, name: str, *, status_code: int = 200, **shown: object
-    ) -> HTMLResponse:
-        pending, saved = await pending_and_views(await self.request_context(request), name)
-        views = view_bar(name, request.url.query, saved)
-        return _render(request, name, pending, status_code, {"views": views, **shown})
-
-
-def _render(
-    request: Request,
-    name: str,
-    pending: PendingCounts,
-    status_code: int,
-    shown: Mapping[str, object],
-) -> HTMLResponse:
-    token = csrf_token(request)
-    framed = {
-        "waiting": pending.total,
-        "failed_stages": pending.failed_stages,
-        "now": pending.now,
-        "token": mask_token(token),
-        "position": request.state.position,
-        **shown,
-    }
-    reply = render_template(request, name, framed, status_code=status_code)
-    set_csrf_cookie(request, reply, token)
-    return reply
+        token = csrf_token(request)
+        framed = {
+            "waiting": pending.total,
+            "failed_stages": pending.failed_stages,
+            "now": pending.now,
+            "token": mask_token(token),
+            "position": request.state.position,
+            **shown,
+        }
+        reply = render_template(request, name, framed, status_code=status_code)
+        set_csrf_cookie(request, reply, token)
+        return reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,6 @@ from waybook.transport.http.dashboard.runs.run_work import (
 )
 from waybook.transport.http.dashboard.runs.start_run import StartRunPage
 from waybook.transport.http.dashboard.runs.workflows import WorkflowsPage
-from waybook.transport.http.dashboard.saved_views import SavedViews
 from waybook.transport.http.dashboard.search import SearchPage
 from waybook.transport.http.dashboard.tokens import TokensPage
 from waybook.transport.http.html.layout import serve_asset
@@ -78,7 +77,6 @@ def dashboard_routes(
     run = RunPage(page_context)
     acts: dict[str, Endpoint] = {
         "/rescue": overview.rescue,
-        "/views": SavedViews(page_context),
         "/decisions": DecisionHandler(page_context),
         "/feedback": FeedbackHandler(page_context),
         "/runs/{run_id}/retry": run.retry,

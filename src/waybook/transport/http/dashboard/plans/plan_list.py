@@ -63,7 +63,7 @@ class PlansPage:
             query_from_request(request.query_params),
         )
         page = await plan_summaries(call, filter_of(query, call.caller.user))
-        return await self.page_context.render_list(
+        return await self.page_context.render_page(
             request,
             "plans",
             filters=query,

@@ -179,7 +179,7 @@ class RunsPage:
         )
         page = await list_runs(await self.page_context.request_context(request), filter_)
         last = page.runs[-1].id if page.more else None
-        return await self.page_context.render_list(
+        return await self.page_context.render_page(
             request,
             "runs",
             runs=page.runs,
