@@ -48,8 +48,7 @@ from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import new_id
 from waybook.store.driver.replica import open_replica
 from waybook.store.driver.startup import WaitReport, retry_start
-from waybook.store.maintenance.distribute import distribute
-from waybook.store.maintenance.migrate import APP_ROLE, VectorTable, list_pending, migrate
+from waybook.store.maintenance.migrate import APP_ROLE, distribute, list_pending, migrate
 from waybook.store.maintenance.serving_checks import check_schema, check_serving_role
 
 #: Seconds between two polls for changes, while there are subscribers.
@@ -117,8 +116,8 @@ class DatabaseServer:
     app_dsn: str
     owner_dsn: str
     role: str | None
-    #: What a migration does with the table of vectors.
-    vectors: VectorTable = VectorTable.MAKE
+    #: Whether a migration may create the table of pgvector's vectors.
+    vectors: bool = True
 
 
 @asynccontextmanager
@@ -209,7 +208,7 @@ async def _run(
 def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:
     """Apply pending migrations, or check that all migrations are applied."""
     if settings.migrates_at_start:
-        migrate(postgres.owner_dsn, postgres.vectors)
+        migrate(postgres.owner_dsn, vectors=postgres.vectors)
     elif postgres.role is not None:
         check_schema(postgres.app_dsn, postgres.role)
 
@@ -224,7 +223,7 @@ def _rate_limit(settings: Settings, times: SharedTimes | None) -> TokenBuckets |
 
 async def run_migrations(settings: Settings) -> list[str]:
     async with database_server(settings) as postgres:
-        return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
+        return await asyncio.to_thread(migrate, postgres.owner_dsn, vectors=postgres.vectors)
 
 
 async def distribute_tables(settings: Settings) -> list[str]:
@@ -242,8 +241,7 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
     check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
-        portable = settings.search_vectors == "portable"
-        vectors = VectorTable.LEAVE if portable else VectorTable.MAKE
+        vectors = settings.search_vectors != "portable"
         url = settings.database_url
         yield DatabaseServer(app_dsn=url, owner_dsn=owner, role=APP_ROLE, vectors=vectors)
         return
@@ -253,7 +251,7 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
             app_dsn=attachment.app_dsn,
             owner_dsn=attachment.owner_dsn,
             role=None,
-            vectors=VectorTable.DROP,
+            vectors=False,
         )
     finally:
         attachment.close()

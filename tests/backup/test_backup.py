@@ -25,6 +25,7 @@ from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
+from sample_migrations import SAMPLE, bundle
 from waybook.app.operations.anchors import check_anchor
 from waybook.app.operations.backup import back_up as back_up_to
 from waybook.app.operations.erasure import erase_org
@@ -34,6 +35,7 @@ from waybook.errors import InvalidInput, Misconfigured, Refused
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance import backup, restore
+from waybook.store.maintenance.archive import AppliedMigration
 from waybook.store.maintenance.migrate import (
     applied_migrations,
     bundled_migrations,
@@ -152,37 +154,46 @@ def test_restore_into_nonempty_database_is_refused_and_changes_nothing(
     assert all_rows(own_place) == before
 
 
-def test_backup_of_older_schema_is_restored_and_migrated(server: Server, tmp_path: Path) -> None:
+def test_backup_of_older_schema_is_restored_and_migrated(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "backup.zip"
-    older = len(bundled_migrations()) - 1
     with empty_database(server) as old, empty_database(server) as new:
-        migrate(old.owner_dsn, up_to=older)
+        migrate(old.owner_dsn)
         add_org(old.owner_dsn, UUID(new_id()), "acme")
+        bundle(monkeypatch, *bundled_migrations(), SAMPLE)
         manifest = back_up(old, file)
-        assert manifest.migrations[-1].number == older
+        assert manifest.migrations[-1].number == SAMPLE.number - 1
         restore_into(new, file)
         assert all_rows(new) == all_rows(old)
         with owner_connection(new.owner_dsn) as connection:
-            assert max(applied_migrations(connection)) == len(bundled_migrations())
+            assert max(applied_migrations(connection)) == SAMPLE.number
 
 
 def test_restoring_older_backup_into_migrated_database_is_refused(
-    own_place: ServerDatabase, tmp_path: Path
+    own_place: ServerDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "backup.zip"
-    with empty_database(own_place.server) as old:
-        migrate(old.owner_dsn, up_to=len(bundled_migrations()) - 1)
-        back_up(old, file)
+    back_up(own_place, file)
+    bundle(monkeypatch, *bundled_migrations(), SAMPLE)
+    migrate(own_place.owner_dsn)
     with pytest.raises(Refused, match="restore into a new database"):
         restore_into(own_place, file)
+
+
+def test_restoring_the_backup_of_an_earlier_build_raises_invalid_input() -> None:
+    with pytest.raises(InvalidInput, match="earlier build of Waybook"):
+        restore.check_migrations((AppliedMigration(1, "plans", "a1"),))
 
 
 def test_restoring_backup_of_newer_version_raises_invalid_input(
     own_place: ServerDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "backup.zip"
+    file, ours = tmp_path / "backup.zip", bundled_migrations()
+    bundle(monkeypatch, *ours, SAMPLE)
+    migrate(own_place.owner_dsn)
     back_up(own_place, file)
-    monkeypatch.setattr(restore, "bundled_migrations", lambda: bundled_migrations()[:-1])
+    bundle(monkeypatch, *ours)
     with (
         empty_database(own_place.server) as copy,
         pytest.raises(InvalidInput, match="made by a newer Waybook"),
@@ -190,13 +201,14 @@ def test_restoring_backup_of_newer_version_raises_invalid_input(
         restore_into(copy, file)
 
 
-def test_backup_of_outdated_schema_suggests_the_migrate_command(
+def test_backup_of_an_empty_database_suggests_the_migrate_command(
     server: Server, tmp_path: Path
 ) -> None:
-    with empty_database(server) as old:
-        migrate(old.owner_dsn, up_to=5)
-        with pytest.raises(Misconfigured, match="waybook migrate"):
-            back_up(old, tmp_path / "backup.zip")
+    with (
+        empty_database(server) as old,
+        pytest.raises(Misconfigured, match="waybook migrate"),
+    ):
+        back_up(old, tmp_path / "backup.zip")
     assert [*tmp_path.iterdir()] == []
 
 

@@ -1,17 +1,11 @@
-"""Upgrade of a database that was distributed with the schema of an earlier version.
-
-The rows come from a database of the current version, without what the earlier schema did not have.
-"""
+"""Upgrade of a distributed database in use, by a migration as a later version may add it."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Final
 from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from full_ids import full_id
 from org_env import AgentClient, check_audit, make_env, open_test_database
@@ -20,10 +14,9 @@ from postgres_servers import (
     ServerDatabase,
     create_cluster_database,
     drop_database,
-    new_database,
 )
 from refused_migrations import REFUSED
-from tools.generate.files import SCHEMA
+from sample_migrations import SAMPLE
 from tools.generate.schema import dump
 from waybook.app.queries.runs.run_list import RunFilter, list_runs
 from waybook.app.request.caller import Caller
@@ -34,81 +27,45 @@ from waybook.core.decision_context import Channel
 from waybook.errors import Misconfigured
 from waybook.json_values import Body
 from waybook.store.calls import CallLog
-from waybook.store.maintenance.cluster_tables import SQL
-from waybook.store.maintenance.distribute import distribute
-from waybook.store.maintenance.migrate import list_pending, migrate
-from waybook.store.maintenance.migration_statements import apply
+from waybook.store.maintenance.citus import SQL
+from waybook.store.maintenance.migrate import (
+    Migration,
+    apply,
+    distribute,
+    list_pending,
+    migrate,
+)
 
 DBNAME: Final = "waybook_citus_upgraded"
-#: First migration whose schema can be distributed; a trigger prevented it before.
-FIRST: Final = 27
 #: Number of orgs, two for each environment. PostgreSQL may plan a repeated statement of a function
 #: in another way from the sixth execution.
 ENVIRONMENTS: Final = 4
-#: Details of audit entries as earlier versions stored them.
-DETAILS: Final = (
-    "app_entry_details(details, packed, step_id, subject_id, at, actor, session)::json as details"
-)
-COLUMNS: Final = """
-select attname from pg_attribute
- where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerated = ''
- order by attnum
-"""
-#: Migration with a table that references a distributed one, as a later version may add it.
-NEW_TABLE: Final = """
-create table note (
-  org_id  uuid not null default app_org() references org,
-  id      uuid not null,
-  plan_id uuid not null,
-  primary key (org_id, id),
-  foreign key (org_id, plan_id) references plan (org_id, id)
-);
-create index note_plan on note (org_id, plan_id);
-alter table note enable row level security;
-alter table note force row level security;
-create policy tenant on note using (org_id = app_org()) with check (org_id = app_org());
-grant select, insert on note to waybook_app;
-"""
 #: Statement of a refused migration that Citus executes before the refused one.
 ACCEPTED: Final = "create index run_name on run (org_id, name)"
 
 
-def upgrade(server: Server, migrate_to_head: Callable[[ServerDatabase], None]) -> str:
-    """Distribute a database of an earlier version, and upgrade it; return a line for the report.
+def upgrade(server: Server) -> str:
+    """Distribute a database in use, and upgrade it; return a line for the report.
 
     Raises:
-        AssertionError: the schema is not the current one, or the application reads other rows.
+        AssertionError: the schema is not the expected one, or the application reads other rows.
     """
-    with new_database(server) as current, earlier_database(server) as upgraded:
-        orgs = asyncio.run(fill(current))
-        copied = copy_rows(current, upgraded)
-        distribute(upgraded.owner_dsn)
-        pending = list_pending(upgraded.owner_dsn)
-        migrate_to_head(upgraded)
-        check_schema(upgraded)
-        words = "select org_id, word, run_id from run_word order by org_id, word, run_id"
-        assert fetch(upgraded, words) == fetch(current, words) != []
-        assert asyncio.run(read(upgraded, orgs)) == asyncio.run(read(current, orgs))
-        asyncio.run(go_on(upgraded, orgs))
-        check_new_table(upgraded)
-        check_refusal(upgraded)
-    with earlier_database(server) as owned:
-        upgrade_as_superuser(owned)
-    return (
-        f"a database distributed at migration {FIRST} with {copied} rows of {len(orgs)} orgs was "
-        f"migrated by {len(pending)} migrations, and agents went on there"
-    )
-
-
-@contextmanager
-def earlier_database(server: Server) -> Iterator[ServerDatabase]:
-    """Yield a database with the schema of an earlier version, not distributed yet."""
     place = create_cluster_database(server, DBNAME)
     try:
-        migrate(place.owner_dsn, up_to=FIRST)
-        yield place
+        migrate(place.owner_dsn)
+        orgs = asyncio.run(fill(place))
+        before, schema = asyncio.run(read(place, orgs)), dump(place.owner_dsn)
+        distribute(place.owner_dsn)
+        assert dump(place.owner_dsn) == schema
+        check_refusal(place)
+        check_sample(place)
+        assert asyncio.run(read(place, orgs)) == before
+        asyncio.run(go_on(place, orgs))
+        # A superuser may own the database, too.
+        assert migrate(place.admin_dsn) == distribute(place.admin_dsn) == []
     finally:
         drop_database(server, DBNAME)
+    return f"a distributed database of {len(orgs)} orgs was migrated, and agents went on there"
 
 
 async def fill(place: ServerDatabase) -> dict[UUID, tuple[Body, Body]]:
@@ -124,48 +81,6 @@ async def fill(place: ServerDatabase) -> dict[UUID, tuple[Body, Body]]:
                 await agent.submit_documents(await agent.job(run))
                 filled[agent.org_id] = (plan, run)
     return filled
-
-
-def copy_rows(source: ServerDatabase, target: ServerDatabase) -> int:
-    """Copy the rows that the schema of the target has; return their number."""
-    copied = 0
-    with psycopg.connect(source.admin_dsn) as read, psycopg.connect(target.admin_dsn) as write:
-        # Without triggers, and therefore in any order of the tables.
-        write.execute("set local session_replication_role = replica")
-        for (table,) in write.execute(SQL["tables_to_distribute"].text.encode()).fetchall():
-            names = [name for (name,) in write.execute(COLUMNS, (table,)).fetchall()]
-            columns = sql.SQL(", ").join(map(sql.Identifier, names))
-            listed = [
-                sql.SQL(DETAILS)
-                if (table, name) == ("audit_entry", "details")
-                else sql.Identifier(name)
-                for name in names
-            ]
-            into = sql.Identifier(table)
-            write.execute(sql.SQL("delete from {}").format(into))
-            select = sql.SQL("copy (select {} from {}) to stdout").format(
-                sql.SQL(", ").join(listed), into
-            )
-            insert = sql.SQL("copy {} ({}) from stdin").format(into, columns)
-            with read.cursor().copy(select) as rows, write.cursor() as cursor:
-                with cursor.copy(insert) as copy:
-                    for row in rows:
-                        copy.write(row)
-                copied += cursor.rowcount
-    return copied
-
-
-def fetch(place: ServerDatabase, text: str) -> list[tuple[object, ...]]:
-    """Return the rows of a query on all orgs."""
-    with psycopg.connect(place.admin_dsn) as admin:
-        return admin.execute(text.encode()).fetchall()
-
-
-def check_schema(place: ServerDatabase) -> None:
-    """Check that the schema is the current one and that every table is distributed."""
-    assert list_pending(place.owner_dsn) == []
-    assert dump(place.owner_dsn) == SCHEMA.read_text("utf-8")
-    assert distribute(place.owner_dsn) == []
 
 
 async def read(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> list[object]:
@@ -198,30 +113,24 @@ async def go_on(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> N
         await check_audit(services, *orgs)
 
 
-def check_new_table(place: ServerDatabase) -> None:
+def check_sample(place: ServerDatabase) -> None:
     """Check that a table is distributed by the migration that creates it."""
     with psycopg.connect(place.owner_dsn) as connection:
-        apply(connection, "9998_new_table", NEW_TABLE)
+        apply(connection, SAMPLE)
         tables = connection.execute(SQL["distributed_tables"].text.encode()).fetchall()
         assert ("note",) in tables
-        connection.rollback()
 
 
 def check_refusal(place: ServerDatabase) -> None:
     """Check that the error for a refused migration names it, and that nothing of it was done."""
+    schema = dump(place.owner_dsn)
     expected = r"9999_refused cannot run on a distributed database"
     for statement in REFUSED:
+        refused = Migration(9999, "refused", f"{ACCEPTED}; {statement}")
         with (
             pytest.raises(Misconfigured, match=expected),
             psycopg.connect(place.owner_dsn) as connection,
         ):
-            apply(connection, "9999_refused", f"{ACCEPTED}; {statement}")
-    check_schema(place)
-
-
-def upgrade_as_superuser(place: ServerDatabase) -> None:
-    """Distribute an empty database as a superuser, and upgrade it."""
-    distribute(place.admin_dsn)
-    migrate(place.admin_dsn)
-    assert list_pending(place.admin_dsn) == []
-    assert distribute(place.admin_dsn) == []
+            apply(connection, refused)
+    assert list_pending(place.owner_dsn) == []
+    assert dump(place.owner_dsn) == schema

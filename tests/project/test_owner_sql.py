@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from project.repository import SOURCE, Module, modules
+from project.repository import Module, modules
 from waybook.store.driver.queries import Query, load
+from waybook.store.maintenance.migrate import bundled_migrations
 
 #: Statements of a sweep over all orgs. They need no org condition, because they list the orgs and
 #: read none of their data.
@@ -50,7 +51,7 @@ def owner_queries() -> Iterator[tuple[str, Query]]:
 
 def org_tables() -> set[str]:
     """Return the names of all tables whose rows belong to an org."""
-    schema = (SOURCE / "store" / "schema.sql").read_text("utf-8")
+    schema = "".join(migration.text for migration in bundled_migrations())
     return {name for name, columns in TABLE.findall(schema) if re.search(r"\borg_id\b", columns)}
 
 

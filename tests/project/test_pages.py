@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+from postgres_servers import ServerDatabase
 from project.repository import (
     README,
     ROOT,
@@ -26,9 +27,10 @@ MAX_TERMS = 28
 TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
 
 
-def test_generated_files_are_current() -> None:
+def test_generated_files_are_current(shared_place: ServerDatabase) -> None:
     """The help is generated in a new process, because click caches the help of commands."""
-    command = [sys.executable, "-m", "tools.generate", "--check", "--keep-schema"]
+    database = ("--database", shared_place.owner_dsn)
+    command = [sys.executable, "-m", "tools.generate", "--check", *database]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run `make generate`\n{done.stdout}{done.stderr}"
 

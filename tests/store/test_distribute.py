@@ -5,8 +5,8 @@ import pytest
 
 from postgres_servers import ServerDatabase
 from waybook.errors import Misconfigured
-from waybook.store.maintenance.cluster_tables import DIRECTORY, SQL
-from waybook.store.maintenance.distribute import distribute
+from waybook.store.maintenance.citus import DIRECTORY, SQL
+from waybook.store.maintenance.migrate import distribute
 from waybook.store.maintenance.org_tables import org_tables
 
 

@@ -1,21 +1,69 @@
 """Migrations: each runs once, in order, in one process at a time; the schema is checked."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from threading import Barrier
 
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from erasure_checks import ignore_progress
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
-from tools.generate.files import SCHEMA
-from tools.generate.schema import dump
+from sample_migrations import SAMPLE, bundle
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Misconfigured, Unavailable
 from waybook.store.driver.queries import Query
+from waybook.store.maintenance import citus
 from waybook.store.maintenance import migrate as migrations
-from waybook.store.maintenance.migrate import Migration, bundled_migrations, migrate
+from waybook.store.maintenance.backup import back_up
+from waybook.store.maintenance.migrate import (
+    APP_ROLE,
+    Migration,
+    apply,
+    bundled_migrations,
+    list_pending,
+    mask_quoted,
+    migrate,
+    split_statements,
+)
+from waybook.store.maintenance.serving_checks import check_schema
+
+#: The table of migrations in a database of an earlier build, with two of its 39 rows.
+EARLIER_BUILD = """
+create table schema_migration (
+  number             integer     not null primary key,
+  name               text        not null,
+  digest             text        not null,
+  ran_at             timestamptz not null default now(),
+  oldest_compatible  integer
+);
+insert into schema_migration (number, name, digest, oldest_compatible)
+values (1, 'plans', 'a1', 1), (39, 'answered_revisions', 'b2', 36);
+grant select on schema_migration to waybook_app;
+create table passage_vector (org_id uuid);
+"""
+#: Everything that Waybook could have changed there.
+CONTENT = """
+select c.relname::text, c.relacl::text,
+       (select string_agg(m::text, ' ' order by m.number) from schema_migration m)
+  from pg_class c
+ where c.relnamespace = 'public'::regnamespace
+ order by c.relname
+"""
+#: Parts of statements with semicolons and quotes that do not end a statement.
+PARTS = st.sampled_from(
+    ["a", "'b;'", "'it''s;'", '"c;"', "$$ d; 'e $$", "$f$ $$; $f$", "-- g; 'h\n", "/* i; */", "(j)"]
+)
+STATEMENTS = st.lists(PARTS, max_size=6).map(lambda parts: " ".join(["select", *parts]))
+REFUSED = Migration(
+    9999,
+    "planted",
+    "do $$ begin raise feature_not_supported using message = 'no such form'; end $$",
+)
 
 
 @pytest.fixture
@@ -25,23 +73,13 @@ def empty(server: Server) -> Iterator[ServerDatabase]:
         yield place
 
 
-@pytest.fixture
-def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that replaces the list of bundled migrations."""
-
-    def shipping(*bundle: Migration) -> None:
-        monkeypatch.setattr(migrations, "bundled_migrations", lambda: list(bundle))
-
-    return shipping
-
-
 def query_rows(place: ServerDatabase, question: str) -> list[tuple[object, ...]]:
     with psycopg.connect(place.admin_dsn) as admin:
         return admin.execute(question.encode()).fetchall()
 
 
 def names() -> list[str]:
-    return [f"{migration.number:04}_{migration.name}" for migration in bundled_migrations()]
+    return [migration.title for migration in bundled_migrations()]
 
 
 def test_empty_database_gets_all_migrations_and_the_local_org(
@@ -58,7 +96,7 @@ def test_migrating_an_up_to_date_database_applies_no_migration(empty: ServerData
 
 def test_migrations_are_numbered_without_gaps() -> None:
     numbers = [migration.number for migration in bundled_migrations()]
-    assert numbers == list(range(1, len(numbers) + 1))
+    assert numbers == list(range(40, 40 + len(numbers)))
 
 
 def test_concurrent_migrate_calls_apply_every_migration_once(empty: ServerDatabase) -> None:
@@ -74,50 +112,69 @@ def test_concurrent_migrate_calls_apply_every_migration_once(empty: ServerDataba
     assert query_rows(empty, "select count(*) from org") == [(1,)]
 
 
+def test_later_migration_is_applied_to_the_database_of_an_older_program(
+    empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(empty.owner_dsn)
+    bundle(monkeypatch, *bundled_migrations(), SAMPLE)
+    assert list_pending(empty.owner_dsn) == [SAMPLE.title]
+    assert migrate(empty.owner_dsn) == [SAMPLE.title]
+    assert query_rows(empty, "select sample from plan") == []
+
+
+def test_database_of_an_earlier_build_is_refused_and_left_untouched(
+    empty: ServerDatabase,
+) -> None:
+    with psycopg.connect(empty.owner_dsn) as owner:
+        owner.execute(EARLIER_BUILD)
+    before = query_rows(empty, CONTENT)
+    backup = BytesIO()
+    for look in (
+        lambda: migrate(empty.owner_dsn),
+        lambda: list_pending(empty.owner_dsn),
+        lambda: check_schema(empty.app_dsn, APP_ROLE),
+        lambda: back_up(empty.owner_dsn, backup, ignore_progress),
+    ):
+        with pytest.raises(Misconfigured, match=r"earlier build of Waybook.*--data-dir"):
+            look()
+    assert query_rows(empty, CONTENT) == before
+    assert backup.getvalue() == b""
+
+
 def test_error_for_an_edited_applied_migration_names_the_migration(
-    empty: ServerDatabase, ship: Callable[..., None]
+    empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty.owner_dsn)
     first, *rest = bundled_migrations()
-    ship(Migration(first.number, first.name, first.text + "\n-- edited"), *rest)
-    with pytest.raises(Misconfigured, match=f"{first.number:04}_{first.name} was edited"):
+    bundle(monkeypatch, Migration(first.number, first.name, first.text + "\n-- edited"), *rest)
+    with pytest.raises(Misconfigured, match=f"{first.title} was edited"):
         migrate(empty.owner_dsn)
 
 
 def test_migrating_the_database_of_a_newer_waybook_raises_misconfigured(
-    empty: ServerDatabase, ship: Callable[..., None]
+    empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = bundled_migrations()
-    newer = Migration(ours[-1].number + 1, "tomorrow", "select 1")
-    ship(*ours, newer)
-    assert migrate(empty.owner_dsn) == [*names(), f"{newer.number:04}_tomorrow"]
-    ship(*ours)
+    bundle(monkeypatch, *ours, SAMPLE)
+    assert migrate(empty.owner_dsn) == [*(migration.title for migration in ours), SAMPLE.title]
+    bundle(monkeypatch, *ours)
     with pytest.raises(Misconfigured, match=r"newer Waybook.*upgrade"):
         migrate(empty.owner_dsn)
 
 
 def test_failing_migration_is_rolled_back_and_migrate_can_run_again(
-    empty: ServerDatabase, ship: Callable[..., None]
+    empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The org and the tables are created in one transaction, which the failure does not undo."""
     ours = bundled_migrations()
-    broken = Migration(ours[-1].number + 1, "broken", "create table half (a int); select 1/0")
-    ship(*ours, broken)
+    broken = Migration(SAMPLE.number, "broken", "create table half (a int); select 1/0")
+    bundle(monkeypatch, *ours, broken)
     with pytest.raises(psycopg.errors.DivisionByZero):
         migrate(empty.owner_dsn)
     assert query_rows(empty, "select to_regclass('half')") == [(None,)]
-    ship(*ours)
-    assert migrate(empty.owner_dsn) == []
-
-
-def test_local_org_exists_even_if_a_later_migration_fails(
-    empty: ServerDatabase, ship: Callable[..., None]
-) -> None:
-    """One transaction creates the org and the tables, so that a crash cannot separate them."""
-    ours = bundled_migrations()
-    ship(*ours, Migration(ours[-1].number + 1, "broken", "select 1/0"))
-    with pytest.raises(psycopg.errors.DivisionByZero):
-        migrate(empty.owner_dsn)
     assert query_rows(empty, "select org_id from org") == [(LOCAL_ORG,)]
+    bundle(monkeypatch, *ours)
+    assert migrate(empty.owner_dsn) == []
 
 
 def test_migrating_on_a_too_old_postgresql_server_raises_misconfigured(
@@ -144,11 +201,45 @@ def test_missing_serving_role_error_shows_the_sql_to_run(
         migrate(empty.owner_dsn)
 
 
-def test_schema_file_matches_the_migrated_schema(shared_place: ServerDatabase) -> None:
-    assert SCHEMA.read_text("utf-8") == dump(shared_place.owner_dsn), "run `make generate`"
-
-
-def test_recent_migrations_state_the_oldest_compatible_migration() -> None:
-    for migration in bundled_migrations()[25:]:
+def test_every_migration_states_the_oldest_compatible_migration() -> None:
+    for migration in bundled_migrations():
         assert migrations.OLDEST_COMPATIBLE.search(migration.text), migration.title
         assert migration.oldest_compatible <= migration.number
+
+
+@given(st.lists(STATEMENTS, max_size=5))
+def test_joined_migration_statements_split_into_the_same_ones(statements: list[str]) -> None:
+    split = split_statements(";\n".join(statements))
+    assert split == [statement.strip() for statement in statements]
+
+
+@given(st.lists(STATEMENTS, max_size=5).map(";".join))
+def test_masking_sql_keeps_the_length_of_the_text(text: str) -> None:
+    assert len(mask_quoted(text)) == len(text)
+
+
+def test_splitting_statements_leaves_out_lone_comments() -> None:
+    assert split_statements("; -- nothing;\n ; /* ; */") == []
+
+
+def test_refused_statement_on_a_single_server_raises_psycopg_error(
+    shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(citus, "is_distributed", lambda _: False)
+    with (
+        pytest.raises(psycopg.errors.FeatureNotSupported, match="no such form"),
+        psycopg.connect(shared_place.owner_dsn) as connection,
+    ):
+        apply(connection, REFUSED)
+
+
+def test_refused_statement_on_a_cluster_names_the_migration(
+    shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(citus, "is_distributed", lambda _: True)
+    monkeypatch.setattr(citus, "allow_foreign_keys", lambda _: None)
+    with (
+        pytest.raises(Misconfigured, match=r"9999_planted cannot .* \(no such form\).* restore"),
+        psycopg.connect(shared_place.owner_dsn) as connection,
+    ):
+        apply(connection, REFUSED)

@@ -13,7 +13,7 @@ from waybook.app.request.search.search_backend import SearchBackend
 from waybook.research.embedding_model import Backend
 from waybook.research.fusion import fuse
 from waybook.store.driver.database import Database
-from waybook.store.maintenance.migrate import VectorTable, migrate
+from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts
 
 #: Queries on the table of pgvector.
@@ -104,7 +104,7 @@ def test_vector_queries_can_be_prepared_if_pgvector_is_installed(
             connection.execute(f"prepare fits_{name} as {text}".encode())
 
 
-def test_migrate_creates_keeps_or_drops_the_pgvector_table(
+def test_migrate_creates_the_pgvector_table_unless_told_not_to(
     pgvector_server: Server,
 ) -> None:
     with new_database(pgvector_server, "template1") as place:
@@ -112,14 +112,12 @@ def test_migrate_creates_keeps_or_drops_the_pgvector_table(
         assert not has_vectors(place)
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension if not exists vector")
-        assert migrate(place.owner_dsn, VectorTable.LEAVE) == []
+        assert migrate(place.owner_dsn, vectors=False) == []
         assert not has_vectors(place)
         assert migrate(place.owner_dsn) == []
         assert has_vectors(place)
-        assert migrate(place.owner_dsn, VectorTable.LEAVE) == []
+        assert migrate(place.owner_dsn, vectors=False) == []
         assert has_vectors(place)
-        assert migrate(place.owner_dsn, VectorTable.DROP) == []
-        assert not has_vectors(place)
 
 
 def test_migrate_with_old_pgvector_version_creates_no_vector_table(pgvector_server: Server) -> None:

@@ -29,7 +29,7 @@ SOURCE = Path(str(files("waybook")))
 OPERATOR = frozenset(
     f"maintenance/{name}"
     for name in (
-        *("archived_plans", "archived_runs", "backup", "cluster_tables", "distribute", "erasure"),
+        *("archived_plans", "archived_runs", "backup", "citus", "erasure"),
         *("org_tables", "owner", "owner_role", "restore", "retention", "user_erasure"),
     )
 )
@@ -38,7 +38,7 @@ OPERATOR_QUERIES = frozenset(
     {
         *("add_org", "orgs", "review_policy"),
         *("lock", "limit_waiting", "exists", "create_table", "done", "record", "role_exists"),
-        *("create_role", "local_org", "lacks_vectors", "has_vectors", "drop_vectors"),
+        *("create_role", "local_org", "add_vector_extension", "lacks_vectors"),
         *("create_vectors", "lacks_maintenance_role", "has_maintenance_role"),
         *("create_maintenance_role", "must_join", "join_maintenance_role", "grant_maintenance"),
     }
@@ -53,8 +53,8 @@ BY_NAME = frozenset(
     f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "import_rows", "migrate")
 )
 
-#: Files without queries: the generated schema, and fragments shared by several queries.
-NO_QUERIES = frozenset({"parts", "schema"})
+#: File without queries: fragments shared by several queries.
+NO_QUERIES = frozenset({"parts"})
 STORE = SOURCE / "store"
 FILES = sorted(
     {

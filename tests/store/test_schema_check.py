@@ -1,7 +1,6 @@
 """Check of the schema and of the queries before they are distributed by org: decision 0087."""
 
 from collections.abc import Iterator
-from importlib.resources import files
 
 import psycopg
 import pytest
@@ -18,7 +17,7 @@ from tools.schema_check.check import (
 )
 from tools.schema_check.exceptions import OBJECTS, QUERIES
 from tools.schema_check.migrations import check_migrations
-from waybook.store.maintenance.migrate import Migration, bundled_migrations
+from waybook.store.maintenance.migrate import Migration
 
 CATALOG = Catalog(frozenset({"plan", "run", "source"}), frozenset({"app_now", "random"}))
 TABLE = "create table planted (org_id uuid not null, id uuid not null)"
@@ -188,12 +187,3 @@ def test_schema_check_reports_set_config_in_a_migration_function() -> None:
 )
 def test_schema_check_accepts_migrations_that_citus_executes(statement: str) -> None:
     assert list(check_migrations([Migration(99, "planted", statement)])) == []
-
-
-def test_only_migrations_that_citus_refuses_have_a_cluster_version(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("tools.schema_check.migrations.cluster_text", lambda _: None)
-    refused = {title for title, _ in check_migrations(bundled_migrations())}
-    folder = files("waybook.store").joinpath("migrations", "cluster")
-    assert {file.name for file in folder.iterdir()} == {f"{title}.sql" for title in refused}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postgres_servers import Server, ServerDatabase, new_database
+from sample_migrations import SAMPLE, bundle
 from waybook.bootstrap import start_application
 from waybook.errors import Misconfigured
 from waybook.settings import Settings
@@ -44,11 +45,11 @@ async def test_server_with_migrate_always_migrates_the_database_of_a_url(
 
 
 async def test_server_start_without_newest_migration_names_the_migration(
-    empty: ServerDatabase,
+    empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newest = bundled_migrations()[-1]
-    migrate(empty.owner_dsn, up_to=newest.number - 1)
-    with pytest.raises(Misconfigured, match=f"{newest.title}; run waybook migrate"):
+    migrate(empty.owner_dsn)
+    bundle(monkeypatch, *bundled_migrations(), SAMPLE)
+    with pytest.raises(Misconfigured, match=f"{SAMPLE.title}; run waybook migrate"):
         await start(empty)
 
 

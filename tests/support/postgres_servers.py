@@ -29,8 +29,8 @@ from run_place import CITUS, PLACE
 from waybook.embedded_postgres.cluster import BOOTSTRAP
 from waybook.embedded_postgres.supervisor import Attachment, attach
 from waybook.store.driver.queries import new_id
-from waybook.store.maintenance.distribute import distribute, let_settings_pass
-from waybook.store.maintenance.migrate import APP_ROLE, migrate
+from waybook.store.maintenance.citus import let_settings_pass
+from waybook.store.maintenance.migrate import APP_ROLE, distribute, migrate
 
 #: Database user of the PostgreSQL 15 server, which has a single URL. This user may create roles and
 #: is not a superuser.

@@ -62,7 +62,7 @@ def query_files() -> list[str]:
         for path in folder.rglob("*.sql")
         if path.parent.name != "migrations"
     }
-    return sorted(names - OPERATORS - {"schema", "parts"})
+    return sorted(names - OPERATORS - {"parts"})
 
 
 def queries() -> list[Query]:

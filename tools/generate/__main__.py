@@ -1,31 +1,31 @@
 """Write every generated file: `python -m tools.generate`, or `make generate`.
 
-`--check` writes nothing and exits with code 1 if a file is out of date. `--keep-schema` reads the
-schema from its existing file, so that no database needs to be started.
+`--check` writes nothing and exits with code 1 if a file is out of date. `--database URL` reads the
+schema from this migrated database, so that no database needs to be started.
 """
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.generate.files import ROOT, SCHEMA, pages, tool_files
-from tools.generate.schema import render as render_schema
+from tools.generate.files import ROOT, pages, tool_files
+from tools.generate.schema import dump, render
 
 
-def generated_files(*, keep_schema: bool) -> Iterator[tuple[Path, str]]:
+def generated_files(dsn: str | None) -> Iterator[tuple[Path, str]]:
     """Yield each generated file with its current text."""
-    schema = SCHEMA.read_text("utf-8") if keep_schema else render_schema()
-    yield SCHEMA, schema
     yield from tool_files()
-    yield from pages(schema)
+    yield from pages(dump(dsn) if dsn else render())
 
 
 def main(arguments: list[str]) -> int:
     """Write the generated files that are out of date, or only list them; return the exit code."""
     check = "--check" in arguments
+    named = "--database" in arguments
+    dsn = arguments[arguments.index("--database") + 1] if named else None
     outdated = [
         (path, text)
-        for path, text in generated_files(keep_schema="--keep-schema" in arguments)
+        for path, text in generated_files(dsn)
         if not path.exists() or path.read_text("utf-8") != text
     ]
     for path, text in outdated:

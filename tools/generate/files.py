@@ -11,7 +11,6 @@ from waybook.dag.statuses import DrawingFormat
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "waybook"
-SCHEMA = PACKAGE / "store" / "schema.sql"
 TOOL_LIST = PACKAGE / "transport" / "mcp" / "tools.json"
 EXAMPLE = ROOT / "examples" / "snapshot.json"
 EXAMPLE_PICTURE = ROOT / "docs" / "pictures" / "snapshot.svg"

@@ -20,7 +20,7 @@ from waybook.store.maintenance.migrate import bundled_migrations
 
 STORE = Path(__file__).parents[2] / "src" / "waybook" / "store"
 #: Files that are not files of queries, and queries that only create the schema.
-NO_QUERIES = {"parts", "schema", "maintenance/migrate"}
+NO_QUERIES = {"parts", "maintenance/migrate"}
 _CALL = re.compile(r"\b(\w+)\s*\(")
 _LOCK_OR_UPSERT = re.compile(r"\b(?:for|no\s+key|do)\s+update\b")
 _CHANGE = re.compile(r"\b(?:update|delete\s+from)\b")

@@ -1,7 +1,6 @@
 """Check of the texts of migrations: what Citus 13 refuses to change in a distributed table.
 
-The migrations that run before a database can be distributed are exempt. A migration with a form for
-clusters is checked in that form.
+The first migration is exempt, because it runs before a database can be distributed.
 """
 
 import re
@@ -9,15 +8,13 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
-from waybook.store.maintenance.migrate import Migration
-from waybook.store.maintenance.migration_statements import (
-    cluster_text,
+from waybook.store.maintenance.migrate import (
+    Migration,
+    bundled_migrations,
     mask_quoted,
     split_statements,
 )
 
-#: First migration whose schema can be distributed.
-FIRST_DISTRIBUTED: Final = 27
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _ALTER_TABLE: Final = re.compile(
     r"\s*alter\s+table\s+(?:if\s+exists\s+)?(?:only\s+)?\w+\s(.*)", re.DOTALL
@@ -49,9 +46,8 @@ _SET_BY_FUNCTION: Final = re.compile(r"\bset_config\(\s*'app\.")
 def check_migrations(migrations: Iterable[Migration]) -> Iterator[tuple[str, str]]:
     """Yield the title of each migration that cannot run on a cluster, with the rule it breaks."""
     for migration in migrations:
-        if migration.number > FIRST_DISTRIBUTED:
-            text = cluster_text(migration.title) or migration.text
-            for statement in split_statements(text):
+        if migration.number > bundled_migrations()[0].number:
+            for statement in split_statements(migration.text):
                 yield from ((migration.title, rule) for rule in broken_rules(statement))
 
 

@@ -27,10 +27,12 @@ async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress
     return await _in_thread(write, progress)
 
 
-async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> Manifest:
+async def restore_backup(
+    owner_dsn: str, path: Path, *, progress: Progress, vectors: bool = True
+) -> Manifest:
     def load(progress: Progress) -> Manifest:
         with open_archive(path) as opened:
-            restore.restore(owner_dsn, opened, progress)
+            restore.restore(owner_dsn, opened, progress, vectors=vectors)
             return opened.manifest
 
     return await _in_thread(load, progress)

@@ -115,4 +115,6 @@ def restore_command(*, file: Path, as_json: bool, **flags: object) -> None:
 async def _restore(settings: Settings, file: Path) -> Manifest:
     async with database_server(settings) as postgres:
         with shown_progress("restoring") as progress:
-            return await restore_backup(postgres.owner_dsn, file, progress=progress)
+            return await restore_backup(
+                postgres.owner_dsn, file, progress=progress, vectors=postgres.vectors
+            )

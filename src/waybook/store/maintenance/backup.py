@@ -21,7 +21,7 @@ from waybook.store.maintenance.archive import (
     blocks_of,
     count_rows,
 )
-from waybook.store.maintenance.migrate import owner_connection, pending_in
+from waybook.store.maintenance.migrate import applied_migrations, owner_connection, pending_in
 from waybook.store.maintenance.org_tables import (
     OrgTable,
     all_orgs,
@@ -40,8 +40,6 @@ class SnapshotRow(NamedTuple):
 
 SQL = load("maintenance/backup", about=SnapshotRow)
 
-#: A backup requires at least this migration.
-OLDEST_MIGRATION = 10
 REBUILT = "the server rebuilds it from the rest"
 #: Tables that a backup omits, because their rows are useless in another database.
 LEFT_OUT = {
@@ -81,12 +79,9 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
 
 
 def _check_migrations(connection: psycopg.Connection) -> None:
-    waiting = pending_in(connection)
-    if waiting and waiting[0].number <= OLDEST_MIGRATION:
-        raise Misconfigured(
-            f"the database has yet to run {waiting[0].title}, and is too old to be backed up by "
-            "this program: run waybook migrate first"
-        )
+    if not applied_migrations(connection):
+        raise Misconfigured("the database has no tables of Waybook: run waybook migrate first")
+    pending_in(connection)
 
 
 class _Backup:

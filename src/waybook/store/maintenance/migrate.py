@@ -1,16 +1,16 @@
 """Schema migrations: numbered `.sql` files, each run in its own transaction.
 
-A file that was edited after it ran is rejected, and so is a database newer than this program. A
-migration may name the oldest migration that a program must know to use the new schema.
+The first one is the whole schema, and a database of an earlier build is refused. A file that was
+edited after it ran is rejected, and so is a database newer than this program. A migration may name
+the oldest migration that a program must know to use the new schema.
 """
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
@@ -23,8 +23,7 @@ from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, load
-from waybook.store.maintenance.cluster_tables import let_maintenance_role_log_in
-from waybook.store.maintenance.migration_statements import apply, execute_each
+from waybook.store.maintenance import citus
 
 
 class ServerRow(NamedTuple):
@@ -42,17 +41,12 @@ MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
 #: This line of a migration says which older programs can use the new schema.
 OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
+#: Comments, texts, quoted names and function bodies, in which a semicolon does not end a statement.
+_OPAQUE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1", re.DOTALL)
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
 #: Role to which a database owner switches if the owner is exempt from row-level security.
 MAINTENANCE_ROLE = "waybook_maintenance"
-
-
-class VectorTable(Enum):
-    MAKE = "make"
-    LEAVE = "leave"
-    #: The table can be dropped even if pgvector was built for another processor.
-    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +85,30 @@ def bundled_migrations() -> list[Migration]:
     return sorted(migrations, key=lambda migration: migration.number)
 
 
-def migrate(
-    dsn: str, vectors: VectorTable = VectorTable.MAKE, *, up_to: int | None = None
-) -> list[str]:
+def migrate(dsn: str, *, vectors: bool = True, up_to: int | None = None) -> list[str]:
     """Apply migrations up to the latest, or to `up_to`, and return their names.
+
+    If `vectors` is true and the server has pgvector, the table of pgvector's vectors is created.
 
     Raises:
         Misconfigured: the server is too old, the database too new, a file edited, or SQL refused.
         Unavailable: the database cannot be reached.
     """
     with owner_connection(dsn) as connection:
-        if vectors is VectorTable.DROP:
-            _drop_vectors(connection)
         ran = _migrate(connection, up_to)
-        if vectors is VectorTable.MAKE:
+        if vectors:
+            if ran:
+                connection.execute(_text("add_vector_extension"))
             _ensure_vectors(connection)
         _ensure_maintenance_role(connection)
-        let_maintenance_role_log_in(connection)
+        citus.let_maintenance_role_log_in(connection)
         return ran
+
+
+def distribute(dsn: str) -> list[str]:
+    """Distribute the tables over the nodes of a Citus cluster, and return their names."""
+    with owner_connection(dsn) as connection:
+        return citus.distribute(connection)
 
 
 def list_pending(dsn: str) -> list[str]:
@@ -189,7 +189,7 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
                 connection.execute(_text("limit_waiting"))
                 if migration.number in (_done(connection) or {}):
                     return False
-                apply(connection, migration.title, migration.text)
+                apply(connection, migration)
                 execute_each(connection, _text("local_org"))
                 _record(connection, migration)
                 return True
@@ -201,6 +201,43 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
     )
 
 
+def apply(connection: psycopg.Connection, migration: Migration) -> None:
+    """Execute the statements of a migration, in the caller's transaction.
+
+    Raises:
+        Misconfigured: the database is distributed, and Citus refuses a statement.
+    """
+    if citus.is_distributed(connection):
+        citus.apply(connection, migration.title, split_statements(migration.text))
+    else:
+        execute_each(connection, migration.text.encode())
+
+
+def execute_each(connection: psycopg.Connection, text: bytes) -> None:
+    """Execute each statement in its own message, as Citus requires."""
+    if citus.is_distributed(connection):
+        citus.allow_foreign_keys(connection)
+    for statement in split_statements(text.decode()):
+        connection.execute(statement.encode())
+
+
+def split_statements(text: str) -> list[str]:
+    """Return the SQL statements of a text. Empty statements are left out.
+
+    >>> split_statements("create table a (); insert into a values (';'); -- The end;")
+    ['create table a ()', "insert into a values (';')"]
+    """
+    masked = mask_quoted(text)
+    ends = [end.start() for end in re.finditer(";", masked)] + [len(text)]
+    starts = [0, *(end + 1 for end in ends)]
+    spans = zip(starts, ends, strict=False)
+    return [text[start:end].strip() for start, end in spans if masked[start:end].strip()]
+
+
+def mask_quoted(text: str) -> str:
+    return _OPAQUE.sub(lambda match: " " * len(match[0]), text)
+
+
 def _ensure_vectors(connection: psycopg.Connection) -> None:
     if not _holds(connection, "lacks_vectors"):
         return
@@ -208,11 +245,6 @@ def _ensure_vectors(connection: psycopg.Connection) -> None:
         connection.execute(_text("lock"))
         if _holds(connection, "lacks_vectors"):
             connection.execute(_text("create_vectors"))
-
-
-def _drop_vectors(connection: psycopg.Connection) -> None:
-    if _holds(connection, "has_vectors"):
-        connection.execute(_text("drop_vectors"))
 
 
 def _record(connection: psycopg.Connection, migration: Migration) -> None:
@@ -238,19 +270,33 @@ def _done(connection: psycopg.Connection) -> dict[int, str] | None:
 
 def _pending(done: dict[int, str]) -> list[Migration]:
     ours = {migration.number: migration for migration in bundled_migrations()}
+    check_same(done.items(), ours)
     unknown = sorted(set(done) - set(ours))
     if unknown:
         raise Misconfigured(
             f"the database was migrated by a newer Waybook (it has number {unknown[-1]}, this "
             f"program knows up to {max(ours)}); upgrade this program"
         )
-    for number, digest in done.items():
-        if ours[number].digest != digest:
+    return [migration for number, migration in sorted(ours.items()) if number not in done]
+
+
+def check_same(applied: Iterable[tuple[int, str]], ours: dict[int, Migration]) -> None:
+    """Check that no applied migration, with its digest, is older than ours or was edited.
+
+    Raises:
+        Misconfigured: an earlier build made the database, or a file was edited.
+    """
+    for number, digest in applied:
+        if number < min(ours):
+            raise Misconfigured(
+                "this database was made by an earlier build of Waybook, which this version cannot "
+                "read; nothing was changed: use a new data directory (--data-dir) or a new database"
+            )
+        if number in ours and ours[number].digest != digest:
             raise Misconfigured(
                 f"migration {ours[number].title} was edited after it ran here; restore "
                 "the file, and make a new migration instead"
             )
-    return [migration for number, migration in sorted(ours.items()) if number not in done]
 
 
 def _ensure_role(connection: psycopg.Connection) -> None:

@@ -10,14 +10,13 @@ select to_regclass('public.schema_migration') is not null;
 
 -- name: create_table
 create table if not exists schema_migration (
-  number  integer     not null primary key,
-  name    text        not null,
-  digest  text        not null,
-  ran_at  timestamptz not null default now()
+  number             integer     not null primary key,
+  name               text        not null,
+  digest             text        not null,
+  ran_at             timestamptz not null default now(),
+  -- A program must know at least this migration to use the schema.
+  oldest_compatible  integer     not null
 );
--- A program must know at least this migration to use the schema.
-alter table schema_migration add column if not exists oldest_compatible integer;
-update schema_migration set oldest_compatible = number where oldest_compatible is null;
 grant select on schema_migration to waybook_app;
 
 -- name: done
@@ -41,6 +40,16 @@ insert into org (org_id, slug)
 values ('00000000-0000-7000-8000-000000000001', 'local')
     on conflict (org_id) do nothing;
 
+-- name: add_vector_extension
+-- Without the extension, search ranks embeddings in the serving process.
+do $$
+begin
+  create extension if not exists vector;
+exception
+  when insufficient_privilege or undefined_file or feature_not_supported then
+    null;
+end $$;
+
 -- name: lacks_vectors
 -- Return whether pgvector was installed after Waybook, so that its table does not exist yet. Before
 -- version 0.8, its index misses rows under row-level security.
@@ -50,12 +59,6 @@ select to_regclass('public.passage') is not null
    and exists (select from pg_extension
                 where extname = 'vector'
                   and string_to_array(split_part(extversion, '-', 1), '.')::integer[] >= array[0, 8]);
-
--- name: has_vectors
-select to_regclass('public.passage_vector') is not null;
-
--- name: drop_vectors
-drop table if exists public.passage_vector;
 
 -- name: create_vectors
 -- The first 256 dimensions are the passage's embedding, and 32 encode its org. The index has no org

@@ -10,7 +10,7 @@ import psycopg
 
 from waybook.errors import Misconfigured
 from waybook.store.driver.queries import Query, first_column, load
-from waybook.store.maintenance.cluster_tables import is_distributed, lacks_maintenance_login
+from waybook.store.maintenance.citus import is_distributed, lacks_maintenance_login
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, owner_connection
 
 

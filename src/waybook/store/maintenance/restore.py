@@ -37,7 +37,7 @@ from waybook.store.maintenance.org_tables import (
 SQL = load("maintenance/restore")
 
 
-def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
+def restore(owner_dsn: str, archive: Archive, progress: Progress, *, vectors: bool = True) -> None:
     """Load a backup archive into an empty database, and apply the latest migrations.
 
     Raises:
@@ -52,7 +52,7 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
     archive.verify(lambda *_: progress(0, manifest.rows, 0))
     with owner_connection(owner_dsn) as connection:
         _check_not_newer(applied_migrations(connection), latest)
-    migrate(owner_dsn, up_to=latest)
+    migrate(owner_dsn, vectors=False, up_to=latest)
     with owner_connection(owner_dsn) as connection:
         try:
             with connection.transaction():
@@ -64,7 +64,7 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
             ) from error
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             raise damaged(f"the database refused a row: {error.diag.message_primary}") from error
-    migrate(owner_dsn)
+    migrate(owner_dsn, vectors=vectors)
     with owner_connection(owner_dsn) as connection:
         for table in manifest.tables:
             connection.execute(filled_in(SQL["analyze"], table))
@@ -80,6 +80,11 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
     ours = {migration.number: migration for migration in bundled_migrations()}
     for applied_migration in applied:
         known = ours.get(applied_migration.number)
+        if applied_migration.number < min(ours):
+            raise InvalidInput(
+                "this backup was made by an earlier build of Waybook, which this version cannot "
+                "read; restore it with the program that made it"
+            )
         if known is None:
             raise InvalidInput(
                 f"this backup was made by a newer Waybook (its database has migration "

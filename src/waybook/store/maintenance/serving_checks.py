@@ -7,7 +7,12 @@ from psycopg import sql
 
 from waybook.errors import Misconfigured
 from waybook.store.driver.queries import Query, load
-from waybook.store.maintenance.migrate import Migration, bundled_migrations, owner_connection
+from waybook.store.maintenance.migrate import (
+    Migration,
+    bundled_migrations,
+    check_same,
+    owner_connection,
+)
 
 
 class AppliedMigration(NamedTuple):
@@ -58,13 +63,13 @@ def check_schema(dsn: str, role: str) -> None:
     check_serving_role(dsn, role)
     with owner_connection(dsn) as connection, connection.transaction(force_rollback=True):
         connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
-        # Older databases do not let this role read the list of applied migrations.
-        readable = _holds(connection, SQL["can_read_migrations"])
-        judge_schema(_read_applied(connection) if readable else [], bundled_migrations())
+        rows = connection.execute(SQL["applied"].text.encode()).fetchall()
+        judge_schema([AppliedMigration(*row) for row in rows], bundled_migrations())
 
 
 def judge_schema(applied: list[AppliedMigration], bundled: list[Migration]) -> None:
     known = {migration.number: migration for migration in bundled}
+    check_same(((migration.number, migration.digest) for migration in applied), known)
     done = {migration.number for migration in applied}
     pending = [migration.title for number, migration in sorted(known.items()) if number not in done]
     if pending:
@@ -78,17 +83,6 @@ def judge_schema(applied: list[AppliedMigration], bundled: list[Migration]) -> N
             "the database was migrated by a newer Waybook, whose schema needs a program that "
             f"knows migration {required}; this program knows up to {newest}: upgrade this program"
         )
-    for migration in applied:
-        if migration.number in known and known[migration.number].digest != migration.digest:
-            raise Misconfigured(
-                f"migration {known[migration.number].title} was edited after it ran here; restore "
-                "the file, and make a new migration instead"
-            )
-
-
-def _read_applied(connection: psycopg.Connection) -> list[AppliedMigration]:
-    rows = connection.execute(SQL["applied"].text.encode()).fetchall()
-    return [AppliedMigration(*row) for row in rows]
 
 
 def _holds(connection: psycopg.Connection, query: Query) -> bool:

@@ -1,9 +1,6 @@
 -- name: is_migrated
 select to_regclass('public.schema_migration') is not null;
 
--- name: can_read_migrations
-select has_table_privilege('public.schema_migration', 'select');
-
 -- name: applied
 select number, digest, oldest_compatible from schema_migration order by number;
 

@@ -1,4 +1,4 @@
-"""Distributes the tables of a Citus cluster that are not distributed yet."""
+"""Distributes the tables over the nodes of a Citus cluster, and migrates distributed tables."""
 
 from contextlib import suppress
 from typing import NamedTuple
@@ -6,6 +6,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
+from waybook.errors import Misconfigured
 from waybook.store.driver.queries import Query, first_column, first_value, load
 
 
@@ -15,9 +16,10 @@ class ForeignKey(NamedTuple):
     definition: str
 
 
-SQL = load("maintenance/cluster_tables")
+SQL = load("maintenance/citus")
 
 DIRECTORY = "org"
+_REFUSALS = (psycopg.errors.FeatureNotSupported, psycopg.errors.InternalError_)
 
 
 def is_distributed(connection: psycopg.Connection) -> bool:
@@ -37,6 +39,48 @@ def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
     if is_distributed(connection) and lacks_maintenance_login(connection):
         with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
             connection.execute(SQL["let_maintenance_role_log_in"].text.encode())
+
+
+def distribute(connection: psycopg.Connection) -> list[str]:
+    """Put all rows of an org on the same node, and return the names of the distributed tables."""
+    if not has_citus(connection):
+        raise Misconfigured(
+            "the database has no extension citus, so its tables cannot be distributed; run "
+            "create extension citus on the coordinator, or waybook migrate without --distribute"
+        )
+    with connection.transaction():
+        names = distribute_others(connection)
+        if names:
+            connection.execute(SQL["let_serving_role_log_in"].text.encode())
+    let_settings_pass(connection)
+    let_maintenance_role_log_in(connection)
+    return names
+
+
+def let_settings_pass(connection: psycopg.Connection) -> None:
+    """Make every new session pass the current org on to the nodes of the cluster."""
+    database = sql.Identifier(connection.info.dbname)
+    connection.execute(sql.SQL(SQL["pass_settings_on"].text).format(database=database))
+
+
+def apply(connection: psycopg.Connection, title: str, statements: list[str]) -> None:
+    """Execute the statements of a migration, and distribute each new table at once.
+
+    Raises:
+        Misconfigured: Citus refuses a statement.
+    """
+    allow_foreign_keys(connection)
+    try:
+        for statement in statements:
+            connection.execute(statement.encode())
+            distribute_others(connection)
+    except _REFUSALS as error:
+        reason = str(error).splitlines()[0]
+        raise Misconfigured(
+            f"migration {title} cannot run on a distributed database ({reason}), and nothing of it "
+            "was done; back up with the previous version, restore the backup into a new database "
+            "that is not distributed, and run waybook migrate --distribute there"
+        ) from error
 
 
 def allow_foreign_keys(connection: psycopg.Connection) -> None:

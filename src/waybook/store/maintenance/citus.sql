@@ -70,3 +70,11 @@ select rolname from pg_roles where rolname = 'waybook_maintenance' and not rolca
 -- name: let_maintenance_role_log_in
 -- The coordinator logs in to the other nodes as the role of the current transaction.
 alter role waybook_maintenance login;
+
+-- name: let_serving_role_log_in
+-- The coordinator logs in to the other nodes as the role of the current transaction.
+alter role waybook_app login;
+
+-- name: pass_settings_on
+-- Make every new session pass `set local` on to the nodes, because their policies need the org.
+alter database {database} set citus.propagate_set_commands = 'local';
