@@ -148,7 +148,7 @@ def spoil(place: list[Any], value: object) -> Body:
         (spoil(["history"], 1), "history: must be a list"),
         (
             spoil(["history", 2, "metadata", "source"], "magic"),
-            "history[2].metadata.source: must be one of input, loop, update, fork",
+            "history[2].metadata.source: 'magic' is not a known source; known are",
         ),
         (spoil(["history", 0, "tasks", 0], "approve"), "history[0].tasks[0]: must be an object"),
         (

@@ -1,13 +1,14 @@
 """Shared code for reading runs of other systems.
 
-A run becomes one stage, and its tasks become steps. A value that is not known is refused, with its
-position in the file.
+For each system, a table describes the fields that are read. A value that does not fit is refused,
+with its position in the file. A run becomes one stage, and its tasks become steps.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
 
 from waybook.dag.diagnostics import count_noun, quote_name
 from waybook.dag.graph import Graph, graph_or_errors
@@ -15,19 +16,23 @@ from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
 from waybook.dag.progress.overlay import Evidence
 from waybook.dag.progress.report import StageEvidence
 from waybook.dag.progress.structure import Structure
-from waybook.dag.snapshots.model import Snapshot
-from waybook.dag.snapshots.rows import Raw
+from waybook.dag.snapshots.rows import Snapshot
 from waybook.dag.statuses import ProgressStatus
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 
 #: Workflow definitions have the same limit.
 MAX_EDGES = 100_000
-
 MAX_NAMES_SHOWN = 5
 
+Object: TypeAlias = dict[str, Any]
+Edge: TypeAlias = tuple[str, str]
+#: A table of fields, a list of one shape, or a function that returns what is wrong with a value.
+#: A field that ends in ? may be missing; the field * describes all values of an object.
+Shape: TypeAlias = "Mapping[str, Shape] | list[Shape] | Callable[[object], str | None]"
 
-class JobOutcome(StrEnum):
+
+class Outcome(StrEnum):
     WAITING = "waiting"
     ACTIVE = "active"
     DONE = "done"
@@ -35,70 +40,84 @@ class JobOutcome(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedJob:
+class Job(NamedTuple):
     step: str
-    outcome: JobOutcome
+    outcome: Outcome
     started_at: datetime | None = None
     ended_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedRun:
-    name: str
-    steps: Sequence[str]
-    edges: Iterable[tuple[str, str]] = ()
-    jobs: Sequence[ExportedJob] | None
-    warnings: Sequence[str] = ()
 
 
 def invalid_at(place: str, message: str) -> InvalidInput:
     return InvalidInput(f"{place}: {message}", at=place)
 
 
-def require_object(value: object, place: str) -> Raw:
-    if not isinstance(value, dict):
-        raise invalid_at(place, "must be an object")
-    return value
+def checked(value: object, shape: Shape, place: str = "") -> Object:
+    """Return a value that has this shape.
+
+    Raises:
+        InvalidInput: the value or a part of it does not fit; the error gives its position.
+    """
+    if callable(shape):
+        if error := shape(value):
+            raise invalid_at(place, error)
+        return {}
+    if not isinstance(value, dict if isinstance(shape, Mapping) else list):
+        kind = "an object" if isinstance(shape, Mapping) else "a list"
+        raise invalid_at(place or "file", f"must be {kind}")
+    for name, part, part_shape in _parts(value, shape):
+        checked(part, part_shape, f"{place}{name}".removeprefix("."))
+    return value if isinstance(value, dict) else {}
 
 
-def require_list(value: object, place: str) -> Sequence[object]:
-    if not isinstance(value, list):
-        raise invalid_at(place, "must be a list")
-    return value
+def _parts(
+    value: Any,  # noqa: ANN401 - JSON
+    shape: Mapping[str, Shape] | list[Shape],
+) -> Iterator[tuple[str, object, Shape]]:
+    if isinstance(shape, list):
+        yield from ((f"[{number}]", item, shape[0]) for number, item in enumerate(value))
+    elif "*" in shape:
+        yield from ((f"[{quote_name(name)}]", item, shape["*"]) for name, item in value.items())
+    else:
+        for field, part in shape.items():
+            name = field.removesuffix("?")
+            if name == field or value.get(name) is not None:
+                yield f".{name}", value.get(name), part
 
 
-def require_text(value: object, place: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise invalid_at(place, "must be a text that is not empty")
-    return value
+def text(value: object) -> str | None:
+    return None if isinstance(value, str) and value else "must be a text that is not empty"
 
 
-def texts_of(value: object, place: str) -> list[str]:
-    items = [] if value is None else require_list(value, place)
-    return [require_text(item, f"{place}[{number}]") for number, item in enumerate(items)]
+def time(value: object) -> str | None:
+    try:
+        parse_time(value)
+    except (TypeError, ValueError, OverflowError):
+        return f"{quote_name(value)} is not a time with a time zone"
+    return None
 
 
-def read_time(value: object, place: str) -> datetime | None:
+def one_of(kind: str, values: Iterable[str]) -> Callable[[object], str | None]:
+    known = dict.fromkeys(values)
+
+    def check(value: object) -> str | None:
+        if isinstance(value, str) and value in known:
+            return None
+        names = ", ".join(name for name in known if name)
+        return f"{quote_name(value)} is not a known {kind}; known are {names}"
+
+    return check
+
+
+def parse_time(value: object) -> datetime | None:
     if value is None or value == "":
         return None
-    try:
-        time = datetime.fromisoformat(require_text(value, place))
-        rfc3339(time)
-    except (ValueError, OverflowError):
-        time = None
-    if time is None or time.tzinfo is None:
-        raise invalid_at(place, f"{quote_name(value)} is not a time with a time zone")
-    return time
-
-
-def look_up_state(
-    states: Mapping[str, JobOutcome], value: object, place: str, kind: str
-) -> JobOutcome:
-    if isinstance(value, str) and value in states:
-        return states[value]
-    known = ", ".join(state for state in states if state)
-    raise invalid_at(place, f"{quote_name(value)} is not a known {kind}; known are {known}")
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    parsed = datetime.fromisoformat(value)
+    rfc3339(parsed)
+    if parsed.tzinfo is None:
+        raise ValueError("no time zone")
+    return parsed
 
 
 def list_names(names: Iterable[str]) -> str:
@@ -113,86 +132,88 @@ def list_names(names: Iterable[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
-    """Return the snapshot of a run. Errors give `place` as the position in the file.
+def snapshot_of(
+    name: str,
+    steps: Sequence[str],
+    edges: Iterable[Edge],
+    jobs: Sequence[Job] | None,
+    warnings: Sequence[str],
+    place: str,
+) -> Snapshot:
+    """Return the snapshot of a run; without jobs, its progress is unknown.
 
     Raises:
         InvalidInput: the run has no tasks, or its dependencies do not form a DAG.
     """
-    if not run.steps:
+    if not steps:
         raise invalid_at(place, "the run has no tasks to report on")
-    edges = tuple(dict.fromkeys(run.edges))
+    edges = tuple(dict.fromkeys(edges))
     if len(edges) > MAX_EDGES:
         raise invalid_at(place, f"there are more than {MAX_EDGES} dependencies between the tasks")
-    recipe = Recipe(tuple(map(_step, run.steps, range(1, len(run.steps) + 1))), edges)
+    recipe = Recipe(
+        tuple(
+            RecipeStep(
+                key=key,
+                number=number,
+                name=key,
+                job_type=JobType.EXECUTE,
+                strategy=Strategy.ALL_TO_ONE,
+                output_type=key,
+            )
+            for number, key in enumerate(steps, start=1)
+        ),
+        edges,
+    )
     graph = graph_or_errors(recipe)
     if not isinstance(graph, Graph):
         raise invalid_at(place, graph[0].message)
-    dag = Dag(slug=run.name, name=run.name, stages=(Stage(run.name, run.name, recipe),))
-    warnings = [*run.warnings]
-    evidence: dict[str, StageEvidence] = {}
-    if run.jobs is not None:
-        evidence[run.name] = _stage_evidence(graph, run.jobs)
-        warnings += _skipped_warnings(graph, run.jobs)
-    return Snapshot(
-        # The number of jobs of a task is unknown, so no stage counts as valid.
-        structure=Structure(dag=dag, graphs={run.name: graph}, valid=frozenset()),
-        evidence=evidence,
-        warnings={run.name: warnings} if evidence else {None: warnings},
-    )
+    dag = Dag(slug=name, name=name, stages=(Stage(name, name, recipe),))
+    # The number of jobs of a task is unknown, so no stage counts as valid.
+    structure = Structure(dag=dag, graphs={name: graph}, valid=frozenset())
+    if jobs is None:
+        return Snapshot(structure=structure, evidence={}, warnings={None: warnings})
+    skipped = {job.step for job in jobs if job.outcome is Outcome.SKIPPED}
+    if skipped:
+        names = list_names(key for key in graph.order if key in skipped)
+        count = count_noun(len(skipped), "step")
+        warnings = [*warnings, f"{count} skipped, counted as completed: {names}"]
+    evidence = {name: _evidence(graph, jobs)}
+    return Snapshot(structure=structure, evidence=evidence, warnings={name: warnings})
 
 
-def _step(key: str, number: int) -> RecipeStep:
-    return RecipeStep(
-        key=key,
-        number=number,
-        name=key,
-        job_type=JobType.EXECUTE,
-        strategy=Strategy.ALL_TO_ONE,
-        output_type=key,
-    )
-
-
-def _stage_evidence(graph: Graph, jobs: Iterable[ExportedJob]) -> StageEvidence:
-    by_step: dict[str, list[ExportedJob]] = {key: [] for key in graph.order}
+def _evidence(graph: Graph, jobs: Iterable[Job]) -> StageEvidence:
+    by_step: dict[str, list[Job]] = {key: [] for key in graph.order}
     for job in jobs:
         by_step[job.step].append(job)
-    evidence = {key: _evidence(step_jobs) for key, step_jobs in by_step.items()}
-    # Only the reported statuses are used, because Waybook's rules do not fit all other systems.
-    return StageEvidence(
-        steps=evidence, standings={key: _status(seen) for key, seen in evidence.items()}
-    )
-
-
-def _evidence(jobs: Sequence[ExportedJob]) -> Evidence:
-    counts = dict.fromkeys(JobOutcome, 0)
-    for job in jobs:
-        counts[job.outcome] += 1
-    waiting = counts[JobOutcome.WAITING]
-    reached = len(jobs) > waiting
-    # If only some executions are waiting, the task is in progress.
-    active = counts[JobOutcome.ACTIVE] + (waiting if reached else 0)
-    started = [job.started_at for job in jobs if job.started_at]
-    ended = [job.ended_at for job in jobs if job.ended_at]
-    return Evidence(
-        done=counts[JobOutcome.DONE] + counts[JobOutcome.SKIPPED],
-        active=active,
-        failed=counts[JobOutcome.FAILED],
-        started_at=rfc3339(min(started)) if started else None,
-        completed_at=rfc3339(max(ended)) if ended and reached and not active else None,
-    )
-
-
-def _status(evidence: Evidence) -> ProgressStatus:
-    if evidence.failed:
-        return ProgressStatus.FAILED
-    if evidence.active:
-        return ProgressStatus.IN_PROGRESS
-    return ProgressStatus.COMPLETED if evidence.done else ProgressStatus.NOT_STARTED
-
-
-def _skipped_warnings(graph: Graph, jobs: Iterable[ExportedJob]) -> list[str]:
-    skipped = {job.step for job in jobs if job.outcome is JobOutcome.SKIPPED}
-    names = list_names(key for key in graph.order if key in skipped)
-    count = count_noun(len(skipped), "step")
-    return [f"{count} skipped, counted as completed: {names}"] if skipped else []
+    steps: dict[str, Evidence] = {}
+    standings: dict[str, ProgressStatus] = {}
+    for key, own in by_step.items():
+        counts = Counter(job.outcome for job in own)
+        waiting, failed = counts[Outcome.WAITING], counts[Outcome.FAILED]
+        done = counts[Outcome.DONE] + counts[Outcome.SKIPPED]
+        # If only some executions are waiting, the task is in progress.
+        active = counts[Outcome.ACTIVE] + (waiting if waiting < len(own) else 0)
+        started = [job.started_at for job in own if job.started_at]
+        ended = [job.ended_at for job in own if job.ended_at]
+        has_ended = ended and waiting < len(own) and not active
+        steps[key] = Evidence(
+            done=done,
+            active=active,
+            failed=failed,
+            started_at=rfc3339(min(started)) if started else None,
+            completed_at=rfc3339(max(ended)) if has_ended else None,
+        )
+        # Only the reported statuses are used, because Waybook's rules do not fit all other systems.
+        standings[key] = next(
+            (
+                status
+                for status, count in (
+                    (ProgressStatus.FAILED, failed),
+                    (ProgressStatus.IN_PROGRESS, active),
+                    (ProgressStatus.COMPLETED, done),
+                )
+                if count
+            ),
+            ProgressStatus.NOT_STARTED,
+        )
+    return StageEvidence(steps=steps, standings=standings)

@@ -4,32 +4,46 @@ The report covers the thread's last run. LangGraph does not record whether a tas
 next scheduled task is reported as in progress.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 
 from waybook.dag.diagnostics import count_noun
 from waybook.dag.snapshots.exports import (
-    ExportedJob,
-    ExportedRun,
-    JobOutcome,
+    Edge,
+    Job,
+    Object,
+    Outcome,
+    Shape,
+    checked,
     invalid_at,
     list_names,
-    read_time,
-    require_list,
-    require_object,
-    require_text,
+    one_of,
+    parse_time,
     snapshot_of,
-    texts_of,
+    text,
+    time,
 )
-from waybook.dag.snapshots.model import Snapshot
-from waybook.dag.snapshots.rows import Raw, as_object
+from waybook.dag.snapshots.rows import Snapshot, as_object
 from waybook.errors import InvalidInput
 
 START, END = "__start__", "__end__"
 
-INPUT, LOOP, UPDATE, FORK = "input", "loop", "update", "fork"
-SOURCES = (INPUT, LOOP, UPDATE, FORK)
+
+def node_id(value: object) -> str | None:
+    return None if type(value) is int and 0 <= value < 1 << 32 else text(value)
+
+
+CHECKPOINT: Mapping[str, Shape] = {"checkpoint_id": text, "thread_id": text}
+EXPORT: Mapping[str, Shape] = {
+    "graph": {"nodes": [{"id": node_id}], "edges": [{"source": node_id, "target": node_id}]},
+    "history?": [
+        {
+            "metadata": {"source": one_of("source", ("input", "loop", "update", "fork"))},
+            "tasks": [{"name": text}],
+            "next?": [text],
+            "created_at?": time,
+        }
+    ],
+}
 
 
 def is_langgraph(data: object) -> bool:
@@ -43,66 +57,29 @@ def read_langgraph(data: object) -> Snapshot:
     Raises:
         InvalidInput: the data is not an export of a graph and one thread.
     """
-    raw = require_object(data, "file")
-    if "graph" not in raw:
+    if isinstance(data, dict) and "graph" not in data:
         raise InvalidInput("this is not a LangGraph export: it has no graph", at="graph")
-    nodes, edges = _read_graph(require_object(raw["graph"], "graph"))
-    forward, back = _without_loops(nodes, edges)
-    warnings = [f"edges back to an earlier step are left out: {list_names(back)}"] if back else []
-    history = raw.get("history")
-    if history is None:
+    raw = checked(data, EXPORT)
+    nodes = list(dict.fromkeys(str(node["id"]) for node in raw["graph"]["nodes"]))
+    edges: dict[Edge, None] = {}
+    for number, edge in enumerate(raw["graph"]["edges"]):
+        for end in ("source", "target"):
+            if str(edge[end]) not in nodes:
+                message = f"there is no node {str(edge[end])!r} in the graph"
+                raise invalid_at(f"graph.edges[{number}].{end}", message)
+        edges[str(edge["source"]), str(edge["target"])] = None
+    steps = [node for node in nodes if node not in {START, END}]
+    inner = [edge for edge in edges if not {START, END} & {*edge}]
+    back = _back_edges(steps, inner)
+    forward = [edge for edge in inner if edge not in back]
+    left_out = list_names(" → ".join(edge) for edge in inner if edge in back)
+    warnings = [f"edges back to an earlier step are left out: {left_out}"] if back else []
+    if raw.get("history") is None:
         warnings.append("the file has no history, so the progress is unknown")
-        jobs, name = None, "graph"
-    else:
-        checkpoints = _read_history(require_list(history, "history"))
-        run, complete = _last_run(checkpoints)
-        jobs, strange = _jobs(run, nodes, complete=complete)
-        warnings += strange
-        name = run[0].thread if run else "graph"
-    exported = ExportedRun(name=name, steps=nodes, edges=forward, jobs=jobs, warnings=warnings)
-    return snapshot_of(exported, "graph.nodes")
-
-
-Edge = tuple[str, str]
-
-
-def _read_graph(graph: Raw) -> tuple[list[str], list[Edge]]:
-    ids = dict.fromkeys(
-        _node_id(item, f"graph.nodes[{number}]")
-        for number, item in enumerate(require_list(graph.get("nodes"), "graph.nodes"))
-    )
-    edges = []
-    for number, item in enumerate(require_list(graph.get("edges"), "graph.edges")):
-        place = f"graph.edges[{number}]"
-        raw = require_object(item, place)
-        ends = [_edge_end(raw.get(end), ids, f"{place}.{end}") for end in ("source", "target")]
-        edges.append((ends[0], ends[1]))
-    nodes = [node for node in ids if node not in {START, END}]
-    return nodes, [edge for edge in edges if not {START, END} & {*edge}]
-
-
-def _node_id(item: object, place: str) -> str:
-    return _id_text(require_object(item, place).get("id"), f"{place}.id")
-
-
-def _edge_end(value: object, ids: Mapping[str, None], place: str) -> str:
-    end = _id_text(value, place)
-    if end not in ids:
-        raise invalid_at(place, f"there is no node {end!r} in the graph")
-    return end
-
-
-def _id_text(value: object, place: str) -> str:
-    return str(value) if type(value) is int and 0 <= value < 1 << 32 else require_text(value, place)
-
-
-def _without_loops(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Edge], list[str]]:
-    unique = list(dict.fromkeys(edges))
-    back = _back_edges(nodes, unique)
-    return (
-        [edge for edge in unique if edge not in back],
-        [" → ".join(edge) for edge in unique if edge in back],
-    )
+        return snapshot_of("graph", steps, forward, None, warnings, "graph.nodes")
+    thread, run = _last_run(raw["history"])
+    jobs, strange = _jobs(run, steps)
+    return snapshot_of(thread, steps, forward, jobs, [*warnings, *strange], "graph.nodes")
 
 
 def _back_edges(nodes: Sequence[str], edges: Sequence[Edge]) -> set[Edge]:
@@ -128,140 +105,73 @@ def _back_edges(nodes: Sequence[str], edges: Sequence[Edge]) -> set[Edge]:
     return back
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    name: str
-    has_result: bool
-    has_error: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    id: str
-    parent: str | None
-    thread: str
-    source: str
-    created_at: datetime | None
-    tasks: tuple[Task, ...]
-
-
-def _read_history(items: Sequence[object]) -> list[Checkpoint]:
-    checkpoints = [_checkpoint(item, f"history[{number}]") for number, item in enumerate(items)]
-    seen: set[str] = set()
-    for number, checkpoint in enumerate(checkpoints):
-        if checkpoint.thread != checkpoints[0].thread:
-            place = f"history[{number}]"
+def _last_run(history: Sequence[Object]) -> tuple[str, list[Object]]:
+    """Return the thread, and the checkpoints of its last run, newest first."""
+    by_id: dict[str, Object] = {}
+    parents: dict[str, str | None] = {}
+    thread = "graph"
+    for number, state in enumerate(history):
+        place = f"history[{number}]"
+        own = checked(*_identity(state, "checkpoint", "config", place))
+        parent = checked(*_identity(state, "parent_checkpoint", "parent_config", place))
+        thread = own["thread_id"] if number == 0 else thread
+        if own["thread_id"] != thread:
             raise invalid_at(place, "is of another thread than the first one; export one thread")
-        if checkpoint.id in seen:
-            raise invalid_at(f"history[{number}]", "has the id of another checkpoint")
-        seen.add(checkpoint.id)
-    return checkpoints
-
-
-def _checkpoint(item: object, place: str) -> Checkpoint:
-    raw = require_object(item, place)
-    where, own = _configuration(raw, "checkpoint", "config", place)
-    _, parent = _configuration(raw, "parent_checkpoint", "parent_config", place)
-    source = as_object(raw.get("metadata")).get("source")
-    if source not in SOURCES:
-        known = ", ".join(SOURCES)
-        raise invalid_at(f"{place}.metadata.source", f"must be one of {known}")
-    above = parent.get("checkpoint_id")
-    tasks = require_list(raw.get("tasks"), f"{place}.tasks")
-    texts_of(raw.get("next"), f"{place}.next")
-    return Checkpoint(
-        id=require_text(own.get("checkpoint_id"), f"{where}.checkpoint_id"),
-        parent=None if above is None else require_text(above, f"{place}: its parent's id"),
-        thread=require_text(own.get("thread_id"), f"{where}.thread_id"),
-        source=str(source),
-        created_at=read_time(raw.get("created_at"), f"{place}.created_at"),
-        tasks=tuple(_task(task, f"{place}.tasks[{n}]") for n, task in enumerate(tasks)),
-    )
-
-
-def _configuration(raw: Raw, api: str, library: str, place: str) -> tuple[str, Raw]:
-    """Return the fields that identify a checkpoint, and their position in the file."""
-    if raw.get(api) is not None:
-        return f"{place}.{api}", require_object(raw[api], f"{place}.{api}")
-    values = as_object(as_object(raw.get(library)).get("configurable"))
-    return f"{place}.{library}.configurable", values
-
-
-def _task(item: object, place: str) -> Task:
-    raw = require_object(item, place)
-    return Task(
-        name=require_text(raw.get("name"), f"{place}.name"),
-        has_result=raw.get("result") is not None,
-        has_error=raw.get("error") is not None,
-    )
-
-
-def _last_run(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], bool]:
-    """Return the checkpoints of the last run, and whether its input is among them."""
-    by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints}
-    run: list[Checkpoint] = []
+        if own["checkpoint_id"] in by_id:
+            raise invalid_at(place, "has the id of another checkpoint")
+        by_id[own["checkpoint_id"]] = state
+        parents[own["checkpoint_id"]] = parent.get("checkpoint_id")
+    run: list[Object] = []
     # Checkpoint ids are ordered by time, so the newest is the largest.
-    current = max(checkpoints, key=lambda checkpoint: checkpoint.id, default=None)
-    while current is not None and by_id.pop(current.id, None) is not None:
-        run.append(current)
-        if current.source == INPUT:
-            return run, True
-        current = by_id.get(current.parent or "")
-    return run, False
+    current = max(by_id, default=None)
+    while current is not None and current in by_id:
+        run.append(by_id.pop(current))
+        is_input = run[-1]["metadata"]["source"] == "input"
+        current = None if is_input else parents[current]
+    return thread, run
 
 
-def _jobs(
-    run: Sequence[Checkpoint], nodes: Sequence[str], *, complete: bool
-) -> tuple[list[ExportedJob], list[str]]:
-    known = set(nodes)
-    jobs: list[ExportedJob] = []
-    strange: dict[str, None] = {}
+def _identity(state: Object, api: str, library: str, place: str) -> tuple[object, Shape, str]:
+    """Return the fields that identify a checkpoint, their shape, and their position in the file."""
+    shape = CHECKPOINT if api == "checkpoint" else {"checkpoint_id?": text}
+    if state.get(api) is not None:
+        return state[api], shape, f"{place}.{api}"
+    values = as_object(as_object(state.get(library)).get("configurable"))
+    return values, shape, f"{place}.{library}.configurable"
+
+
+def _jobs(run: Sequence[Object], steps: Sequence[str]) -> tuple[list[Job], list[str]]:
+    """Return the executions of nodes, and warnings."""
+    known = set(steps)
+    jobs: list[Job] = []
+    unknown: dict[str, None] = {}
     replaced = 0
-    child: Checkpoint | None = None
-    for checkpoint in run:
-        for task in checkpoint.tasks:
-            if task.name not in known:
-                strange |= {} if task.name == START else {task.name: None}
-                continue
-            job = _job(task, checkpoint, child)
-            replaced += job is None
-            jobs += [job] if job else []
-        child = checkpoint
-    if complete and run and not run[0].tasks:
+    child: Object | None = None
+    for state in run:
+        started = parse_time(state.get("created_at"))
+        for task in state["tasks"]:
+            name = task["name"]
+            if name not in known:
+                unknown |= {} if name == START else {name: None}
+            elif (child and child["metadata"]["source"] == "loop") or task.get(
+                "result"
+            ) is not None:
+                ended = parse_time(child.get("created_at")) if child else None
+                jobs.append(Job(name, Outcome.DONE, started, ended))
+            elif child:
+                replaced += 1
+            else:
+                failed = task.get("error") is not None
+                jobs.append(Job(name, Outcome.FAILED if failed else Outcome.ACTIVE))
+        child = state
+    is_complete = bool(run) and run[-1]["metadata"]["source"] == "input"
+    if is_complete and not run[0]["tasks"]:
         # The run has ended, so nodes that were not reached are skipped.
         reached = {job.step for job in jobs}
-        jobs += [
-            ExportedJob(step=node, outcome=JobOutcome.SKIPPED)
-            for node in nodes
-            if node not in reached
-        ]
-    return jobs, [*_warnings(run, strange, replaced, complete=complete)]
-
-
-def _job(task: Task, checkpoint: Checkpoint, child: Checkpoint | None) -> ExportedJob | None:
-    """Return one execution of a node, or None if an edit of the state replaced it."""
-    if (child is not None and child.source == LOOP) or task.has_result:
-        ended = child.created_at if child else None
-        return ExportedJob(
-            step=task.name,
-            outcome=JobOutcome.DONE,
-            started_at=checkpoint.created_at,
-            ended_at=ended,
-        )
-    if child is not None:
-        return None
-    outcome = JobOutcome.FAILED if task.has_error else JobOutcome.ACTIVE
-    return ExportedJob(step=task.name, outcome=outcome)
-
-
-def _warnings(
-    run: Sequence[Checkpoint], strange: Mapping[str, None], replaced: int, *, complete: bool
-) -> Iterator[str]:
-    if not run:
-        yield "the history is empty: the thread has no checkpoint"
-    elif not complete:
-        yield "the history does not reach back to the input of the run: export all of it"
-    if strange:
-        yield f"tasks of nodes that are not in the graph, not counted: {list_names(strange)}"
-    if replaced:
-        yield f"{count_noun(replaced, 'task')} replaced by an edit of the state, not counted"
+        jobs += [Job(step, Outcome.SKIPPED) for step in steps if step not in reached]
+    cut = "the history does not reach back to the input of the run: export all of it"
+    empty = "the history is empty: the thread has no checkpoint"
+    strange = f"tasks of nodes that are not in the graph, not counted: {list_names(unknown)}"
+    edited = f"{count_noun(replaced, 'task')} replaced by an edit of the state, not counted"
+    warnings = [] if is_complete else [cut if run else empty]
+    return jobs, [*warnings, *[strange] * bool(unknown), *[edited] * bool(replaced)]

@@ -18,9 +18,9 @@ from waybook.dag.progress.report import StageEvidence
 from waybook.dag.progress.structure import Structure
 from waybook.dag.snapshots.jobs import assign_jobs
 from waybook.dag.snapshots.lenient import read_leniently
-from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import (
     Raw,
+    Snapshot,
     StageRun,
     as_list,
     as_object,

@@ -1,4 +1,4 @@
-"""Reads values and stage runs from the rows of a snapshot.
+"""Snapshots: the structure and progress of a run of another system, read from its rows.
 
 Values of an unexpected type count as missing.
 """
@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from waybook.dag.diagnostics import StageWarning, count_noun, quote_name
+from waybook.dag.progress.report import StageEvidence
 from waybook.dag.progress.structure import Structure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    structure: Structure
+    evidence: Mapping[str, StageEvidence]
+    warnings: Mapping[str | None, Sequence[str]]
+
 
 Raw = Mapping[str, object]
 

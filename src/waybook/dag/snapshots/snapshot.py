@@ -17,9 +17,8 @@ from waybook.dag.progress.structure import (
 from waybook.dag.snapshots.airflow import is_airflow, read_airflow
 from waybook.dag.snapshots.argo import is_argo, read_argo
 from waybook.dag.snapshots.langgraph import is_langgraph, read_langgraph
-from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.native import read_native, require_dag
-from waybook.dag.snapshots.rows import read_stage_runs
+from waybook.dag.snapshots.rows import Snapshot, read_stage_runs
 
 
 class SnapshotFormat(StrEnum):
