@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from waybook.app.registry import TOOLS
 from waybook.app.request.arguments import parse_arguments
 from waybook.app.tools.plans.get_next_step import GetNextStep
-from waybook.app.tools.plans.submit_step_result import SubmitStepResult
+from waybook.app.tools.plans.submit import SubmitStepResult
 from waybook.errors import InvalidInput
 
 Path = tuple[str | int, ...]

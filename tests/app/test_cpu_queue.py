@@ -11,7 +11,7 @@ import pytest
 from org_env import OrgEnv
 from patience import PATIENCE_SECONDS
 from waybook.app.request.cpu_queue import CpuQueue
-from waybook.app.tools.plans import submit_step_result
+from waybook.app.tools.plans import submit as submit_tools
 from waybook.errors import Busy
 from waybook.plan.submit import submit
 
@@ -29,7 +29,7 @@ async def test_conditions_of_a_result_are_evaluated_outside_the_event_loop(
         threads.append(threading.current_thread())
         return rule(*arguments)
 
-    monkeypatch.setattr(submit_step_result, "submit", noting)
+    monkeypatch.setattr(submit_tools, "submit", noting)
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "result == 'found'",

@@ -63,7 +63,7 @@ def with_scopes(agent: AgentClient, *scopes: Scope, **more: object) -> AgentClie
 
 
 def test_every_tool_requires_exactly_the_listed_scopes() -> None:
-    assert {name: set(tool.required_scopes) for name, tool in TOOLS.items()} == NEEDS
+    assert {name: set(tool.scopes) for name, tool in TOOLS.items()} == NEEDS
 
 
 def test_every_scope_includes_permission_to_read_plans() -> None:

@@ -14,7 +14,7 @@ from logged_calls import ALL_CALLS
 from org_env import AgentClient, OrgEnv, make_step
 from read_all_tools import read_all
 from tool_calls import MUTATING, PREPARE, valid_call
-from waybook.app.context.continuation import PARTS_BY_ID, STEP_PARTS
+from waybook.app.context.parts import PARTS_BY_ID, STEP_PARTS
 from waybook.app.registry import TOOLS
 from waybook.app.request.argument_ids import PART_KINDS, dump_with_short_ids, map_ids
 from waybook.app.request.arguments import parse_arguments

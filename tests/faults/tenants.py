@@ -12,7 +12,7 @@ from faults.history import Body
 from waybook.accounts.manage import NewUser
 from waybook.app.accounts.members import TokenRequest, add_token, add_user
 from waybook.app.request.request_context import RequestContext
-from waybook.app.tools.runs.add_dag import AddDag, add_dag
+from waybook.app.tools.runs.definitions import AddDag, add_dag
 from waybook.bootstrap import Application, start_application
 from waybook.core.decision_context import Channel, Scope
 from waybook.settings_reading import read_settings
@@ -89,7 +89,7 @@ async def make_tenants(cluster: Cluster, rng: random.Random) -> list[Tenant]:
                 await add_user(call, NewUser(name=user, scopes=SCOPES))
                 request = TokenRequest(user=user, label="faults", scopes=SCOPES)
                 tokens[user] = (await add_token(call, request)).secret
-            await add_dag(call, AddDag(definition=definition()))
+            await add_dag.run(call, AddDag(definition=definition()))
             canary = f"canary-{slug}-{rng.getrandbits(48):012x}"
             tenants.append(Tenant(slug, str(org_id), canary, tokens))
     return tenants

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import orjson
 
 from waybook.app.request.arguments import parse_arguments
-from waybook.app.tools.plans.submit_step_result import SubmitStepResult
+from waybook.app.tools.plans.submit import SubmitStepResult
 from waybook.conditions.budget import BUDGET
 from waybook.conditions.condition import compile_condition
 from waybook.conditions.values import Json

@@ -9,7 +9,7 @@ from full_ids import full_id
 from org_env import AgentClient, Body
 from tool_arguments import ids_within
 from tool_calls import valid_call
-from waybook.app.context.continuation import PARTS_BY_ID, STEP_PARTS
+from waybook.app.context.parts import PARTS_BY_ID, STEP_PARTS
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 from waybook.core.short_ids import short_id

@@ -29,7 +29,7 @@ from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_g
 from transport.messages import LEGACY
 from waybook.app.request.arguments import check_result_size, parse_arguments
 from waybook.app.request.caller import Answer
-from waybook.app.tools.plans.submit_step_result import SubmitStepResult
+from waybook.app.tools.plans.submit import SubmitStepResult
 from waybook.cli.app import app as command_line
 from waybook.dag.definitions.source_text import parse_definition
 from waybook.dag.templates.rendering import markdown_to_html

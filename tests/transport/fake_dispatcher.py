@@ -139,23 +139,20 @@ class AnyArguments(ToolArguments):
     pass
 
 
-async def unreachable_dispatcher(_: RequestContext, __: AnyArguments) -> Body:
-    raise AssertionError
-
-
 def make_tool(name: str, *profiles: str, reads_only: bool = False) -> Tool:
-    return Tool(
-        name=name,
+    async def unreachable_dispatcher(_: RequestContext, __: AnyArguments) -> Body:
+        raise AssertionError
+
+    tool = Tool(
         title=name.replace("_", " ").capitalize(),
         description=f"Calls {name}.",
-        arguments=AnyArguments,
-        output_schema={"type": "object"},
+        reply={},
         reads_only=reads_only,
-        destructive=False,
         idempotent=reads_only,
-        run=unreachable_dispatcher,
         profiles=frozenset(profiles),
-    )
+    )(unreachable_dispatcher)
+    tool.name = name
+    return tool
 
 
 TOOLS = list_tools(

@@ -21,7 +21,7 @@ from waybook.app.request.plan_arguments import (
 )
 from waybook.app.tools.plans.modify_plan import ModificationArgument
 from waybook.app.tools.research.store_research import SourceArgument
-from waybook.app.tools.runs.submit_job_result import DocumentArgument
+from waybook.app.tools.runs.submit import DocumentArgument
 from waybook.cli.app import app
 from waybook.cli.commands.serve import command as serve
 from waybook.plan.states import PLAN_MOVES, STEP_MOVES

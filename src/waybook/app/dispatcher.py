@@ -225,8 +225,8 @@ async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:
 
 
 def _refuse_without(tool: Tool, caller: Caller) -> None:
-    if tool.required_scopes.isdisjoint(caller.scopes):
-        needed = sorted(tool.required_scopes)
+    if tool.scopes.isdisjoint(caller.scopes):
+        needed = sorted(tool.scopes)
         raise Forbidden(
             f"{tool.name} needs the scope {' or '.join(needed)}, which your credential lacks; "
             "ask your administrator",

@@ -6,26 +6,44 @@ from typing import Final
 
 from waybook.app.request.tool import Tool
 
-#: Names of the tools in each package of `app/tools`. Each is also the name of a module.
-PACKAGES: Final = {
-    ".plans": (
-        "get_next_step submit_step_result create_research_plan copy_plan get_step_context "
-        "get_plan_status list_active_plans get_research_context request_user_review "
-        "submit_user_decision modify_plan store_research_output list_skills start_skill "
-        "complete_skill"
-    ),
-    ".research": "store_research search_sources get_artifact extract_data",
-    ".runs": (
-        "list_dags get_dag_map start_run copy_run get_next_job submit_job_result fail_job "
-        "get_job_input get_run_progress submit_stage_feedback start_stage retry_failed "
-        "regenerate_document cancel_run add_dag draw_map"
-    ),
-    "": "ping",
-}
+#: Module of each tool in `app/tools`, in the order of the tool list.
 MODULES: Final = {
-    name: f"waybook.app.tools{package}.{name}"
-    for package, names in PACKAGES.items()
-    for name in names.split()
+    "get_next_step": "plans.get_next_step",
+    "submit_step_result": "plans.submit",
+    "create_research_plan": "plans.create",
+    "copy_plan": "plans.create",
+    "get_step_context": "plans.step_context",
+    "get_plan_status": "plans.status",
+    "list_active_plans": "plans.status",
+    "get_research_context": "plans.plan_context",
+    "request_user_review": "plans.submit",
+    "submit_user_decision": "plans.submit",
+    "modify_plan": "plans.modify_plan",
+    "store_research_output": "plans.store_research_output",
+    "list_skills": "plans.skills",
+    "start_skill": "plans.skills",
+    "complete_skill": "plans.skills",
+    "store_research": "research.store_research",
+    "search_sources": "research.search",
+    "get_artifact": "research.search",
+    "extract_data": "research.extract_data",
+    "list_dags": "runs.definitions",
+    "get_dag_map": "runs.progress",
+    "start_run": "runs.start",
+    "copy_run": "runs.start",
+    "get_next_job": "runs.get_next_job",
+    "submit_job_result": "runs.submit",
+    "fail_job": "runs.submit",
+    "get_job_input": "runs.get_job_input",
+    "get_run_progress": "runs.progress",
+    "submit_stage_feedback": "runs.start",
+    "start_stage": "runs.start",
+    "retry_failed": "runs.retry",
+    "regenerate_document": "runs.retry",
+    "cancel_run": "runs.retry",
+    "add_dag": "runs.definitions",
+    "draw_map": "runs.draw_map",
+    "ping": "ping",
 }
 
 
@@ -38,8 +56,8 @@ class ToolRegistry(Mapping[str, Tool]):
     def __getitem__(self, name: str) -> Tool:
         tool = self._imported.get(name)
         if tool is None:
-            tool = import_module(MODULES[name]).TOOL
-            self._imported[name] = tool
+            module = import_module(f"waybook.app.tools.{MODULES[name]}")
+            tool = self._imported[name] = getattr(module, name)
         return tool
 
     def __contains__(self, name: object) -> bool:

@@ -4,7 +4,7 @@ Each text that was cut comes with the tool call that returns the rest.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -12,18 +12,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from waybook.app.context.job_documents import document_statements, read_documents
-from waybook.app.context.job_inputs import (
-    MIN_INPUT_BYTES,
-    JobInput,
-    JobMaterials,
-    complete_packet,
-    input_header,
-)
 from waybook.app.request.locks.locked_run import LockedRun
-from waybook.app.request.reply import next_call
+from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, fit_views, next_call
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.run_access import job_not_found
 from waybook.dag.expansion.inputs import (
     FEEDBACK,
+    Document,
     DocumentSlot,
     index_documents,
     input_slots,
@@ -35,12 +30,129 @@ from waybook.dag.expansion.items import MAX_ITEMS, ItemList, input_field, read_i
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
 from waybook.dag.templates.template import is_constant, render_prompt
-from waybook.json_values import Body, Json, non_empty
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.cutting import escaped_size, fair_share, truncate
 from waybook.run.model import Job
+from waybook.store.driver.queries import Statement
 from waybook.store.runs import inputs, jobs, load
+from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentInfo
 from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
+
+#: Minimum number of bytes for the inputs of a job, even if the prompt is long.
+MIN_INPUT_BYTES = 9_000
+
+
+class JobInput(NamedTuple):
+    """One input of a job: a document of the run, or a text from outside the run."""
+
+    document_key: str
+    stage: str | None
+    length: int
+    document: Document | None = None
+    text: str = ""
+    by: str | None = None
+    at: datetime | None = None
+    #: Place of an item in its list, and the length of the list.
+    item: int | None = None
+    items: int | None = None
+
+
+class JobMaterials(NamedTuple):
+    """Prompt, inputs and submitted parts of a job. The texts of long documents are missing."""
+
+    prompt: str
+    inputs: Sequence[JobInput]
+    so_far: str
+
+
+def input_header(job_input: JobInput) -> Body:
+    document = job_input.document
+    return non_empty(
+        documentKey=job_input.document_key,
+        stageSlug=job_input.stage,
+        modelId=document.model if document else None,
+        lineage=document.lineage if document else None,
+        documentId=document.id if document else None,
+        item=job_input.item,
+        itemCount=job_input.items,
+        createdBy=job_input.by,
+        createdAt=format_time(job_input.at),
+    )
+
+
+def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -> Body | None:
+    """Return the context with all texts, or None if they may not fit into `room` bytes."""
+    contents: list[Json] = []
+    for job_input in materials.inputs:
+        if len(job_input.text) < job_input.length:
+            return None
+        contents.append({**input_header(job_input), "content": job_input.text})
+    so_far = materials.so_far or None
+    packet = non_empty(prompt=materials.prompt, inputs=contents, documents=documents, soFar=so_far)
+    is_small = len(orjson.dumps(packet)) <= MIN_INPUT_BYTES <= room // 4
+    return packet if is_small else None
+
+
+#: Number of next free jobs whose inputs are read at the same time.
+READ_AHEAD_JOBS = 8
+
+
+def document_statements(
+    locked: LockedRun, slots: list[DocumentSlot], as_of: datetime | None
+) -> list[Statement]:
+    return inputs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES, as_of)
+
+
+async def read_documents(
+    locked: LockedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
+) -> dict[str, DocumentInfo]:
+    """Return the input documents of a job, by id.
+
+    A claimed job keeps the versions that were the latest when it was claimed. If documents are
+    missing in a cached run, those of the next free jobs are read and cached too.
+    """
+    slots, cached = slots_of(job), locked.cached_run
+    if cached is None:
+        return await _read(locked, slots, job.started_at)
+    known = [cached.documents.get(slot) for slot in slots]
+    if None not in known:
+        return {info.document.id: info for infos in known if infos for info in infos}
+    unknown = list(dict.fromkeys(_unknown_slots(cached, job, slots_of)))
+    writes = cached.documents.writes_of(unknown)
+    read = await _read(locked, unknown, None)
+    cached.documents.put(unknown, writes, read.values())
+    return {
+        info.document.id: info
+        for slot, infos in zip(slots, known, strict=True)
+        for info in (inputs.documents_in(slot, read.values()) if infos is None else infos)
+    }
+
+
+async def _read(
+    locked: LockedRun, slots: list[DocumentSlot], as_of: datetime | None
+) -> dict[str, DocumentInfo]:
+    results = await locked.send(*document_statements(locked, slots, as_of))
+    return inputs.read_documents(chain.from_iterable(results))
+
+
+def _unknown_slots(
+    cached: CachedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
+) -> Iterator[DocumentSlot]:
+    for other in (job, *cached.jobs_after(job, READ_AHEAD_JOBS)):
+        if other.unit is not None:
+            yield from (slot for slot in slots_of(other) if cached.documents.get(slot) is None)
+
+
+async def read_job_materials(ctx: RequestContext, run_id: str, job_id: str) -> JobMaterials:
+    """Return the prompt, inputs and submitted parts of a job."""
+    statement = jobs.job_statement(id_or_nil(job_id).lower())
+    async with LockedRun(ctx, run_id, statement, is_locked=False) as locked:
+        job = jobs.first_job(locked.results[0])
+        if job is None:
+            raise job_not_found()
+        return await load_job_materials(locked, job)
+
 
 DEFAULT_PROMPT = """\
 {{ step.name }}, in the stage {{ stage.name }} of the run "{{ run.name }}".
@@ -283,16 +395,6 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
 
 def _list_format(item_list: ItemList) -> str:
     return f"JSON array with at most {item_list.max_items or MAX_ITEMS:,} items, one per job"
-
-
-def fit_views(views: Sequence[Json], room: int) -> list[Json]:
-    listed: list[Json] = []
-    for view in views:
-        room -= len(orjson.dumps(view)) + 1
-        if room < 0:
-            break
-        listed.append(view)
-    return listed
 
 
 class ShownInput(NamedTuple):

@@ -200,6 +200,16 @@ def _sizes(value: Json) -> list[int]:
     return [len(orjson.dumps(item)) + 1 for item in _items(value)]
 
 
+def fit_views(views: Sequence[Json], room: int) -> list[Json]:
+    listed: list[Json] = []
+    for view in views:
+        room -= len(orjson.dumps(view)) + 1
+        if room < 0:
+            break
+        listed.append(view)
+    return listed
+
+
 def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
     steps = [step for step in run.steps.values() if step.stage == slug]
     total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0

@@ -3,8 +3,8 @@
 Schemas are small, because the tool list costs tokens in every conversation.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
@@ -30,21 +30,6 @@ def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
     full = arguments.model_json_schema(schema_generator=GenerateJsonSchema)
     small = _small({**full, "description": None}, full.get("$defs", {}))
     return {"type": "object", "properties": {}, **small}
-
-
-def output_schema(**always: str) -> dict[str, object]:
-    """Return the JSON Schema of a reply: the fields that it always has, with their types."""
-    return {
-        "type": "object",
-        "properties": {name: _typed(kind) for name, kind in always.items()},
-        "required": list(always),
-    }
-
-
-def _typed(kind: str) -> dict[str, object]:
-    if kind == "array":
-        return {"type": "array", "items": {}}
-    return {"type": kind}
 
 
 def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
@@ -85,36 +70,48 @@ PLAN = frozenset({"research"})
 RUNS = frozenset({"runs"})
 #: Administration tools are offered only in the profile with all tools.
 ADMIN = frozenset[str]()
-PLAN_READ = frozenset({Scope.PLAN_READ})
-PLAN_WRITE = frozenset({Scope.PLAN_WRITE})
-RUN_WRITE = frozenset({Scope.RUN_WRITE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Tool:
-    name: str
+    """A tool. It decorates the function that answers its calls, and has the function's name."""
+
     title: str
+    #: For the model that reads it.
     description: str
-    arguments: type[ToolArguments]
-    output_schema: dict[str, object]
-    run: Callable[[RequestContext, Any], Awaitable[ToolReply]]
+    #: Fields that every reply has, with their JSON types.
+    reply: Mapping[str, str]
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: The caller needs at least one of the listed scopes. If empty, the default scopes apply.
+    #: The caller needs one of these scopes. The default follows from the fields above.
     scopes: frozenset[Scope] = frozenset()
+    name: str = field(init=False)
+    arguments: type[ToolArguments] = field(init=False)
+    run: Callable[[RequestContext, Any], Awaitable[ToolReply]] = field(init=False)
 
-    @property
-    def required_scopes(self) -> frozenset[Scope]:
-        if self.scopes:
-            return self.scopes
-        if self.reads_only:
-            return PLAN_READ
-        return RUN_WRITE if self.profiles == RUNS else PLAN_WRITE
+    def __post_init__(self) -> None:
+        if not self.scopes:
+            writes = Scope.RUN_WRITE if self.profiles == RUNS else Scope.PLAN_WRITE
+            self.scopes = frozenset({Scope.PLAN_READ if self.reads_only else writes})
+
+    def __call__(self, run: Callable[[RequestContext, Any], Awaitable[ToolReply]]) -> "Tool":
+        self.name = run.__name__
+        _, self.arguments, _ = run.__annotations__.values()
+        self.run = run
+        return self
 
     @property
     def input_schema(self) -> dict[str, object]:
         return input_schema(self.arguments)
+
+    @property
+    def output_schema(self) -> dict[str, object]:
+        properties = {
+            name: {"type": kind, **({"items": {}} if kind == "array" else {})}
+            for name, kind in self.reply.items()
+        }
+        return {"type": "object", "properties": properties, "required": list(self.reply)}

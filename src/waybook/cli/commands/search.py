@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import click
 from rich.console import Group
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.request.arguments import parse_arguments
-from waybook.app.tools.research.search_sources import SearchSources, search_sources
+from waybook.app.tools.research.search import SearchSources, search_sources
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app
@@ -70,8 +70,8 @@ async def _search(settings: Settings, plan: str | None, args: Body) -> tuple[Bod
         if plan is not None:
             args = {**args, "planId": (await resolve_plan(here.call, plan)).id}
         now = await here.call.services.database.read_now(here.call.caller.org_id)
-        results = await search_sources(here.call, parse_arguments(SearchSources, args))
-        return results, now
+        results = await search_sources.run(here.call, parse_arguments(SearchSources, args))
+        return cast("Body", results), now
 
 
 def _hit(place: int, hit: Body, now: datetime) -> Group:

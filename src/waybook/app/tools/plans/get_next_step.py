@@ -26,7 +26,7 @@ from waybook.app.request.reply import (
     work_call,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply
-from waybook.app.request.tool import Tool, output_schema
+from waybook.app.request.tool import Tool
 from waybook.app.request.wait_queue import Nothing, Subject
 from waybook.app.request.waiting import (
     RETRY_AFTER_PERSON_SECONDS,
@@ -71,8 +71,16 @@ class GetNextStep(MutatingArguments):
     )
 
 
+@Tool(
+    title="Claim the next step",
+    description=(
+        "Claim the next step of a plan, or get the step you hold. Do it, then call "
+        "submit_step_result with its stepId and attempt. status: step_ready; awaiting_review (a "
+        "person decides); no_pending_steps (use waitSeconds); plan_complete; plan_failed."
+    ),
+    reply={"status": "string"},
+)
 async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
-    """Claim the plan's next step and return it, or return why none is available."""
     return await answer_or_wait(ctx, args.wait_seconds, partial(_try_answer, ctx, args))
 
 
@@ -289,17 +297,3 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
     }
     detail_call = next_call("get_plan_status", "Get the full list.", planId=plan_id, detail=True)
     return fit_reply(body, ("steps",), detail_call)
-
-
-TOOL = Tool(
-    name="get_next_step",
-    title="Claim the next step",
-    description=(
-        "Claim the next step of a plan, or get the step you hold. Do it, then call "
-        "submit_step_result with its stepId and attempt. status: step_ready; awaiting_review (a "
-        "person decides); no_pending_steps (use waitSeconds); plan_complete; plan_failed."
-    ),
-    arguments=GetNextStep,
-    output_schema=output_schema(status="string"),
-    run=get_next_step,
-)

@@ -29,7 +29,7 @@ from waybook.app.request.plan_arguments import (
 )
 from waybook.app.request.reply import fit_reply, next_call, step_view
 from waybook.app.request.request_context import RequestContext, ToolReply
-from waybook.app.request.tool import Tool, output_schema
+from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan import edit, modify
 from waybook.plan.draft import Decision
@@ -202,6 +202,12 @@ class ModifyPlan(MutatingArguments):
     dry_run: bool = Field(default=False, description="only show the changes")
 
 
+@Tool(
+    title="Change a plan",
+    description="Change a plan: all modifications or, if one is refused, none.",
+    reply={"revision": "integer"},
+    destructive=True,
+)
 async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:
     """Apply all modifications or none; a dry run only returns what they would change."""
     modifications = tuple(modification.change() for modification in args.modifications)
@@ -244,14 +250,3 @@ def _reply(plan: Plan, decision: Decision[Plan]) -> Body:
 
 def _diff(decision: Decision[Plan]) -> list[Json]:
     return [change.as_json() for entry in decision.entries for change in entry.changes]
-
-
-TOOL = Tool(
-    name="modify_plan",
-    title="Change a plan",
-    description="Change a plan: all modifications or, if one is refused, none.",
-    arguments=ModifyPlan,
-    output_schema=output_schema(revision="integer"),
-    run=modify_plan,
-    destructive=True,
-)

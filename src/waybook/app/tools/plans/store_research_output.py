@@ -9,7 +9,7 @@ from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import next_after_completion, next_call, output_view
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
-from waybook.app.request.tool import Tool, output_schema
+from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json
 from waybook.plan.output import COMMON_TYPES, Output, parse_text_type
 from waybook.plan.states import CLOSED_PLAN
@@ -27,6 +27,11 @@ class StoreResearchOutput(MutatingArguments):
     content: str = Field(min_length=1, description="the whole text")
 
 
+@Tool(
+    title="Store an output",
+    description="Store an output of a plan, open or completed. Earlier versions are kept.",
+    reply={"outputId": "string", "version": "integer"},
+)
 async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) -> ToolReply:
     """Store an output as the next version of its title; an identical output changes nothing."""
     new = NewOutput(
@@ -63,13 +68,3 @@ def _next(locked: LockedPlan, there: list[Output]) -> Json:
     return next_after_completion(
         locked.plan.id, brief.output_media_type, brief.skill_execution_id, there
     )
-
-
-TOOL = Tool(
-    name="store_research_output",
-    title="Store an output",
-    description="Store an output of a plan, open or completed. Earlier versions are kept.",
-    arguments=StoreResearchOutput,
-    output_schema=output_schema(outputId="string", version="integer"),
-    run=store_research_output,
-)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field, WithJsonSchema
 
-from waybook.app.context.job import fit_views
 from waybook.app.request.arguments import (
     DetailField,
     Id,
@@ -20,9 +19,9 @@ from waybook.app.request.arguments import (
     decode,
 )
 from waybook.app.request.locks.locking import OpenTransaction, Written
-from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, next_call
+from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, fit_views, next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
-from waybook.app.request.tool import Tool, output_schema
+from waybook.app.request.tool import Tool
 from waybook.core.decision_context import Scope
 from waybook.core.json_check import check_json
 from waybook.core.usage import Usage
@@ -157,6 +156,19 @@ class SourceText:
     provenance: Body | None = None
 
 
+@Tool(
+    title="Extract data",
+    description=(
+        "Extract data by a schema from a text or artifact. status do_it_yourself: follow the "
+        "prompt and call again with candidate."
+    ),
+    reply={"status": "string"},
+    reads_only=True,
+    # The text is sent to the language model that the operator configured.
+    open_world=True,
+    # A write scope is required although nothing changes, because the operator pays for the model.
+    scopes=frozenset({Scope.PLAN_WRITE}),
+)
 async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     """Check the caller's data, ask the server's model, or return a prompt for the caller."""
     schema = _schema(args.wanted)
@@ -305,21 +317,3 @@ def _out_of_reach(failed: EndpointFailed, args: ExtractData) -> EndpointFailed:
         next_call=NextCall("extract_data", arguments, why),
         **failed.details,
     )
-
-
-TOOL = Tool(
-    name="extract_data",
-    title="Extract data",
-    description=(
-        "Extract data by a schema from a text or artifact. status do_it_yourself: follow the "
-        "prompt and call again with candidate."
-    ),
-    arguments=ExtractData,
-    output_schema=output_schema(status="string"),
-    run=extract_data,
-    reads_only=True,
-    # The text is sent to the language model that the operator configured.
-    open_world=True,
-    # A write scope is required although nothing changes, because the operator pays for the model.
-    scopes=frozenset({Scope.PLAN_WRITE}),
-)

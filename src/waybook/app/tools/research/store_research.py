@@ -25,7 +25,7 @@ from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import NIL_ID, RequestContext, ToolReply, id_or_nil
 from waybook.app.request.search.search_backend import search_backend
-from waybook.app.request.tool import Tool, output_schema
+from waybook.app.request.tool import Tool
 from waybook.json_values import Body, non_empty
 from waybook.plan.model import StepId
 from waybook.plan.research import (
@@ -33,9 +33,9 @@ from waybook.plan.research import (
     Research,
     ResearchSource,
     StoredResearch,
-    store_research,
     store_standalone,
 )
+from waybook.plan.research import store_research as decide_storing
 from waybook.research.passages import json_to_text, source_hash, source_id
 from waybook.store.driver.queries import Statement
 from waybook.store.plans import writer
@@ -103,7 +103,12 @@ class StoreResearch(MutatingArguments):
     metadata: AnyJson = Field(default=None, description="text or JSON to keep with it")
 
 
-async def store(ctx: RequestContext, args: StoreResearch) -> ToolReply:
+@Tool(
+    title="Store research",
+    description="Store what you found, with its sources. Every plan can search it.",
+    reply={"artifactId": "string", "version": "integer"},
+)
+async def store_research(ctx: RequestContext, args: StoreResearch) -> ToolReply:
     """Store research as the next version of its name. Searches find it immediately."""
     research = _research(args)
     indexing = await _indexing(ctx, research)
@@ -126,7 +131,7 @@ async def _in_plan(
 
     async def decide() -> PlanProposal:
         before = artifacts.read_existing(*locked.results)
-        decision = store_research(locked.plan, step_id, research, before, locked.decision_context)
+        decision = decide_storing(locked.plan, step_id, research, before, locked.decision_context)
         body = _reply(research, decision.reply, how, locked.plan.id, step_id)
         more = how.statements(decision.reply, before, locked.plan.id, locked.now)
         return Proposal(decision, body, [*more])
@@ -246,13 +251,3 @@ def _reply(
         indexed=how.describe,
         next=next_call("search_sources", "Find it by words or meaning.", query=research.title),
     )
-
-
-TOOL = Tool(
-    name="store_research",
-    title="Store research",
-    description="Store what you found, with its sources. Every plan can search it.",
-    arguments=StoreResearch,
-    output_schema=output_schema(artifactId="string", version="integer"),
-    run=store,
-)

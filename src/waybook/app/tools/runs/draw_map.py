@@ -29,7 +29,7 @@ from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
 from waybook.app.request.page_urls import review_url
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, MAX_DETAIL_REPLY_BYTES, next_call
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.tool import PLAN, RUNS, Tool, output_schema
+from waybook.app.request.tool import PLAN, RUNS, Tool
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import diagram_from_structure
 from waybook.dag.diagram.status_marks import DONE_STATUSES, UNKNOWN, symbol_for
@@ -56,6 +56,13 @@ class DrawMap(ReadArguments):
     detail: DetailField = False
 
 
+@Tool(
+    title="Draw the map",
+    description="Drawing for the map app.",
+    reply={"version": "string"},
+    reads_only=True,
+    profiles=PLAN | RUNS,
+)
 async def draw_map(ctx: RequestContext, args: DrawMap) -> Body:
     """Return the current diagram, or only a note if the caller already has this diagram."""
     drawn = await _drawn(ctx, args)
@@ -184,15 +191,3 @@ def _fitted(body: Body, args: DrawMap) -> Body:
     named = non_empty(planId=args.plan_id, runId=args.run_id, dagSlug=args.dag_slug)
     detail_call = next_call("draw_map", "Get the map with its drawing.", **named, detail=True)
     return {**body, "svg": None, "cut": {"left": "svg", "get": detail_call}}
-
-
-TOOL = Tool(
-    name="draw_map",
-    title="Draw the map",
-    description="Drawing for the map app.",
-    arguments=DrawMap,
-    output_schema=output_schema(version="string"),
-    run=draw_map,
-    reads_only=True,
-    profiles=PLAN | RUNS,
-)

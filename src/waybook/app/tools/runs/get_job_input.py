@@ -9,17 +9,18 @@ from waybook.app.context.job import (
     DOCUMENTS,
     PROMPT,
     SO_FAR,
-    fit_views,
+    JobInput,
+    JobMaterials,
+    input_header,
     load_job_materials,
     required_documents,
 )
-from waybook.app.context.job_inputs import JobInput, JobMaterials, input_header
 from waybook.app.request.arguments import Attempt, Id, Offset, ReadArguments, StageSlugField
 from waybook.app.request.locks.locked_run import LockedRun
-from waybook.app.request.reply import next_call
+from waybook.app.request.reply import fit_views, next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.run_access import job_not_found, run_of_job
-from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.app.request.tool import RUNS, Tool
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.cutting import truncate
@@ -48,6 +49,13 @@ class GetJobInput(ReadArguments):
     attempt: SkipJsonSchema[Attempt | None] = None
 
 
+@Tool(
+    title="Read more of a job's input",
+    description="Read an input of your job that was cut. Also renews your hold on the job.",
+    reply={"left": "integer"},
+    reads_only=True,
+    profiles=RUNS,
+)
 async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
     """Return a piece of one of a job's inputs, or the list of inputs.
 
@@ -149,15 +157,3 @@ def _next(args: GetJobInput, which: Body, upto: int, left: int) -> Json:
     if left:
         return next_call("get_job_input", "Read on.", jobId=args.job_id, **which, offset=upto)
     return next_call("submit_job_result", "Submit the result.", jobId=args.job_id)
-
-
-TOOL = Tool(
-    name="get_job_input",
-    title="Read more of a job's input",
-    description="Read an input of your job that was cut. Also renews your hold on the job.",
-    arguments=GetJobInput,
-    output_schema=output_schema(left="integer"),
-    run=get_job_input,
-    reads_only=True,
-    profiles=RUNS,
-)

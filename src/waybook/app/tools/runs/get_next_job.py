@@ -1,16 +1,18 @@
 """get_next_job: claim the next job of a run, or return why no job is available."""
 
 from functools import partial
-from typing import Final, Literal, assert_never
+from typing import Final, Literal, NamedTuple, assert_never
 
+import orjson
 from pydantic import Field
 
-from waybook.app.context.job_claim import claim_prepared_job, prepare_claim, ready_reply
+from waybook.app.context.job import build_job_packet
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.page_urls import run_url
 from waybook.app.request.reply import (
+    MAX_COMPACT_REPLY_BYTES,
     cancellation_view,
     fit_reply,
     next_call,
@@ -18,7 +20,7 @@ from waybook.app.request.reply import (
     wait_for_job_call,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
-from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.app.request.tool import RUNS, Tool
 from waybook.app.request.wait_queue import Nothing, Subject
 from waybook.app.request.waiting import (
     RETRY_AFTER_PERSON_SECONDS,
@@ -32,7 +34,7 @@ from waybook.core.holder import Holder
 from waybook.dag.model import JobStatus, JobType
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.run.draft import RunDecision
-from waybook.run.model import Run
+from waybook.run.model import Job, Run
 from waybook.run.next_job import (
     AttemptsExhausted,
     AwaitingFeedback,
@@ -68,8 +70,18 @@ class GetNextJob(MutatingArguments):
     )
 
 
+@Tool(
+    title="Claim the next job",
+    description=(
+        "Claim a job of a run, or get the job you hold again: prompt, inputs, documents to write. "
+        "Then call submit_job_result with its jobId and attempt. status: job_ready; nothing_ready "
+        "(use waitSeconds); awaiting_feedback (a person decides); stage_failed; run_complete; "
+        "run_canceled."
+    ),
+    reply={"status": "string"},
+    profiles=RUNS,
+)
 async def get_next_job(ctx: RequestContext, args: GetNextJob) -> ToolReply:
-    """Claim the next free job and return it with its inputs, or return why none is available."""
     return await answer_or_wait(ctx, args.wait_seconds, partial(_try_answer, ctx, args))
 
 
@@ -269,17 +281,66 @@ async def _nothing_anywhere(
     return await update(locked, decide)
 
 
-TOOL = Tool(
-    name="get_next_job",
-    title="Claim the next job",
-    description=(
-        "Claim a job of a run, or get the job you hold again: prompt, inputs, documents to write. "
-        "Then call submit_job_result with its jobId and attempt. status: job_ready; nothing_ready "
-        "(use waitSeconds); awaiting_feedback (a person decides); stage_failed; run_complete; "
-        "run_canceled."
-    ),
-    arguments=GetNextJob,
-    output_schema=output_schema(status="string"),
-    run=get_next_job,
-    profiles=RUNS,
-)
+async def ready_reply(locked: LockedRun, ready: JobReady) -> Body:
+    job = ready.job
+    step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
+    args: Body = {"jobId": job.id, "attempt": job.attempt, "takeNext": True}
+    head = non_empty(
+        status="job_ready",
+        runId=locked.run.id,
+        runName=locked.run.name,
+        stageSlug=job.stage,
+        stepKey=job.step_key,
+        stepName=step.name,
+        jobId=job.id,
+        jobType=str(job.job_type),
+        modelId=job.model,
+        attempt=job.attempt,
+        leaseSeconds=round(locked.ctx.services.lease.total_seconds()),
+        resumed=ready.resumed or None,
+        next=next_call("submit_job_result", "Submit the result.", **args),
+    )
+    return {
+        **head,
+        **await build_job_packet(locked, job, MAX_COMPACT_REPLY_BYTES - len(orjson.dumps(head))),
+    }
+
+
+class PreparedClaim(NamedTuple):
+    """A free job that is reserved for a call, and the reply with the job's inputs."""
+
+    job: Job
+    body: Body
+    #: Number of documents of the run that were regenerated before the inputs were read.
+    regenerated: int
+
+
+async def prepare_claim(
+    locked: LockedRun, wanted: JobRequest, *, besides: str | None = None
+) -> PreparedClaim | None:
+    """Reserve a free job of the cached run and read its inputs.
+
+    Return None if the call must lock the run instead.
+    """
+    job = await locked.reserve(wanted, besides=besides)
+    if job is None or locked.cached_run is None:
+        return None
+    regenerated = locked.cached_run.documents.regenerated
+    # The job is claimed later, in the call's turn. The reply only needs the new attempt number.
+    claimed = job._replace(attempt=job.attempt + 1)
+    return PreparedClaim(job, await ready_reply(locked, JobReady(claimed)), regenerated)
+
+
+def claim_prepared_job(
+    locked: LockedRun, wanted: JobRequest, prepared: PreparedClaim
+) -> RunProposal | None:
+    job, cached = prepared.job, locked.cached_run
+    if cached is None or cached.documents.regenerated > prepared.regenerated:
+        return None
+    if not locked.can_claim(job, wanted):
+        return None
+    dag, context = locked.compiled_dag, locked.decision_context
+    decision = next_job(locked.run, dag, context, held=None, candidate=job, open_jobs=())
+    if not isinstance(decision.reply, JobReady):
+        return None
+    return Proposal(decision, prepared.body, jobs=(job,))

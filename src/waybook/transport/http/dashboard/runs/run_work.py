@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.context.job_reading import read_job_materials
+from waybook.app.context.job import read_job_materials
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import (
     JOB_STATES,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from waybook.app.context.job_inputs import JobInput, JobMaterials
+from waybook.app.context.job import JobInput, JobMaterials
 from waybook.app.queries.runs.run_work import JobList, RunJobDetail, RunStepDetail
 from waybook.dag.graph import Graph
 from waybook.dag.model import FAILED_JOB, JobStatus, RecipeStep

@@ -1,33 +1,41 @@
-"""submit_step_result: submit the result of a step."""
+"""Submit the result of a step, ask a person to review it, and pass on the person's decision."""
 
 from collections.abc import Callable
 from functools import partial
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.arguments import (
     AnyJson,
+    Id,
+    LenientJson,
+    Line,
     MutatingArguments,
+    PlanIdField,
     StepIdField,
     Text,
     check_result_size,
 )
-from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal
+from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
+from waybook.app.request.page_urls import review_url
 from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
-from waybook.app.request.reply import budget_view, next_call
+from waybook.app.request.reply import budget_view, next_call, wait_call, work_call
 from waybook.app.request.request_context import RequestContext, ToolReply
-from waybook.app.request.tool import Tool, output_schema
+from waybook.app.request.tool import Tool
 from waybook.app.tools.plans.get_next_step import next_step_reply
-from waybook.core.decision_context import DecisionContext
+from waybook.core.decision_context import Channel, DecisionContext, Scope
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.branching import Branch
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchOutcome, Plan, StepId, StepType
+from waybook.plan.model import BranchOutcome, DecisionKind, Plan, StepId, StepType
 from waybook.plan.progress import count_done, progress_json
 from waybook.plan.repeat import texts_to_repeat
-from waybook.plan.states import CLOSED_PLAN, PlanStatus
+from waybook.plan.review import ReviewRequest, ReviewSurface, decide, request_review
+from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 from waybook.plan.submit import (
     StepDone,
     Submission,
@@ -53,8 +61,15 @@ class SubmitStepResult(MutatingArguments):
     take_next: bool = Field(default=False, description="also claim the next step")
 
 
+@Tool(
+    title="Submit a step's result",
+    description=(
+        "Complete your step; then call get_next_step, or set takeNext to get the next step in the "
+        "reply. STALE_ATTEMPT: another agent took over; your result does not count."
+    ),
+    reply={"planStatus": "string"},
+)
 async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> ToolReply:
-    """Complete the step, evaluate its conditions, and update the status of the plan."""
     submission, step_id = _submission(args), StepId(args.step_id.lower())
     plan_id = await plan_of_step(ctx, step_id)
     locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
@@ -181,14 +196,118 @@ def _errors(branches: tuple[Branch, ...]) -> list[Json]:
     return [branch.as_json() for branch in branches if branch.outcome is BranchOutcome.ERROR]
 
 
-TOOL = Tool(
-    name="submit_step_result",
-    title="Submit a step's result",
+class RequestUserReview(MutatingArguments):
+    step_id: StepIdField
+    summary: Text = Field(description="what to decide")
+    questions: LenientJson[list[Line]] | None = Field(
+        default=None, max_length=50, description="questions for the person"
+    )
+    result_summary: AnyJson = Field(default=None, description="result of the step if approved")
+
+
+@Tool(
+    title="Ask a person",
     description=(
-        "Complete your step; then call get_next_step, or set takeNext to get the next step in the "
-        "reply. STALE_ATTEMPT: another agent took over; your result does not count."
+        "Ask a person to review your step; the plan pauses. Give them the reviewUrl; if they "
+        "answer you, call submit_user_decision."
     ),
-    arguments=SubmitStepResult,
-    output_schema=output_schema(planStatus="string"),
-    run=submit_step_result,
+    reply={"reviewUrl": "string"},
 )
+async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> ToolReply:
+    check_result_size(resultSummary=args.result_summary)
+    request = ReviewRequest(
+        summary=args.summary,
+        questions=tuple(args.questions or ()),
+        result_summary=args.result_summary,
+    )
+    step_id = StepId(args.step_id.lower())
+    locked = LockedPlan(ctx, plan_id=await plan_of_step(ctx, step_id), step_id=step_id)
+
+    async def decide() -> PlanProposal:
+        decision = request_review(locked.plan, step_id, request, locked.decision_context)
+        plan, review = decision.plan, decision.reply
+        why = "Wait: a person decides, not you."
+        body: Body = {
+            "planId": plan.id,
+            "reviewId": review.id,
+            "stepId": review.step_id,
+            "stepStatus": str(plan.step(review.step_id).status),
+            "planStatus": str(plan.status),
+            "reviewUrl": review_url(plan.id, ctx.services.base_url),
+            "next": wait_call(plan.id, why),
+        }
+        return Proposal(decision, body)
+
+    return await update(locked, decide)
+
+
+#: Stored if an agent passes on that a person wants changes, but not which. The pages and forms
+#: that people fill in require feedback.
+NO_FEEDBACK = "(The reviewer gave no details. Check the step and do it again.)"
+
+
+class SubmitUserDecision(MutatingArguments):
+    # The schema lists the plan as required; the step under review stands for it too.
+    model_config = ConfigDict(json_schema_extra={"required": ["planId", "decision"]})
+
+    plan_id: PlanIdField | None = Field(default=None, description="the plan")
+    step_id: StepIdField | None = Field(default=None, description="the step under review")
+    decision: Literal["approve", "reject", "modify", "skip"] = Field(
+        description="the person's, never yours"
+    )
+    feedback: Text | None = Field(default=None, description="their words")
+    review_id: Id | None = Field(default=None, description="the review they saw")
+    #: Place where the person decided. The map, the form and the client library set the place.
+    place: SkipJsonSchema[ReviewSurface | None] = None
+
+    @model_validator(mode="after")
+    def _require_plan_or_step(self) -> Self:
+        if self.plan_id is None and self.step_id is None:
+            raise ValueError("give the planId, or the stepId under review")
+        return self
+
+
+@Tool(
+    title="Pass on a decision",
+    description=(
+        "Pass on a person's decision on a review: approve, modify (redo with feedback), skip or "
+        "reject (plan fails). Then call get_next_step."
+    ),
+    reply={"planStatus": "string"},
+    destructive=True,
+    scopes=frozenset({Scope.PLAN_WRITE, Scope.REVIEW}),
+)
+async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) -> ToolReply:
+    step_id = StepId(args.step_id.lower()) if args.step_id else None
+    plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
+    is_relayed = ctx.caller.channel is Channel.MCP and args.place is None
+    missing = NO_FEEDBACK if is_relayed and args.decision == "modify" else None
+    policy = accounts.policy_statement()
+    locked = LockedPlan(ctx, policy, plan_id=plan_id, step_id=step_id, candidates=True)
+
+    async def decide_review() -> PlanProposal:
+        await locked.load_texts(texts_to_repeat(locked.plan, step_id))
+        rule = partial(
+            decide,
+            locked.plan,
+            DecisionKind(args.decision),
+            locked.decision_context._replace(policy=accounts.read_policy(locked.results[0])),
+            feedback=args.feedback or missing,
+            step_id=step_id,
+            review_id=args.review_id,
+            place=args.place,
+        )
+        decision = await evaluate(ctx, locked.plan, step_id, rule)
+        return Proposal(decision, _decision_reply(decision, args.decision))
+
+    return await update(locked, decide_review)
+
+
+def _decision_reply(decision: Decision[StepDone], decision_kind: str) -> Body:
+    step = decision.reply.step
+    body = {"decision": decision_kind, **submission_reply(decision)}
+    if step.status is StepStatus.IN_PROGRESS and step.held_by:
+        body["instructions"] = decision.plan.texts[step.id].instructions
+        body["attempt"] = step.attempt
+        body["next"] = work_call(step)
+    return body

@@ -1,4 +1,4 @@
-"""add_dag: add a workflow definition, or a new version of it."""
+"""The workflow definitions: list them with the open runs, and add one."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,27 +7,109 @@ from typing import Final
 import orjson
 from pydantic import Field
 
-from waybook.app.request.arguments import AnyJson, MutatingArguments
+from waybook.app.queries.runs.run_list import (
+    OPEN,
+    RunFilter,
+    RunSummary,
+    page_statement,
+    read_run_summaries,
+)
+from waybook.app.request.arguments import AnyJson, MutatingArguments, ReadArguments
 from waybook.app.request.caller import WORKFLOW_SCHEMA_URI
 from waybook.app.request.definition_cache import (
+    DefinitionCache,
+    builtin_dags,
     compile_definition,
     definition_body,
     definition_hash,
 )
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.reply import next_call
+from waybook.app.request.reply import fit_reply, next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
-from waybook.app.request.tool import ADMIN, Tool, output_schema
+from waybook.app.request.tool import ADMIN, RUNS, Tool
 from waybook.core.decision_context import Scope
 from waybook.core.events import RUN, ChangeEvent
+from waybook.dag.model import Dag
 from waybook.errors import BadRecipe
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time
+from waybook.research.cutting import truncate
 from waybook.run.model import CompiledDag
 from waybook.run.stages import require_runnable
 from waybook.store.driver.queries import new_id
 from waybook.store.runs import load, writer
 from waybook.store.runs.rows import DefinitionRow
+
+MAX_RUNS = 50
+MAX_DESCRIPTION_BYTES = 600
+
+
+class ListDags(ReadArguments):
+    pass
+
+
+@Tool(
+    title="List prepared workflows",
+    description=(
+        "List the prepared workflows (DAGs) and the open runs. Then start_run or get_next_job."
+    ),
+    reply={"dags": "array"},
+    reads_only=True,
+    profiles=RUNS,
+)
+async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
+    open_runs = page_statement(RunFilter(state=OPEN), MAX_RUNS)
+    stored, run_rows = await ctx.read(load.definitions_statement(), open_runs)
+    charts = {**builtin_dags(), **{row.slug: _chart(ctx, row) for row in stored}}
+    body: Body = {
+        "dags": [_view(charts[slug]) for slug in sorted(charts)],
+        "openRuns": [_run_view(run) for run in await read_run_summaries(ctx, run_rows)],
+        "next": next_call("start_run", "Start a run of one of the workflows."),
+    }
+    detail_call = next_call("get_dag_map", "Get one complete definition.")
+    return fit_reply(body, ("openRuns", "dags"), detail_call)
+
+
+def _chart(ctx: RequestContext, row: DefinitionRow) -> CompiledDag:
+    cache = ctx.services.shared(DefinitionCache)
+    return cache.current(ctx.caller.org_id, row.slug, [row]).compiled_dag
+
+
+def _view(compiled_dag: CompiledDag) -> Body:
+    dag: Dag = compiled_dag.dag
+    stages: list[Json] = [
+        {
+            "stageSlug": slug,
+            "name": compiled_dag.stages[slug].name,
+            "steps": len(compiled_dag.graphs[slug].order),
+        }
+        for slug in compiled_dag.order
+    ]
+    return {
+        "dagSlug": dag.slug,
+        "name": dag.name,
+        "version": compiled_dag.version,
+        "description": truncate(dag.description, MAX_DESCRIPTION_BYTES),
+        "stages": stages,
+    }
+
+
+def _run_view(run: RunSummary) -> Body:
+    return {
+        "runId": run.id,
+        "name": run.name,
+        "dagSlug": run.compiled_dag.dag.slug,
+        "version": run.compiled_dag.version,
+        "currentStage": run.current.slug if run.current else None,
+        "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
+        "completedSteps": run.steps_done,
+        "totalSteps": run.steps_total,
+        "failedSteps": run.steps_failed,
+        "createdAt": format_time(run.created_at),
+        "createdBy": run.created_by,
+        "updatedAt": format_time(run.updated_at),
+    }
+
 
 #: Approximate bytes per step or edge in a definition, to estimate the cost of drawing its map.
 BYTES_PER_MAP_ITEM: Final = 20
@@ -37,6 +119,17 @@ class AddDag(MutatingArguments):
     definition: AnyJson = Field(description="JSON object: slug, name, stages, transitions")
 
 
+@Tool(
+    title="Add a workflow definition",
+    description=(
+        "Add a workflow (DAG) definition or a new version of it. Open runs keep their version. Its "
+        f"JSON schema: resource {WORKFLOW_SCHEMA_URI}."
+    ),
+    reply={"dagSlug": "string", "version": "integer"},
+    idempotent=True,
+    profiles=ADMIN,
+    scopes=frozenset({Scope.ADMIN}),
+)
 async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     """Check a workflow definition and store it. An identical definition changes nothing."""
     weight = len(orjson.dumps(args.definition)) // BYTES_PER_MAP_ITEM
@@ -91,19 +184,3 @@ def _reply(slug: str, version: int, status: str) -> Body:
         "status": status,
         "next": next_call("get_dag_map", why, dagSlug=slug),
     }
-
-
-TOOL = Tool(
-    name="add_dag",
-    title="Add a workflow definition",
-    description=(
-        "Add a workflow (DAG) definition or a new version of it. Open runs keep their version. Its "
-        f"JSON schema: resource {WORKFLOW_SCHEMA_URI}."
-    ),
-    arguments=AddDag,
-    output_schema=output_schema(dagSlug="string", version="integer"),
-    run=add_dag,
-    idempotent=True,
-    profiles=ADMIN,
-    scopes=frozenset({Scope.ADMIN}),
-)

@@ -1,11 +1,18 @@
-"""get_plan_status: status and progress of a plan."""
+"""The open plans, and the status and progress of a plan."""
+
+import base64
+import json
+from datetime import UTC, datetime
 
 import orjson
+from pydantic import Field
 
 from waybook.app.operations.stalls import record_stall
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, PlanSummary, plan_summaries
 from waybook.app.queries.plans.status_results import shown_results
-from waybook.app.request.arguments import DetailField, PlanIdField, ReadArguments
+from waybook.app.request.arguments import DetailField, Id, PlanIdField, ReadArguments
+from waybook.app.request.page_urls import review_url
 from waybook.app.request.reply import (
     DETAIL_RESULTS_BUDGET,
     MAX_BYTES_PER_CHARACTER,
@@ -24,12 +31,14 @@ from waybook.app.request.reply import (
     wait_call,
 )
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.tool import Tool, output_schema
-from waybook.json_values import Body, Json, non_empty
+from waybook.app.request.tool import Tool
+from waybook.errors import NextCall, NotFound
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import OnExhausted, Plan, PlanId, Review, Step
 from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops
-from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
+from waybook.plan.states import CLOSED_PLAN, PlanState, PlanStatus, StepStatus
+from waybook.store.driver.queries import is_id
 
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
 
@@ -39,6 +48,12 @@ class GetPlanStatus(ReadArguments):
     detail: DetailField = False
 
 
+@Tool(
+    title="Get the status of a plan",
+    description="Progress of a plan: steps by status, their holders, stalled steps.",
+    reply={"status": "string"},
+    reads_only=True,
+)
 async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
     """Return the status of the plan. A new stall is recorded first."""
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
@@ -157,12 +172,75 @@ def _next(plan: Plan) -> Json:
     return next_call("get_next_step", "Claim a step.", planId=plan.id)
 
 
-TOOL = Tool(
-    name="get_plan_status",
-    title="Get the status of a plan",
-    description="Progress of a plan: steps by status, their holders, stalled steps.",
-    arguments=GetPlanStatus,
-    output_schema=output_schema(status="string"),
-    run=get_plan_status,
+class ListActivePlans(ReadArguments):
+    limit: int = Field(default=20, ge=1, le=100, description="default 20")
+    cursor: Id | None = Field(default=None, description="nextCursor of the last reply")
+
+
+@Tool(
+    title="List open plans",
+    description="List the open plans, newest first. Start here to resume work.",
+    reply={"plans": "array"},
     reads_only=True,
 )
+async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
+    """Return a page of the org's open plans, latest activity first, and their total number."""
+    before_at, before = _read_cursor(args.cursor)
+    wanted = PlanFilter(order=PlanOrder.ACTIVITY, before=before, before_at=before_at)
+    page = await plan_summaries(ctx, wanted, limit=args.limit)
+    return {
+        "plans": [_view(plan, ctx.services.base_url) for plan in page.plans],
+        "total": page.total,
+        **({"totalIsMinimum": True} if page.is_minimum() else {}),
+        "nextCursor": _cursor(page.last) if page.last else None,
+        "next": _next_of_list(page.plans),
+    }
+
+
+def _view(plan: PlanSummary, base_url: str) -> Json:
+    waits = plan.state is PlanState.AWAITING_REVIEW
+    progress = plan.progress
+    return {
+        "planId": plan.id,
+        "name": plan.name,
+        "status": str(plan.state),
+        **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
+        "progress": progress.percent,
+        "counts": {
+            "done": progress.done,
+            "total": progress.total,
+            "failed": progress.failed,
+            "inProgress": progress.in_progress,
+        },
+        "revision": plan.revision,
+        "lastActivityAt": format_time(plan.updated_at),
+        "createdBy": plan.created_by,
+        "createdAt": format_time(plan.created_at),
+    }
+
+
+def _next_of_list(plans: tuple[PlanSummary, ...]) -> Json:
+    if not plans:
+        return next_call("create_research_plan", "No plan is open. Create one.")
+    why = "Read the plan before you continue it."
+    return next_call("get_research_context", why, planId=plans[0].id)
+
+
+def _cursor(plan: PlanSummary) -> str:
+    text = json.dumps([plan.updated_at.isoformat(), plan.id])
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:
+    if cursor is None:
+        return None, None
+    try:
+        at, plan_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        if is_id(plan_id):
+            return datetime.fromisoformat(at).astimezone(UTC), plan_id
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        pass
+    raise NotFound(
+        "there is no page with this cursor",
+        next_call=NextCall("list_active_plans", {}, "Start again with the first page."),
+    )

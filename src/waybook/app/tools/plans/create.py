@@ -1,8 +1,17 @@
-"""create_research_plan: create a plan with its steps."""
+"""Create plans, new or as copies of others."""
 
 from pydantic import Field
 
-from waybook.app.request.arguments import LenientJson, Minutes, MutatingArguments, Name, Text
+from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
+from waybook.app.request.arguments import (
+    LenientJson,
+    Minutes,
+    MutatingArguments,
+    Name,
+    Offset,
+    PlanIdField,
+    Text,
+)
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.plan_access import cache_steps
 from waybook.app.request.plan_arguments import (
@@ -13,10 +22,14 @@ from waybook.app.request.plan_arguments import (
     to_budget,
 )
 from waybook.app.request.reply import next_call, origin_view
-from waybook.app.request.request_context import RequestContext, ToolReply
-from waybook.app.request.tool import Tool, output_schema
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
+from waybook.app.request.tool import Tool
 from waybook.core.events import PLAN, ChangeEvent
+from waybook.core.replay import replay
+from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, non_empty
+from waybook.plan.copy import CopiedPlan, CopyOptions
+from waybook.plan.copy import copy_plan as decide_copy
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import MAX_STEPS, Plan
 from waybook.plan.progress import count_done
@@ -50,6 +63,11 @@ class CreateResearchPlan(MutatingArguments):
     budget: BudgetArgument = None
 
 
+@Tool(
+    title="Create a plan",
+    description="Create a plan of steps. Then call get_next_step with its planId.",
+    reply={"planId": "string"},
+)
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
     """Create the plan, its steps and its conditions; link it to the session's latest skill."""
     opened = OpenTransaction(ctx, skill_executions.latest_statement(ctx.actor().holder))
@@ -112,11 +130,55 @@ def created_plan_reply(plan: Plan) -> Body:
     }
 
 
-TOOL = Tool(
-    name="create_research_plan",
-    title="Create a plan",
-    description="Create a plan of steps. Then call get_next_step with its planId.",
-    arguments=CreateResearchPlan,
-    output_schema=output_schema(planId="string"),
-    run=create_research_plan,
+class CopyPlan(MutatingArguments):
+    plan_id: PlanIdField = Field(description="the plan to copy")
+    up_to_step: Offset | None = Field(default=None, description="keep results up to this step")
+    at_audit_seq: Offset | None = Field(default=None, description="copy it as of this audit entry")
+    name: Name | None = Field(default=None, description="name of the copy")
+
+
+@Tool(
+    title="Copy a plan",
+    description=(
+        "Copy a plan, open or closed, to continue or redo it; its results are kept. Then call "
+        "get_next_step."
+    ),
+    reply={"planId": "string"},
 )
+async def copy_plan(ctx: RequestContext, args: CopyPlan) -> ToolReply:
+    """Create a copy of a plan; link it to the session's latest skill."""
+    source = await _copied_plan(ctx, args)
+    opened = OpenTransaction(ctx, skill_executions.latest_statement(ctx.actor().holder))
+
+    async def decide() -> Proposal[Written]:
+        options = CopyOptions(
+            name=args.name,
+            skill_execution_id=skill_executions.read_latest(opened.results[0]),
+        )
+        decision = decide_copy(source, options, opened.decision_context)
+        statements, head = writer.statements(None, decision, opened.write_context)
+        event = ChangeEvent(PLAN, decision.plan.id, head.seq, list_changed=True)
+        # Do not cache a copy: its conditions exist only as rows, which the next call loads.
+        return Proposal(Written(statements, event=event), created_plan_reply(decision.plan))
+
+    return await update(opened, decide)
+
+
+async def _copied_plan(ctx: RequestContext, args: CopyPlan) -> CopiedPlan:
+    """Rebuild the plan to copy as it was at the requested audit entry.
+
+    Raises:
+        NotFound: the plan does not exist, belongs to another org, or has no such audit entry.
+    """
+    plan_id, seq = id_or_nil(args.plan_id).lower(), args.at_audit_seq
+    entries = await read_all_entries(ctx, plan_id, until=LAST_SEQ if seq is None else max(seq, 1))
+    rows = replay(changes_in(entries))
+    if "plan" not in rows:
+        raise not_found("plan")
+    last = entries[-1].seq
+    if seq not in {None, last}:
+        raise NotFound(
+            f"that plan has no audit entry {seq}; its entries are numbered from 1",
+            next_call=NextCall("copy_plan", {"planId": plan_id}, "Copy the plan as it is now."),
+        )
+    return CopiedPlan(id=plan_id, seq=last, rows=rows, up_to_step=args.up_to_step)

@@ -1,10 +1,9 @@
-"""submit_job_result: submit the result of a job."""
+"""End a job: submit its result, or report that it failed."""
 
 import json
 
 from pydantic import Field
 
-from waybook.app.context.job_claim import claim_prepared_job, prepare_claim
 from waybook.app.request.arguments import (
     AnyJson,
     Attempt,
@@ -12,6 +11,7 @@ from waybook.app.request.arguments import (
     LenientJson,
     MutatingArguments,
     Nested,
+    Text,
     check_result_size,
 )
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
@@ -24,16 +24,23 @@ from waybook.app.request.reply import (
     job_view,
     next_after_job,
     next_call,
+    next_job_call,
     stage_view,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.run_access import job_not_found, run_of_job
 from waybook.app.request.services import Services
-from waybook.app.request.tool import RUNS, Tool, output_schema
-from waybook.app.tools.runs.get_next_job import following_request, take_following_job
-from waybook.json_values import Body, Json, non_empty
+from waybook.app.request.tool import RUNS, Tool
+from waybook.app.tools.runs.get_next_job import (
+    claim_prepared_job,
+    following_request,
+    prepare_claim,
+    take_following_job,
+)
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.run.draft import RunDecision
-from waybook.run.model import CompiledDag, Job
+from waybook.run.failure import fail_job as decide_failure
+from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job
 from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentJobRow, PartRow
@@ -60,8 +67,17 @@ class SubmitJobResult(MutatingArguments):
     take_next: bool = Field(default=False, description="also claim the next job for this model")
 
 
+@Tool(
+    title="Submit a job's result",
+    description=(
+        "Complete your job; then call get_next_job, or set takeNext to get the next job in the "
+        "reply. Error STALE_ATTEMPT: another agent took the job over; your result is stored, but "
+        "does not count: call get_next_job."
+    ),
+    reply={"runId": "string", "jobStatus": "string"},
+    profiles=RUNS,
+)
 async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolReply:
-    """Complete the job, close the steps that it completes, and open those that become ready."""
     submission = _submission(args)
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     locked = LockedRun(ctx, run_id, unless_cached=lambda: (jobs.job_statement(job_id),))
@@ -181,16 +197,45 @@ def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: 
     return fit_reply(body, ("documentIds",), look)
 
 
-TOOL = Tool(
-    name="submit_job_result",
-    title="Submit a job's result",
-    description=(
-        "Complete your job; then call get_next_job, or set takeNext to get the next job in the "
-        "reply. Error STALE_ATTEMPT: another agent took the job over; your result is stored, but "
-        "does not count: call get_next_job."
-    ),
-    arguments=SubmitJobResult,
-    output_schema=output_schema(runId="string", jobStatus="string"),
-    run=submit_job_result,
+class FailJob(MutatingArguments):
+    job_id: Id = Field(description="id of the job")
+    attempt: Attempt | None = Field(default=None, description="from get_next_job")
+    error: Text = Field(description="what went wrong")
+    retryable: bool = Field(description="true: another attempt may succeed; at most 4 are made")
+
+
+@Tool(
+    title="Fail a job",
+    description="Report that you cannot complete your job. Then call get_next_job.",
+    reply={"jobId": "string", "status": "string"},
     profiles=RUNS,
 )
+async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
+    run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
+    locked = LockedRun(ctx, run_id, jobs.job_statement(job_id))
+
+    async def decide() -> RunProposal:
+        job = jobs.first_job(locked.results[0])
+        if job is None:
+            raise job_not_found()
+        decision = decide_failure(
+            locked.run,
+            locked.compiled_dag,
+            job,
+            attempt=args.attempt,
+            error=args.error,
+            retryable=args.retryable,
+            context=locked.decision_context,
+        )
+        failed = decision.reply.job
+        is_retried = failed.completed_at is None
+        body = non_empty(
+            runId=run_id,
+            **job_view(failed),
+            attemptsLeft=MAX_ATTEMPTS - failed.tries if is_retried else 0,
+            retryAt=format_time(failed.ready_at) if is_retried else None,
+            next=next_job_call(run_id, "Claim another job."),
+        )
+        return Proposal(decision, body, jobs=(job,))
+
+    return await update(locked, decide)

@@ -1,0 +1,219 @@
+"""Skills: list them, and record that one is started and completed."""
+
+from datetime import UTC
+
+from pydantic import Field
+
+from waybook.app.request.arguments import Id, Key, Line, MutatingArguments, ReadArguments
+from waybook.app.request.installed_skills import installed_skills
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.reply import next_call
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
+from waybook.app.request.tool import Tool
+from waybook.app.skills.skill import Skill, SkillFile
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event
+from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotFound
+from waybook.json_values import Body, Json, non_empty
+from waybook.research.cutting import fair_share, truncate
+from waybook.store import audit, skill_executions
+from waybook.store.audit import ChainHead
+from waybook.store.driver.queries import new_id
+from waybook.store.plans import writer
+from waybook.store.skill_executions import SkillExecutionRow
+
+MAX_DESCRIPTIONS_BYTES = 25_000
+FILE = 40_000
+
+
+class ListSkills(ReadArguments):
+    name: Id | None = Field(default=None, description="one skill, with its files")
+    file: Line | None = Field(default=None, description="file of this skill to read")
+
+
+@Tool(
+    title="List skills",
+    description="List the skills (instructions for a kind of work) of this server, or read one.",
+    reply={"skills": "array"},
+    reads_only=True,
+)
+async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
+    if args.name is None and args.file is not None:
+        raise NotFound(
+            "there is no such file outside a skill; give the name of the skill too",
+            next_call=NextCall("list_skills", {}, "List the skills."),
+        )
+    if args.name is None:
+        return {
+            "skills": _listed(installed_skills(ctx.services)),
+            "next": next_call("start_skill", "Start the skill that fits, then create a plan."),
+        }
+    skill = find_skill(ctx, args.name)
+    start = next_call("start_skill", "Start work with this skill.", name=skill.name)
+    shown = {} if args.file is None else {"file": _file_view(skill, args.file)}
+    return {"skills": [_view(skill, skill.description)], **shown, "next": start}
+
+
+def find_skill(ctx: RequestContext, name: str) -> Skill:
+    """Return the skill with this name.
+
+    Raises:
+        NotFound: there is no such skill.
+    """
+    for skill in installed_skills(ctx.services):
+        if skill.name == name:
+            return skill
+    raise NotFound(
+        "there is no skill with this name here",
+        next_call=NextCall("list_skills", {}, "List the skills."),
+    )
+
+
+def file_names(skill: Skill) -> list[Json] | None:
+    return [file.path for file in skill.extra_files] or None
+
+
+def _listed(skills: tuple[Skill, ...]) -> list[Json]:
+    share = fair_share([len(skill.description) for skill in skills], MAX_DESCRIPTIONS_BYTES)
+    return [_view(skill, _shortened(skill.description, share), files=False) for skill in skills]
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"
+
+
+def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
+    return non_empty(
+        name=skill.name,
+        description=description,
+        outputMediaType=skill.output_media_type,
+        files=file_names(skill) if files else None,
+    )
+
+
+def _file_view(skill: Skill, path: str) -> Body:
+    file = skill.file(path)
+    if file is None:
+        raise NotFound(
+            f"the skill {skill.name} has no such file",
+            next_call=NextCall("list_skills", {"name": skill.name}, "List the files of the skill."),
+        )
+    text = text_of(file)
+    if text is None:
+        raise InvalidInput(
+            "this file is not text; read its resource to get its bytes",
+            resource=f"skill://{skill.name}/{file.path}",
+        )
+    shown = truncate(text, FILE)
+    resource = f"skill://{skill.name}/{file.path}" if len(shown) < len(text) else None
+    return non_empty(
+        path=file.path, text=shown, left=len(text) - len(shown) or None, resource=resource
+    )
+
+
+def text_of(file: SkillFile) -> str | None:
+    try:
+        return file.content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+class StartSkill(MutatingArguments):
+    name: Id = Field(description="from list_skills")
+    session_id: Key = Field(description="one per conversation; links your next plan to the skill")
+
+
+@Tool(
+    title="Start a skill",
+    description=(
+        "Start work with a skill: returns its instructions. Then call create_research_plan."
+    ),
+    reply={"skillExecutionId": "string"},
+)
+async def start_skill(ctx: RequestContext, args: StartSkill) -> ToolReply:
+    skill = find_skill(ctx, args.name)
+    opened = OpenTransaction(ctx)
+
+    async def decide() -> Proposal[Written]:
+        skill_id = new_id()
+        row: dict[str, Json] = {
+            "skill": skill.name,
+            "session": ctx.session,
+            "status": "started",
+            "output_media_type": skill.output_media_type,
+            "formatting_instructions": skill.formatting_instructions,
+            "started_at": opened.now.isoformat(),
+            "started_by": ctx.caller.user,
+        }
+        made = Change(Entity.SKILL_EXECUTION, skill_id, WHOLE_ROW, None, row)
+        entry = Entry(Event.SKILL_STARTED, {"skill": skill.name}, (made,))
+        statements = writer.start_skill(row, skill_id, entry, opened.write_context)
+        return Proposal(Written(statements), _reply(skill, skill_id))
+
+    return await update(opened, decide)
+
+
+def _reply(skill: Skill, skill_id: str) -> Body:
+    return non_empty(
+        skillExecutionId=skill_id,
+        name=skill.name,
+        status="started",
+        instructions=skill.body,
+        files=file_names(skill),
+        outputMediaType=skill.output_media_type,
+        outputFormattingInstructions=skill.formatting_instructions,
+        next=next_call("create_research_plan", "Create the skill's plan, with the same sessionId."),
+    )
+
+
+class CompleteSkill(MutatingArguments):
+    skill_execution_id: Id = Field(description="from start_skill")
+    outcome: Line | None = Field(default=None, description="one sentence on the result")
+
+
+@Tool(
+    title="Complete a skill",
+    description="Report that the work of a skill is done.",
+    reply={"status": "string"},
+)
+async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
+    skill_id = id_or_nil(args.skill_execution_id)
+    opened = OpenTransaction(ctx, skill_executions.SQL["lock_execution"](id=skill_id))
+
+    async def decide() -> Proposal[Written]:
+        if not opened.results[0]:
+            raise not_found("skill execution")
+        execution: SkillExecutionRow = opened.results[0][0]
+        skill = execution.skill
+        if execution.status != "started":
+            raise InvalidTransition(
+                f"this execution of the skill {skill} is already completed",
+                old=execution.status,
+                new="completed",
+                next_call=NextCall("list_active_plans", {}, "List the open plans."),
+            )
+        head = ChainHead(
+            execution.audit_seq, execution.audit_hash, execution.started_at.astimezone(UTC)
+        )
+        now = head.after(opened.now)
+        row: dict[str, Json] = {
+            "status": "completed",
+            "completed_at": now.isoformat(),
+            "outcome": args.outcome,
+        }
+        before: dict[str, Json] = {"status": "started"}
+        changes = tuple(
+            Change(Entity.SKILL_EXECUTION, execution.id, name, before.get(name), value)
+            for name, value in row.items()
+        )
+        entry = Entry(Event.SKILL_COMPLETED, {"skill": skill}, changes)
+        write_context = audit.WriteContext(now=now, actor=ctx.actor(), head=head)
+        body: Body = {
+            "skillExecutionId": execution.id,
+            "name": skill,
+            "status": "completed",
+            "next": next_call("list_active_plans", "List the open plans."),
+        }
+        statements = writer.complete_skill(row, execution.id, entry, write_context)
+        return Proposal(Written(statements), body)
+
+    return await update(opened, decide)

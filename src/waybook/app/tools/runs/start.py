@@ -1,0 +1,253 @@
+"""Start runs, new or as copies of others, and their stages."""
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from waybook.app.request.arguments import (
+    Id,
+    LenientJson,
+    Models,
+    MutatingArguments,
+    Name,
+    RunIdField,
+    SomeJson,
+    StageSlugField,
+    Text,
+    check_result_size,
+)
+from waybook.app.request.definition_cache import (
+    BUILTIN_AUTHOR,
+    DefinitionCache,
+    definition_body,
+    definition_hash,
+)
+from waybook.app.request.locks.locked_run import LockedRun, RunProposal
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.outbox import run_notification_statements
+from waybook.app.request.reply import (
+    fit_reply,
+    next_call,
+    next_job_call,
+    run_origin_view,
+    stage_view,
+    started_view,
+)
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.run_access import load_run
+from waybook.app.request.tool import RUNS, Tool
+from waybook.core.decision_context import Scope
+from waybook.core.events import RUN, ChangeEvent
+from waybook.json_values import Body, non_empty
+from waybook.run.copy import CopiedRun
+from waybook.run.copy import copy_run as decide_copy
+from waybook.run.draft import RunDecision
+from waybook.run.model import CompiledDag
+from waybook.run.start import StartedStages, give_feedback, new_run, start_open_stage
+from waybook.store.accounts import accounts
+from waybook.store.driver.queries import Statement, new_id
+from waybook.store.runs import jobs, load, writer
+
+
+class StartRun(MutatingArguments):
+    dag_slug: Id = Field(description="slug of the workflow, from list_dags")
+    name: Name = Field(description="short name")
+    input: SomeJson = Field(
+        description="subject of the run: a text, or JSON with texts by document key"
+    )
+    models: LenientJson[Models] = Field(description="model names; each job is for one of them")
+
+
+@Tool(
+    title="Start a run",
+    description="Start a run of a workflow (DAG). Then claim jobs with get_next_job.",
+    reply={"runId": "string"},
+    profiles=RUNS,
+)
+async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
+    check_result_size(input=args.input)
+    opened = OpenTransaction(ctx, load.definition_statement(args.dag_slug))
+
+    async def decide() -> Proposal[Written]:
+        compiled_dag, made = _chart(opened, args.dag_slug)
+        context = opened.decision_context
+        decision = new_run(compiled_dag, new_id(), args.name, args.input, args.models, context)
+        return started_run_proposal(opened, decision, compiled_dag, made)
+
+    return await update(opened, decide)
+
+
+def started_run_proposal(
+    opened: OpenTransaction,
+    decision: RunDecision[StartedStages],
+    compiled_dag: CompiledDag,
+    made: list[Statement],
+) -> Proposal[Written]:
+    ctx, write_context, run = opened.ctx, opened.write_context, decision.run
+
+    def remember() -> None:
+        if any(job.unit is None for job in decision.jobs.values()):
+            ctx.services.render_requested.add(ctx.caller.org_id)
+
+    written = Written(
+        [*made, *writer.statements(None, [writer.seal_decision(decision, {}, write_context)])],
+        run_notification_statements(
+            ctx.services, ctx.caller, None, run, compiled_dag, write_context
+        ),
+        ChangeEvent(RUN, run.id, len(decision.entries), list_changed=True),
+        remember,
+    )
+    body: Body = {
+        "runId": run.id,
+        "name": run.name,
+        "dagSlug": compiled_dag.dag.slug,
+        "version": compiled_dag.version,
+        **non_empty(copiedFrom=run_origin_view(run)),
+        "stages": [started_view(stage, run) for stage in decision.reply.stages],
+        "next": next_job_call(run.id, "Claim the first job."),
+    }
+    look = next_call("get_run_progress", "See everything that was started.", runId=run.id)
+    return Proposal(written, fit_reply(body, ("stages",), look))
+
+
+def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
+    """Return the workflow definition, and statements that store it if it is new."""
+    charts, org_id = opened.ctx.services.shared(DefinitionCache), opened.ctx.caller.org_id
+    current = charts.current(org_id, slug, opened.results[0])
+    compiled_dag = current.compiled_dag
+    if not current.unsaved_body:
+        return compiled_dag, []
+    body = definition_body(compiled_dag.dag)
+    made = writer.add_definition(
+        slug=slug,
+        version=compiled_dag.version,
+        name=compiled_dag.dag.name,
+        body=body,
+        body_hash=definition_hash(body),
+        now=opened.now,
+        by=BUILTIN_AUTHOR,
+    )
+    return compiled_dag, [made]
+
+
+class CopyRun(MutatingArguments):
+    run_id: RunIdField = Field(description="the run to copy")
+    from_stage: StageSlugField = Field(description="stage at which the copy starts again")
+    name: Name | None = Field(default=None, description="name of the copy")
+    models: LenientJson[Models] | None = Field(
+        default=None, description="model names; default: those of the stage"
+    )
+
+
+@Tool(
+    title="Copy a run",
+    description=(
+        "Copy a run to repeat it from one stage on; the documents of earlier stages are kept. "
+        "Then call get_next_job."
+    ),
+    reply={"runId": "string"},
+    profiles=RUNS,
+)
+async def copy_run(ctx: RequestContext, args: CopyRun) -> ToolReply:
+    run_id = id_or_nil(args.run_id)
+    originals = jobs.originals_statements(run_id)
+    seen = await load_run(ctx, run_id, load.brief_statement(run_id), *originals)
+    brief, finished, documents = seen.results
+    source = CopiedRun(
+        run=seen.loaded.run,
+        input=brief[0].input,
+        jobs=[jobs.read_job(row) for row in finished],
+        documents=jobs.read_originals(documents),
+    )
+    opened = OpenTransaction(ctx)
+
+    async def decide() -> Proposal[Written]:
+        named = (new_id(), args.from_stage, opened.decision_context)
+        dag = seen.compiled_dag
+        decision = decide_copy(source, dag, *named, name=args.name, models=args.models)
+        return started_run_proposal(opened, decision, dag, [])
+
+    return await update(opened, decide)
+
+
+class StartStage(MutatingArguments):
+    run_id: RunIdField
+    stage_slug: StageSlugField
+    models: LenientJson[Models] | None = Field(
+        default=None, description="model names; default: those of the previous stage"
+    )
+
+
+@Tool(
+    title="Start a stage",
+    description="Start a stage that is ready. submit_stage_feedback usually does that by itself.",
+    reply={"runId": "string", "status": "string"},
+    idempotent=True,
+    profiles=RUNS,
+)
+async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
+    """Start a stage. If the stage was already started, nothing changes."""
+    locked = LockedRun(ctx, args.run_id)
+
+    async def decide() -> RunProposal:
+        decision = start_open_stage(
+            locked.run, locked.compiled_dag, args.stage_slug, args.models, locked.decision_context
+        )
+        run = decision.run
+        body: Body = {
+            "runId": run.id,
+            **stage_view(run, locked.compiled_dag, args.stage_slug),
+            "started": [started_view(stage, run) for stage in decision.reply.stages],
+            "next": next_job_call(run.id),
+        }
+        look = next_call("get_run_progress", "See everything that was started.", runId=run.id)
+        return Proposal(decision, fit_reply(body, ("started",), look))
+
+    return await update(locked, decide)
+
+
+class SubmitStageFeedback(MutatingArguments):
+    run_id: RunIdField
+    stage_slug: StageSlugField
+    feedback: Text = Field(description="the person's words")
+    models: LenientJson[Models] | None = Field(
+        default=None, description="model names for the next stage"
+    )
+    place: SkipJsonSchema[Literal["app"] | None] = None
+
+
+@Tool(
+    title="Give feedback on a stage",
+    description=(
+        "Pass on a person's feedback on a completed stage, which starts the next stage. Then call "
+        "get_next_job."
+    ),
+    reply={"runId": "string", "started": "array"},
+    profiles=RUNS,
+    scopes=frozenset({Scope.RUN_WRITE, Scope.REVIEW}),
+)
+async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) -> ToolReply:
+    locked = LockedRun(ctx, args.run_id, accounts.policy_statement())
+
+    async def decide() -> RunProposal:
+        decision = give_feedback(
+            locked.run,
+            locked.compiled_dag,
+            args.stage_slug,
+            args.feedback,
+            args.models,
+            locked.decision_context._replace(policy=accounts.read_policy(locked.results[-1])),
+            place=args.place,
+        )
+        run = decision.run
+        over = next_call("get_run_progress", "See the run's progress.", runId=run.id)
+        body: Body = {
+            "runId": run.id,
+            "stageSlug": args.stage_slug,
+            "started": [started_view(stage, run) for stage in decision.reply.stages],
+            "next": next_job_call(run.id) if decision.reply.stages else over,
+        }
+        return Proposal(decision, fit_reply(body, ("started",), over))
+
+    return await update(locked, decide)
