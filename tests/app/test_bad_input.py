@@ -107,7 +107,7 @@ def digest(admin: psycopg.Connection) -> list[tuple[str, int, str]]:
     tables = admin.execute(
         """select relname from pg_class
             where relnamespace = 'public'::regnamespace and relkind = 'r'
-              and relname not like 'mcp_tool_call_log%' and relname <> 'tool_call_batch'
+              and relname not like 'mcp_tool_call_log%'
             order by relname"""
     ).fetchall()
     each = [_DIGEST.replace("TABLE", name) for (name,) in tables]

@@ -10,7 +10,6 @@ import pytest
 
 from decision_proofs import decision
 from full_ids import full_id
-from logged_calls import ALL_CALLS
 from org_env import AgentClient, OrgEnv
 from patience import PATIENCE_SECONDS
 from waybook.app.server_dispatcher import ServerDispatcher
@@ -22,7 +21,7 @@ COLUMNS = "tool, actor, channel, session, is_error, error_code, replayed"
 
 
 async def logged(world: OrgEnv) -> list[tuple[object, ...]]:
-    query = f"select {COLUMNS} from {ALL_CALLS} order by at, is_error, id, position"  # noqa: S608 - names from above
+    query = f"select {COLUMNS} from mcp_tool_call_log order by at, is_error, id"  # noqa: S608 - names from above
     return (await world.database.read_org(world.agent.org_id, query))[0]
 
 
@@ -47,7 +46,7 @@ async def test_call_log_records_duration_and_byte_counts_of_call(
 ) -> None:
     await agent.call("list_active_plans", limit=5)
     await world.dispatcher.calls.flush()
-    query = f"select duration_ms, request_bytes, response_bytes from {ALL_CALLS}"  # noqa: S608 - ours
+    query = "select duration_ms, request_bytes, response_bytes from mcp_tool_call_log"
     ((duration, request, response),) = (await world.database.read_org(agent.org_id, query))[0]
     assert duration > 0
     assert request == len('{"limit":5}')
@@ -70,7 +69,7 @@ async def test_call_log_records_step_id_of_call(world: OrgEnv, agent: AgentClien
     await agent.refused("submit_step_result", stepId="no id at all", resultSummary=1)
     await agent.submit(taken)
     await world.dispatcher.calls.flush()
-    query = f"select tool, step_id::text from {ALL_CALLS}"  # noqa: S608 - ours
+    query = "select tool, step_id::text from mcp_tool_call_log"
     (rows,) = await world.database.read_org(agent.org_id, query)
     assert sorted(rows, key=str) == [
         ("create_research_plan", None),
@@ -128,7 +127,7 @@ async def test_call_succeeds_while_call_log_cannot_be_written(
     monkeypatch.setattr(world.database.wire, "lock_timeout", "50ms")
     monkeypatch.setattr(world.database.wire, "pooled", True)
     with psycopg.connect(world.place.owner_dsn) as owner:
-        owner.execute("lock table tool_call_batch in access exclusive mode")
+        owner.execute("lock table mcp_tool_call_log in access exclusive mode")
         await world.dispatcher.calls.flush()
     assert world.dispatcher.calls.dropped == 2
     assert (await agent.call("list_skills"))["skills"]
@@ -138,28 +137,14 @@ async def test_call_succeeds_while_call_log_cannot_be_written(
 async def test_call_log_does_not_store_call_arguments(world: OrgEnv, agent: AgentClient) -> None:
     await agent.plan(1, name="a secret name")
     await world.dispatcher.calls.flush()
-    query = "select calls::text from tool_call_batch"
+    query = "select l::text from mcp_tool_call_log l"
     (rows,) = await world.database.read_org(agent.org_id, query)
     assert not [row for row in rows if "secret" in str(row[0])]
 
 
-async def test_successful_calls_of_a_user_share_a_call_log_row(
-    world: OrgEnv, agent: AgentClient
-) -> None:
-    plan = await agent.plan(3)
-    await agent.work_through(plan)
-    await world.dispatcher.calls.flush()
-    query = "select sum(size), count(*) from tool_call_batch"
-    ((size, rows),) = (await world.database.read_org(agent.org_id, query))[0]
-    assert (size >= 7, rows) == (True, 1)
-    (single,) = await world.database.read_org(agent.org_id, "select from mcp_tool_call_log")
-    assert not single
-
-
-async def test_calls_listed_for_a_step_include_batched_and_single_calls(
+async def test_calls_listed_for_a_step_include_repeated_and_refused_calls(
     world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Calls in the audit are found by their times, repeated and refused calls by the step."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     await world.dispatcher.calls.flush()
@@ -170,10 +155,10 @@ async def test_calls_listed_for_a_step_include_batched_and_single_calls(
     await agent.submit(taken, idempotencyKey="k")
     await agent.take(plan)
     await world.dispatcher.calls.flush()
-    plan_id, step_id = full_id(plan["planId"]), full_id(taken["stepId"])
+    step_id = full_id(taken["stepId"])
 
     async def listed() -> list[tuple[str, str]]:
-        statement = calls.calls_of_step(plan_id, step_id)
+        statement = calls.calls_of_step(step_id)
         (rows,) = await world.database.read_org(agent.org_id, statement)
         return sorted((row.tool, row.code or "") for row in rows)
 
@@ -189,9 +174,7 @@ async def test_calls_listed_for_a_step_include_batched_and_single_calls(
     assert len(await listed()) == 2
 
 
-async def test_call_statistics_count_batched_and_single_calls_up_to_limit(
-    world: OrgEnv, agent: AgentClient
-) -> None:
+async def test_call_statistics_count_calls_up_to_limit(world: OrgEnv, agent: AgentClient) -> None:
     for _ in range(2):
         for _ in range(3):
             await agent.call("list_skills")

@@ -91,7 +91,6 @@ async def test_claim_and_submit_on_uncached_plan_make_few_function_calls(
 async def test_claim_and_submit_in_alternating_processes_make_few_function_calls(
     world: OrgEnv,
 ) -> None:
-    world.clock.advance(microseconds=1)  # Only times with microseconds are packed in the audit.
     agent, elsewhere = world.agent, world.agent.elsewhere()
     plan, numbers = await agent.plan(12), []
     for number in range(9):

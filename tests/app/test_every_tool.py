@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from logged_calls import ALL_CALLS
 from org_env import AgentClient, Body, OrgEnv
 from tool_arguments import arguments_of
 from tool_calls import INSTEAD, MUTATING, PREPARE, valid_call
@@ -44,7 +43,7 @@ class Case:
     async def logged(self) -> int:
         """Return the number of entries in the tool-call log."""
         await self.world.dispatcher.calls.flush()
-        counting = f"select count(*) as calls from {ALL_CALLS}"  # noqa: S608 - ours
+        counting = "select count(*) as calls from mcp_tool_call_log"
         (rows,) = await self.world.database.read_org(self.agent.org_id, counting)
         return int(rows[0][0])
 

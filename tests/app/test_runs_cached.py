@@ -51,7 +51,7 @@ def messages_sent() -> Iterator[list[int]]:
     sent, original = list[int](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
-        if not any("tool_call_batch" in str(statement) for statement in statements):
+        if not any("mcp_tool_call_log" in str(statement) for statement in statements):
             sent.append(len(statements))
         return await original(line, opening, statements)
 

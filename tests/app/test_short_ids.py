@@ -10,7 +10,6 @@ import pytest
 
 from foreign_ids import PLACES, foreign_id_calls
 from full_ids import TABLES, full_id, with_full_ids
-from logged_calls import ALL_CALLS
 from org_env import AgentClient, OrgEnv, make_step
 from read_all_tools import read_all
 from tool_calls import MUTATING, PREPARE, valid_call
@@ -225,7 +224,7 @@ async def test_call_log_stores_full_step_id(world: OrgEnv) -> None:
     await world.dispatcher.calls.flush()
     (rows,) = await world.database.read_org(
         world.agent.org_id,
-        f"select step_id::text from {ALL_CALLS} where step_id is not null",  # noqa: S608 - ours
+        "select step_id::text from mcp_tool_call_log where step_id is not null",
     )
     assert {row[0] for row in rows} == {full_id(taken["stepId"])}
 

@@ -7,7 +7,7 @@ from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from waybook.core.decision_context import Channel
-from waybook.store.logged_calls import LoggedCall
+from waybook.store.calls import LoggedCall
 
 TOPICS = ("business case", "features", "technology", "metrics")
 MADE_OF_THEM = ("Business case", "Feature spec", "Technical approach", "Success metrics")

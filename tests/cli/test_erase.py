@@ -80,8 +80,8 @@ def test_user_erase_requires_confirmation_and_leaves_audit_valid(
 def test_retain_command_deletes_expired_rows(terminal: Terminal, attachment: Attachment) -> None:
     terminal.call("list_skills", sessionId="long ago")
     with psycopg.connect(attachment.admin_dsn) as admin:
-        admin.execute("update tool_call_batch set at = at - interval '90 days'")
+        admin.execute("update mcp_tool_call_log set at = at - interval '90 days'")
     output = terminal.say("retain")
-    assert "tool_call_batch" in output
+    assert "mcp_tool_call_log" in output
     assert "✓ nothing to delete: no data is past its retention period" in output
     assert terminal.json_output("retain") == {"gone": {}}

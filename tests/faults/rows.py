@@ -101,9 +101,7 @@ JOBS: Final = """select id::text, run_id::text, step_key, status, attempt, compl
                    from job where counted"""
 STAGE_STEPS: Final = """select run_id::text, step_key, total, done, opened_at, closed_at
                           from stage_step"""
-AUDIT: Final = """select subject_id::text, seq, event, actor, session,
-                          app_entry_details(details, packed, step_id, subject_id, at, actor,
-                                            session)
+AUDIT: Final = """select subject_id::text, seq, event, actor, session, details::text
                     from audit_entry
                    where subject in ('plan', 'run')
                    order by subject_id, seq"""

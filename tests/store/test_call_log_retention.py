@@ -63,6 +63,7 @@ async def test_new_calls_are_logged_in_the_partition_of_this_week(
         await own_world.agent.refused("get_next_step", planId="nope")
     await own_world.dispatcher.calls.flush()
     held = {name: count_calls(admin, name) for name in partitions(admin)}
+    del held["mcp_tool_call_log_default"]  # has the calls that made the fixture
     assert {name: count for name, count in held.items() if count} == {named(today(admin)): 2}
 
 
@@ -117,7 +118,8 @@ async def test_retention_deletes_only_expired_calls_in_default_partition(
     assert gone == {"mcp_tool_call_log": 2}
     assert named(today(admin) + timedelta(weeks=1)) in partitions(admin)
     left = admin.execute("select tool, count(*) from mcp_tool_call_log group by 1").fetchall()
-    assert left == [("submit_step_result", 2)]
+    assert ("submit_step_result", 2) in left
+    assert not [tool for tool, _ in left if tool.startswith("get")]
     assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(30, 0, 0)) == {}
 
 

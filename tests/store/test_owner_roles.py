@@ -41,7 +41,7 @@ from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
 NAME = "Zoë Twin"
 #: Tables other than those of plans and runs from which old rows are deleted.
-OLD_TABLES = {"idempotency_answer", "mcp_tool_call_log", "tool_call_batch", "web_session"}
+OLD_TABLES = {"idempotency_answer", "mcp_tool_call_log", "web_session"}
 KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
 #: Tables that may be empty or missing, because agents' calls do not fill them or because not every
 #: server has them.

@@ -7,7 +7,7 @@ from org_env import OrgEnv
 from postgres_servers import ServerDatabase
 
 #: Tables of the call log, which contains every call, regardless of the outcome of the call.
-NOTED = ("mcp_tool_call_log", "tool_call_batch")
+NOTED = ("mcp_tool_call_log",)
 TABLES = b"select relname from pg_class where relrowsecurity and not relispartition"
 
 

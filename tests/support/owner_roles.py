@@ -147,7 +147,6 @@ def make_everything_old(place: ServerDatabase, agent: AgentClient) -> None:
             "idempotency_answer": ("created_at",),
             "web_session": ("ended_at",),
             "mcp_tool_call_log": ("at",),
-            "tool_call_batch": ("at",),
         }.items():
             ends = {
                 "status": over,

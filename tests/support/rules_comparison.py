@@ -33,8 +33,6 @@ class RulesComparison(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.opened: AbstractAsyncContextManager[OrgEnv] = make_env(place, pool_size=1)
         self.world: OrgEnv = self.wait(self.opened.__aenter__())
-        # Only details that contain times with microseconds are packed completely.
-        self.world.clock.advance(microseconds=1)
         self.elsewhere = self.world.agent.elsewhere()
         self.are_swapped = False
         #: Plan as the database contained it after an earlier call.

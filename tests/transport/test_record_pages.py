@@ -24,7 +24,7 @@ from waybook.core.changes import Change, Entity, Entry, Event
 from waybook.core.decision_context import Actor, Channel
 from waybook.settings_reading import read_settings
 from waybook.store.audit import ChainHead, chain
-from waybook.store.logged_calls import LoggedCall
+from waybook.store.calls import LoggedCall
 from waybook.transport.http.dashboard.audit import (
     MAX_CHANGES,
     MAX_VALUE_LENGTH,

@@ -10,7 +10,7 @@ from foreign_records import all_foreign_records
 from org_env import AgentClient, OrgEnv
 from transport.full_app import full_app, make_client, routes_of, sample_ids
 from waybook.background import index_all_orgs
-from waybook.store.logged_calls import LoggedCall
+from waybook.store.calls import LoggedCall
 
 #: Routes whose response never ends. They are tested in `test_live.py`.
 STREAMS = {"/live"}

@@ -103,13 +103,8 @@ class Dispatcher:
         if tool.logged:
             named = (arguments.get("stepId"), plain.body.get("stepId"))
             step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
-            # Use the database's time, because a step's page finds calls by the times of audit
-            # entries.
             measured = Measured(size, seconds, self.services.database.now())
-            is_audited = plain.is_audited
-            self.calls.record(
-                log_entry(tool, caller, arguments, answer, measured, step_id, is_audited=is_audited)
-            )
+            self.calls.record(log_entry(tool, caller, arguments, answer, measured, step_id))
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
@@ -197,7 +192,7 @@ class Dispatcher:
                 self.charge(caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
         if isinstance(reply, StoredAnswer):
             return _replayed_answer(reply)
-        return Answer({**reply}, is_audited=bool(ctx.audited))
+        return Answer({**reply})
 
 
 def _hash(key: str) -> str:

@@ -15,8 +15,7 @@ from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, group_changes
 from waybook.core.decision_context import Actor
 from waybook.core.replay import Row, changes_from_json
 from waybook.json_values import Json, rfc3339
-from waybook.store.driver.queries import Rows, Statement, Value, as_json_text, load
-from waybook.store.packed_entries import NO_DETAILS, PACKED_EVENTS, pack_details
+from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 
 #: Hash that the first entry of every chain refers to.
 GENESIS = bytes(32)
@@ -239,15 +238,4 @@ def sealed_entries(
 
 
 def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
-    rows = [_row(entry) for entry in sealed]
-    return [SQL["insert_audit"](merged_rows=Rows(rows))] if rows else []
-
-
-def _row(entry: SealedEntry) -> tuple[Value, ...]:
-    subject_id, subject, _, at, event, actor, _, session, details, _ = entry
-    if subject != "plan" or event not in PACKED_EVENTS:
-        return (*entry, None, None)
-    packed = pack_details(event, details, subject_id, at, actor, session)
-    if packed is None:
-        return (*entry, None, None)
-    return (*entry[:-2], NO_DETAILS, entry.hash, *packed)
+    return [SQL["insert_audit"](merged_rows=Rows([*sealed]))] if sealed else []

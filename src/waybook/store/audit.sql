@@ -163,6 +163,5 @@ select :row_of_entry
  limit %(most)s;
 
 -- name: insert_audit
-insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session, details, hash,
-                         packed, step_id)
+insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session, details, hash)
 values %(merged_rows)s;

@@ -16,13 +16,13 @@ from uuid import UUID
 
 import orjson
 
+from waybook.core.decision_context import Channel
 from waybook.core.usage import Totals, Usage
 from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
+from waybook.store import agents
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import AsJson, Rows, Statement, load
-from waybook.store.logged_calls import LoggedCall, log_statements
-from waybook.store.packed_answers import pack, unpack
+from waybook.store.driver.queries import AsJson, Rows, Statement, load, new_id
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,25 @@ MAX_QUEUED = 10_000
 MAX_BATCH_SIZE = 500
 BATCH_DELAY_SECONDS = 0.2
 MAX_SHOWN = 20
-#: Number of log batches searched for the call that wrote an audit entry.
-MAX_SEARCHED_BATCHES = 40
+
+
+class LoggedCall(NamedTuple):
+    """A tool call. The fields from `at` to `step_id` are the columns of the table."""
+
+    org_id: UUID
+    at: datetime
+    tool: str
+    actor: str
+    channel: str
+    session: str | None
+    duration_ms: float
+    request_bytes: int
+    response_bytes: int
+    is_error: bool
+    error_code: str | None
+    replayed: bool
+    step_id: str | None = None
+    client: str | None = None
 
 
 class CallRecord(NamedTuple):
@@ -56,9 +73,7 @@ class ToolCallStats(NamedTuple):
 class StoredAnswerRow(NamedTuple):
     arguments_hash: str
     is_error: bool
-    answer: dict[str, Json] | None
-    #: The answer in its compressed form, as hexadecimal digits. None if `answer` is set.
-    packed: str | None
+    answer: dict[str, Json]
 
 
 class OrgUsageRow(NamedTuple):
@@ -118,10 +133,8 @@ SQL = load(
 )
 
 
-def calls_of_step(plan_id: str, step_id: str) -> Statement:
-    return SQL["calls_of_step"](
-        plan_id=plan_id, step_id=step_id, most=MAX_SHOWN, batches=MAX_SEARCHED_BATCHES
-    )
+def calls_of_step(step_id: str) -> Statement:
+    return SQL["calls_of_step"](step_id=step_id, most=MAX_SHOWN)
 
 
 def read_calls(rows: Iterable[CallRecord]) -> list[CallRecord]:
@@ -130,6 +143,16 @@ def read_calls(rows: Iterable[CallRecord]) -> list[CallRecord]:
 
 def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
     return tuple(stats._replace(last_at=stats.last_at.astimezone(UTC)) for stats in rows)
+
+
+def log_statements(calls: Iterable[LoggedCall]) -> list[Statement]:
+    rows = [(at, new_id(), *columns) for _, at, *columns, _client in calls]
+    seen = (
+        (agents.AgentKey(call.actor, call.session or ""), call.client)
+        for call in calls
+        if call.channel == Channel.MCP
+    )
+    return [SQL["insert_calls"](rows=Rows(rows)), *agents.record_statements(seen)]
 
 
 class CallLog:
@@ -207,9 +230,7 @@ def hash_arguments(arguments: Json) -> bytes:
 def store_answer(
     *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
 ) -> Statement:
-    packed = pack(answer)
-    unpacked = AsJson(answer) if packed is None else None
-    row = (tool, key, arguments_hash, is_error, unpacked, packed, now)
+    row = (tool, key, arguments_hash, is_error, AsJson(answer), now)
     return SQL["insert_answer"](merged_rows=Rows([row]))
 
 
@@ -220,7 +241,7 @@ def lookup_statement(key: Key) -> Statement:
 
 def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
     """Return the stored answer."""
-    arguments_hash, is_error, body, packed = row
+    arguments_hash, is_error, body = row
     stored = bytes.fromhex(arguments_hash)
     if stored != key.arguments_hash:
         raise IdempotencyConflict(
@@ -229,7 +250,7 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
             idempotencyKey=key.key,
             tool=key.tool,
         )
-    return StoredAnswer(body if packed is None else unpack(bytes.fromhex(packed)), is_error)
+    return StoredAnswer(body, is_error)
 
 
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:

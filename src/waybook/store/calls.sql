@@ -5,28 +5,11 @@ select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
        percentile_cont(0.5) within group (order by c.duration_ms) as p50,
        percentile_cont(0.95) within group (order by c.duration_ms) as p95,
        max(c.at) as last_at
-  from (select u.tool, u.is_error, u.duration_ms, u.at
-          from ((select l.tool, l.is_error, l.duration_ms, l.at
-                   from mcp_tool_call_log l
-                  where l.org_id = :org
-                    and l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
-                  order by l.at desc
-                  limit %(most)s)
-                 union all
-                (select c.value ->> 1, false, (c.value ->> 3)::real, :time_of_batched_call
-                   from (select b.at, b.calls, b.size,
-                                sum(b.size) over (order by b.at desc, b.id desc) as counted
-                           from tool_call_batch b
-                          where b.org_id = :org
-                            and b.at >= (select app_now()
-                                                - make_interval(secs => %(seconds)s::integer))
-                          order by b.at desc, b.id desc
-                          limit %(most)s) b
-                  cross join lateral json_array_elements(b.calls) c
-                  where b.counted - b.size < %(most)s
-                    and :time_of_batched_call
-                        >= (select app_now() - make_interval(secs => %(seconds)s::integer)))) u
-         order by u.at desc
+  from (select l.tool, l.is_error, l.duration_ms, l.at
+          from mcp_tool_call_log l
+         where l.org_id = :org
+           and l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
+         order by l.at desc
          limit %(most)s) c
  group by c.tool
  order by count(*) desc, c.tool;
@@ -41,43 +24,23 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
  limit %(most)s;
 
 -- name: calls_of_step
--- Return the latest calls about a step. The clocks of the database and the server may differ, so a
--- call is searched in the first batches written after its audit entries.
-select c.at, c.tool, c.actor, c.channel, c.session, c.duration_ms, c.code
-  from ((select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code,
-                l.id
-           from mcp_tool_call_log l
-          where l.org_id = :org and l.step_id = %(step_id)s::uuid
-          order by l.at desc, l.id desc
-          limit %(most)s)
-         union
-        (select :time_of_batched_call, c.value ->> 1, b.actor, b.channel, c.value ->> 2,
-                (c.value ->> 3)::real, null, b.id
-           from (select e.at
-                   from audit_entry e
-                  where e.org_id = :org
-                    and e.subject_id = %(plan_id)s
-                    and strpos(:details_of_entry, %(step_id)s::text) > 0
-                  order by e.seq desc
-                  limit %(most)s) e
-          cross join lateral (select b.*
-                                from tool_call_batch b
-                               where b.org_id = :org and b.at >= e.at - interval '1 second'
-                               order by b.at
-                               limit %(batches)s) b
-          cross join lateral json_array_elements(b.calls) c
-          where strpos(b.calls::text, %(step_id)s::text) > 0
-            and c.value ->> 7 = %(step_id)s::text)) c
- order by c.at desc, c.id desc
+select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
+  from mcp_tool_call_log l
+ where l.org_id = :org and l.step_id = %(step_id)s::uuid
+ order by l.at desc, l.id desc
  limit %(most)s;
 
+-- name: insert_calls
+insert into mcp_tool_call_log (at, id, tool, actor, channel, session, duration_ms, request_bytes,
+                               response_bytes, is_error, error_code, replayed, step_id)
+values %(rows)s;
+
 -- name: insert_answer
-insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, packed, created_at)
+insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, created_at)
 values %(merged_rows)s;
 
 -- name: stored_answer
-select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer,
-       encode(packed, 'hex') as packed
+select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer
   from idempotency_answer
  where org_id = :org and tool = %(tool)s and key = %(key)s;
 

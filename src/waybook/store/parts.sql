@@ -6,12 +6,7 @@
 
 -- name: row_of_entry
 subject_id::text, subject, seq, at, event, actor, channel, session,
-:details_of_entry as details, hash;
-
--- name: details_of_entry
--- The exact text from which the entry's hash was computed. Events that are never packed need only
--- the column `details`.
-app_entry_details(details, packed, step_id, subject_id, at, actor, session);
+details::text, hash;
 
 -- name: entry_is_asked_for
 -- A null filter accepts every entry. Only administrators see entries about users and tokens
@@ -341,11 +336,6 @@ update plan
 -- True if the database clock is close to the time that a call on a cached copy has used.
 app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
 and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
-
--- name: time_of_batched_call
--- Time of a call in a batch of the log. The first value of a call is the number of seconds from
--- this call to the latest call of the batch.
-(b.at - make_interval(secs => (c.value ->> 0)::float8));
 
 -- name: plan_is_less_active
 -- True if the plan comes after the last plan of the previous page, by last activity.

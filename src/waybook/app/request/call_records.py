@@ -13,7 +13,7 @@ from waybook.app.request.caller import Answer, Caller
 from waybook.app.request.tool import Tool
 from waybook.core.histograms import DURATION_BOUNDS, Histogram
 from waybook.redaction import redact
-from waybook.store.logged_calls import LoggedCall
+from waybook.store.calls import LoggedCall
 
 
 class CallFigures:
@@ -43,8 +43,6 @@ def log_entry(
     answer: Answer,
     measured: Measured,
     step_id: str | None = None,
-    *,
-    is_audited: bool = False,
 ) -> LoggedCall:
     size, seconds, at = measured
     named = arguments.get("sessionId")
@@ -64,7 +62,6 @@ def log_entry(
         replayed=bool(answer.body.get("replayed")),
         step_id=step_id,
         client=caller.client,
-        is_audited=is_audited,
     )
 
 

@@ -78,7 +78,6 @@ class Caller:
 class Answer:
     body: dict[str, object]
     is_error: bool = False
-    is_audited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,6 @@ class RequestContext:
     #: The answer is stored under this key, if the call has an idempotency key.
     key: Key | None = None
     operations: list[int] = field(default_factory=list, compare=False)
-    audited: list[str] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:
         return self.caller.actor(self.session)

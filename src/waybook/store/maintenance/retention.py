@@ -211,7 +211,6 @@ def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
     keep = chores.keep
     for table, days, query in (
         ("mcp_tool_call_log", keep.calls, SQL["old_calls"]),
-        ("tool_call_batch", keep.calls, SQL["old_call_batches"]),
         ("agent", keep.calls, SQL["old_agents"]),
         ("idempotency_answer", keep.answers, SQL["old_answers"]),
         ("web_session", keep.sessions, SQL["old_sessions"]),

@@ -99,13 +99,6 @@ delete from mcp_tool_call_log_default
                      where org_id = %(org_id)s and at < %(before)s limit %(most)s)
 returning org_id;
 
--- name: old_call_batches
-delete from tool_call_batch
- where org_id = %(org_id)s
-   and (at, id) in (select at, id from tool_call_batch
-                     where org_id = %(org_id)s and at < %(before)s limit %(most)s)
-returning org_id;
-
 -- name: old_agents
 -- The call log no longer contains the last call of these agents.
 delete from agent

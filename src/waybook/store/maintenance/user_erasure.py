@@ -36,7 +36,6 @@ from waybook.store.maintenance.erasure import (
     transaction_time,
 )
 from waybook.store.maintenance.owner import OwnerTransaction, Tombstone, owner_transaction
-from waybook.store.packed_answers import pack, unpack
 
 
 class NamedChain(NamedTuple):
@@ -54,12 +53,6 @@ class AnswerRow(NamedTuple):
     text: str
 
 
-class PackedAnswerRow(NamedTuple):
-    tool: str
-    key: str
-    packed: bytes
-
-
 SQL = load(
     "maintenance/user_erasure",
     naming_columns=ColumnRow,
@@ -67,10 +60,8 @@ SQL = load(
     user_tables=ColumnRow,
     chains_with_name=NamedChain,
     answers_with_name=AnswerRow,
-    packed_answers=PackedAnswerRow,
 )
 
-PACKED_BATCH_SIZE = 1_000
 #: Texts that may precede a user's name in a stored value.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
@@ -263,29 +254,7 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
                 counts[table] += owner.change(
                     SQL["rename_answer"], table, column, value=value, place=row.place
                 )
-    counts["idempotency_answer"] += _renamed_packed_answers(owner, to)
     return counts
-
-
-def _renamed_packed_answers(owner: OwnerTransaction, to: Pseudonymization) -> int:
-    """Replace the name in compressed answers, because SQL cannot search them."""
-    changed, after = 0, PackedAnswerRow("", "", b"")
-    while rows := owner.fetch(
-        SQL["packed_answers"], tool=after.tool, key=after.key, most=PACKED_BATCH_SIZE
-    ):
-        for after in rows:
-            answer = unpack(after.packed)
-            renamed = pseudonymize_answer(answer, to)
-            if renamed != answer:
-                packed = pack(renamed)
-                changed += owner.change(
-                    SQL["rename_packed_answer"],
-                    tool=after.tool,
-                    key=after.key,
-                    packed=packed,
-                    answer=as_json_text(renamed) if packed is None else None,
-                )
-    return changed
 
 
 def _in_json(name: str) -> str:

@@ -28,7 +28,7 @@ select c.relname as table, a.attname as column
 select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s
-   and (actor = %(name)s or strpos(:details_of_entry, %(name_json)s) > 0)
+   and (actor = %(name)s or strpos(details::text, %(name_json)s) > 0)
    and subject_id <> %(org_id)s
  group by subject, subject_id
  order by subject_id;
@@ -44,7 +44,7 @@ update {table} set audit_hash = %(hash)s where org_id = %(org_id)s and id = %(id
 
 -- name: reseal_entry
 update audit_entry
-   set actor = %(actor)s, details = %(details)s, hash = %(hash)s, packed = null, step_id = null
+   set actor = %(actor)s, details = %(details)s, hash = %(hash)s
  where org_id = %(org_id)s
    and subject_id = %(subject_id)s and seq = %(seq)s and at = %(at)s;
 
@@ -67,20 +67,6 @@ select ctid::text as place, {column}::text as text from {table}
 -- name: rename_answer
 update {table} set {column} = %(value)s
  where org_id = %(org_id)s and ctid = %(place)s::tid
-returning org_id;
-
--- name: packed_answers
--- Return the compressed answers of an org after a key, in key order.
-select tool, key, packed
-  from idempotency_answer
- where org_id = %(org_id)s and packed is not null and (tool, key) > (%(tool)s, %(key)s)
- order by tool, key
- limit %(most)s
-   for update;
-
--- name: rename_packed_answer
-update idempotency_answer set packed = %(packed)s, answer = %(answer)s
- where org_id = %(org_id)s and tool = %(tool)s and key = %(key)s
 returning org_id;
 
 -- name: user_tables

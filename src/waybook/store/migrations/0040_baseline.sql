@@ -134,37 +134,6 @@ begin
                       'session_resumed,skill_started,skill_completed}'::text[]);
 end $$;
 
--- Restores the exact details of a packed audit entry, which the seal covers. Each control
--- character stands for one part of the text, see `store/packed_entries.py`. The parts are restored
--- in the reverse order in which they were replaced. If the details are not empty, they are
--- returned, so that the seal does not match and reveals the change.
-create function app_entry_details(details json, packed text, step_id uuid, subject_id uuid,
-                                  at timestamptz, actor text, session text) returns text
-  language sql stable parallel safe
-return case when packed is null or details::text <> '{}' then details::text else
-  replace(replace(replace(replace(replace(
-  replace(replace(replace(replace(replace(
-  replace(replace(replace(replace(replace(packed,
-    chr(20), ',"changes":['),
-    chr(19), ',"resumed":false'),
-    chr(18), '["plan","' || chr(5) || '",{"status":["executing","completed"],"completed_at":["'
-             || chr(2) || '"]}]'),
-    chr(17), '["plan","' || chr(5) || '",{"status":["planning","executing"]}]'),
-    chr(16), '["session",' || chr(4) || ',{"*":[{"seen_at":"' || chr(2) || '"}]}]'),
-    chr(15), '],"confidence":['),
-    chr(14), '["step","' || chr(1) || '",{"status":["in_progress","completed"],"completed_at":["'
-             || chr(2) || '"],"result_summary":['),
-    chr(8), '["step","' || chr(1) || '",{"status":["pending","in_progress"],"in_progress_since":["'
-            || chr(2) || '"],"held_by":[' || chr(3) || '],"held_session":[' || chr(4) || ']}]'),
-    chr(7), ',"attempt":'),
-    chr(6), '{"stepId":"' || chr(1) || '","stepOrder":'),
-    chr(4), '"' || coalesce(session, '') || '"'),
-    chr(3), '"' || actor || '"'),
-    chr(2), to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')),
-    chr(5), subject_id::text),
-    chr(1), coalesce(step_id::text, ''))
-end;
-
 create table org (
   org_id         uuid        not null,
   slug           text        not null,
@@ -877,7 +846,6 @@ create index agent_seen on agent (org_id, last_seen_at);
 
 -- One row per change, numbered per plan, run, org or skill execution, each sealed with the hash of
 -- the entry before it. `details` is json, not jsonb, because the seal covers the exact text.
--- Frequent entries have `packed` in its place.
 create table audit_entry (
   org_id      uuid        not null default app_org(),
   subject_id  uuid        not null,
@@ -890,8 +858,6 @@ create table audit_entry (
   session     text,
   details     json        not null,
   hash        bytea       not null,
-  packed      text,
-  step_id     uuid,
   primary key (org_id, subject_id, seq, at),
   constraint audit_entry_event check (app_is_event(event))
 ) partition by range (at);
@@ -942,11 +908,9 @@ create table idempotency_answer (
   key             text        not null,
   arguments_hash  bytea       not null,
   is_error        boolean     not null,
-  answer          json,
+  answer          json        not null,
   created_at      timestamptz not null,
-  packed          bytea,
-  primary key (org_id, tool, key),
-  constraint idempotency_answer_form check ((answer is null) <> (packed is null))
+  primary key (org_id, tool, key)
 );
 
 create table mcp_tool_call_log (
@@ -970,23 +934,6 @@ create index mcp_tool_call_log_step on mcp_tool_call_log (org_id, step_id, at)
   where step_id is not null;
 create table mcp_tool_call_log_default partition of mcp_tool_call_log default;
 
--- Calls that succeeded are logged in batches, one row per batch, user and channel, because a row
--- per call took 400 bytes of write-ahead log. `at` is the time of the latest call. `calls` has a
--- list per call: seconds before `at`, tool, session, duration in milliseconds, bytes of request
--- and response, whether the answer was a stored one, and the step. Calls that failed, and calls
--- about a step that the audit does not record, have a row in `mcp_tool_call_log`, so that they are
--- found by the step.
-create table tool_call_batch (
-  org_id   uuid        not null default app_org(),
-  at       timestamptz not null,
-  id       uuid        not null,
-  actor    text        not null,
-  channel  text        not null,
-  size     integer     not null check (size >= 1),
-  calls    json        not null,
-  primary key (org_id, at, id)
-);
-
 create table webhook_delivery (
   org_id      uuid        not null default app_org() references org,
   id          uuid        not null,
@@ -1007,16 +954,6 @@ create table webhook_delivery (
 );
 create index webhook_delivery_due on webhook_delivery (org_id, due_at) where status = 'waiting';
 create index webhook_delivery_time on webhook_delivery (org_id, at, id);
-
-create table saved_view (
-  org_id      uuid        not null default app_org() references org,
-  user_name   text        not null,
-  page        text        not null check (page in ('plans', 'runs', 'audit')),
-  name        text        not null check (length(name) between 1 and 60),
-  query       text        not null check (length(query) between 1 and 1000),
-  created_at  timestamptz not null,
-  primary key (org_id, user_name, page, name)
-);
 
 -- Row-level security, forced, on every table and partition.
 do $$
@@ -1058,7 +995,7 @@ grant select, insert on
   run_brief, run_word, stage_run, stage_step, job, job_part, document, rendered_document,
   late_result, source, artifact, artifact_source, passage, passage_embedding,
   passage_deletion, passage_quarantine, access_link, usage, agent, audit_entry,
-  idempotency_answer, mcp_tool_call_log, tool_call_batch, webhook_delivery, saved_view
+  idempotency_answer, mcp_tool_call_log, webhook_delivery
   to waybook_app;
 grant update on
   plan, plan_step, step_brief, branching_condition, review, skill_execution, run, stage_run,
@@ -1068,6 +1005,5 @@ grant update (scopes, disabled_at) on org_user to waybook_app;
 grant update (last_used_at, revoked_at, revoked_by) on api_token to waybook_app;
 grant update (last_seen_at, ended_at) on web_session to waybook_app;
 grant update (revoked_at, revoked_by) on access_link to waybook_app;
-grant delete on plan_step, step_brief, branching_condition, passage, webhook_delivery,
-  saved_view
+grant delete on plan_step, step_brief, branching_condition, passage, webhook_delivery
   to waybook_app;

@@ -6,20 +6,18 @@ select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instruc
 
 -- name: step_status_changes
 -- Return the status changes of these steps, or of all steps, oldest first. Only the latest entries
--- of a long history are read. Earlier versions stored each change as an object instead of a list.
+-- of a long history are read.
 select e.at, e.actor, e.session, m.moves
-  from (select a.seq, a.at, a.actor, a.session, (:details_of_entry)::json as details
+  from (select a.seq, a.at, a.actor, a.session, a.details
           from audit_entry a
          where a.org_id = :org and a.subject_id = %(plan_id)s and a.seq > %(since)s
          order by a.seq desc
          limit %(most)s) e
  cross join lateral (
          select json_agg(json_build_array(c.id, c.status)) as moves
-           from (select coalesce(c.value ->> 1, c.value ->> 'id') as id,
-                        coalesce(c.value -> 2 -> 'status' ->> -1, c.value ->> 'to') as status
+           from (select c.value ->> 1 as id, c.value -> 2 -> 'status' ->> -1 as status
                    from json_array_elements(e.details -> 'changes') c
-                  where c.value ->> 0 = 'step' and c.value -> 2 -> 'status' is not null
-                     or c.value ->> 'entity' = 'step' and c.value ->> 'field' = 'status') c
+                  where c.value ->> 0 = 'step' and c.value -> 2 -> 'status' is not null) c
           where %(ids)s::uuid[] is null or c.id = any (%(ids)s::uuid[]::text[])) m
  where m.moves is not null
  order by e.seq;
@@ -29,9 +27,7 @@ select e.at, e.actor, e.session, m.moves
 select coalesce(sum((select count(*)
                        from json_array_elements(e.details -> 'changes') c
                       where c.value ->> 0 = 'step' and c.value -> 2 -> '*' -> 0 is not null
-                            and c.value -> 2 -> '*' -> 1 is null
-                         or c.value ->> 'entity' = 'step' and c.value ->> 'field' = '*'
-                            and c.value ->> 'from' is null)), 0)::integer
+                            and c.value -> 2 -> '*' -> 1 is null)), 0)::integer
   from audit_entry e
  where e.org_id = :org
    and e.subject_id = %(plan_id)s
@@ -44,18 +40,16 @@ select coalesce(sum((select count(*)
 
 -- name: history
 -- Return the audit history of a plan or one of its steps, newest first, with shortened comments.
--- `offset 0` keeps the planner from restoring an entry's details for each of its fields.
-select e.seq, e.at, e.event, e.actor, e.channel, e.session, d.details ->> 'action' as action,
-       (d.details ->> 'stepOrder')::integer as step_order, d.details ->> 'decision' as decision,
-       left(coalesce(d.details ->> 'reason', d.details ->> 'rationale', d.details ->> 'feedback',
-                     d.details ->> 'title', d.details ->> 'skill',
-                     'from ' || (d.details ->> 'reclaimedFrom')), %(words)s) as comment,
-       case when %(step_id)s::text is not null then d.details -> 'branches' end as branches
+select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'action' as action,
+       (e.details ->> 'stepOrder')::integer as step_order, e.details ->> 'decision' as decision,
+       left(coalesce(e.details ->> 'reason', e.details ->> 'rationale', e.details ->> 'feedback',
+                     e.details ->> 'title', e.details ->> 'skill',
+                     'from ' || (e.details ->> 'reclaimedFrom')), %(words)s) as comment,
+       case when %(step_id)s::text is not null then e.details -> 'branches' end as branches
   from audit_entry e
- cross join lateral (select (:details_of_entry)::json as details offset 0) d
  where e.org_id = :org
    and e.subject_id = %(plan_id)s
-   and (%(step_id)s::text is null or strpos(d.details::text, %(step_id)s::text) > 0)
+   and (%(step_id)s::text is null or strpos(e.details::text, %(step_id)s::text) > 0)
  order by e.seq desc
  limit %(most)s;
 

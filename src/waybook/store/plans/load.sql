@@ -92,8 +92,7 @@ select :row_of_step,
 -- Return whether an earlier call on the plan had the caller's session, the stored answer of a
 -- repeated call, and the plan's conditions.
 select :is_known_session as is_known_session,
-       (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer,
-                                encode(a.packed, 'hex'))
+       (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer)
           from idempotency_answer a
          where a.org_id = :org and a.tool = %(tool)s and a.key = %(key)s) as answer,
        :conditions_of_plan as conditions;

@@ -3,7 +3,6 @@
 If an entry cannot be applied, the whole plan is read again.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,13 +14,11 @@ import orjson
 from waybook.core.changes import Entity
 from waybook.core.replay import ChangedFields, ReplayError, changed_rows, new_value
 from waybook.core.usage import totals_from_json
-from waybook.json_values import rfc3339
 from waybook.plan.draft import RESULT_FIELDS
 from waybook.plan.model import Plan, Step, StepId, StepType
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import Statement, load
-from waybook.store.packed_entries import ACTOR, NO_DETAILS, PHRASES, PLAN, SESSION, STEP, TIME
 from waybook.store.plans.load import LoadedPlan, PlanRequest, build_plan, read_text
 from waybook.store.plans.rows import ChangeRow, PlanRow
 
@@ -78,16 +75,8 @@ OTHER_STEP_FIELDS: Final = frozenset(RESULT_FIELDS)
 _STEP_ORDER: Final = itemgetter(1)
 
 _SEQ: Final = Plan._fields.index("seq")
-_STATUS: Final = Plan._fields.index("status")
 _STEPS: Final = Plan._fields.index("steps")
 _SESSIONS: Final = Plan._fields.index("sessions")
-#: Short forms of a claim and of a result; see `packed_entries.py`.
-_CLAIM: Final = re.compile("\x06[0-9]+\x07[0-9]+\x13\x14(\x10,)?\x08(?:,(\x11))?]}")
-_RESULT: Final = re.compile(
-    "\x06[0-9]+\x07[0-9]+\x14(\x10,)?\x0e[^\x06-\x14]*(?:\x0f[^\x06-\x14]*)?]}](?:,(\x12))?]}"
-)
-_SEVERAL_CHANGES: Final = re.compile(r'],["\[{]')
-_PLAN_STATUS_MARKS: Final = {"\x11": PlanStatus.EXECUTING, "\x12": PlanStatus.COMPLETED}
 
 
 def changes_statement(loaded: LoadedPlan) -> Statement:
@@ -124,38 +113,9 @@ def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:
     for expected, row in enumerate(rows, plan.seq + 1):
         if row.seq != expected or row.details is None:
             raise ReplayError(f"entry {expected} was not read")
-        if row.packed is None or row.details != NO_DETAILS:
-            _apply_changes(changed, steps, row.details)
-        elif not _apply_packed(changed, steps, row):
-            _apply_changes(changed, steps, _restore_details(plan, row, row.packed))
+        _apply_changes(changed, steps, row.details)
     changed[_SEQ], changed[_STEPS] = rows[-1].seq, tuple(steps)
     return Plan._make(changed)
-
-
-def _apply_packed(plan: list[Any], steps: list[Step], row: ChangeRow) -> bool:
-    """Apply a claim or a result in its usual short form. Return False for any other entry."""
-    packed, at = row.packed or "", row.at.astimezone(UTC)
-    match = _CLAIM.fullmatch(packed)
-    if match is not None:
-        place = _place(steps, row.step_id)
-        steps[place] = steps[place]._replace(
-            status=StepStatus.IN_PROGRESS,
-            in_progress_since=at,
-            held_by=row.actor,
-            held_session=row.session,
-        )
-    else:
-        match = _RESULT.fullmatch(packed)
-        if match is None or _SEVERAL_CHANGES.search(packed):
-            return False
-        place = _place(steps, row.step_id)
-        steps[place] = steps[place]._replace(status=StepStatus.COMPLETED, completed_at=at)
-    is_new_session, plan_mark = match.groups()
-    if is_new_session and row.session is not None:
-        plan[_SESSIONS] |= {row.session}
-    if plan_mark:
-        plan[_STATUS] = _PLAN_STATUS_MARKS[plan_mark]
-    return True
 
 
 def _apply_changes(plan: list[Any], steps: list[Step], details: str) -> None:
@@ -191,22 +151,6 @@ def _set_fields(
             row[field.place] = value if convert is None or value is None else convert(value)
         elif name not in other:
             raise ReplayError(f"changes of the field {name} are not applied")
-
-
-def _restore_details(plan: Plan, row: ChangeRow, packed: str) -> str:
-    """Restore the details of an audit entry, as the SQL function `app_entry_details` does."""
-    for mark, phrase in reversed(PHRASES):
-        packed = packed.replace(mark, phrase)
-    columns = (
-        (SESSION, f'"{row.session or ""}"'),
-        (ACTOR, f'"{row.actor}"'),
-        (TIME, rfc3339(row.at.astimezone(UTC))),
-        (PLAN, plan.id),
-        (STEP, row.step_id or ""),
-    )
-    for mark, column in columns:
-        packed = packed.replace(mark, column)
-    return packed
 
 
 def plan_statement(wanted: PlanRequest) -> Statement:

@@ -1,11 +1,9 @@
 -- name: changes_since
 -- Return the last audit entry that a cached plan contains, and the later entries up to a limit. The
--- details of long entries are left out. Packed details are returned as they are, because most need
--- not be restored. The condition on the time excludes older partitions.
+-- details of long entries are left out. The condition on the time excludes older partitions.
 select e.seq, e.at, e.hash, app_now() as now,
        case when pg_column_size(e.details) <= %(longest)s::integer then e.details::text end
-         as details,
-       e.packed, e.step_id::text, e.actor, e.session
+         as details
   from audit_entry e
  where e.org_id = :org
    and e.subject_id = %(plan_id)s

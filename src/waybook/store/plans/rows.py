@@ -34,12 +34,8 @@ class ChangeRow(NamedTuple):
     at: datetime
     hash: bytes
     now: datetime
-    #: Details as JSON text. Empty if they are in `packed`, and None if they are long.
+    #: Details as JSON text. None if they are long.
     details: str | None
-    packed: str | None
-    step_id: str | None
-    actor: str
-    session: str | None
 
 
 class StepRow(NamedTuple):

@@ -208,8 +208,6 @@ class LockedPlan(Locked[Decision[object]]):
         moved = plan.status is not before.status
 
         def remember() -> None:
-            if head is not self.head:
-                ctx.audited.append(plan.id)
             cached = plan
             if self._missing_texts:
                 cached = plan._replace(texts={**self._missing_texts, **plan.texts})
