@@ -58,7 +58,6 @@ MAY_UPDATE = {
 }
 MAY_DELETE = {
     *("plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"),
-    "saved_view",
 }
 
 WORDS = {
@@ -148,7 +147,7 @@ def test_public_schema_has_only_known_functions_without_definer_rights(
             *("is_event", "is_job", "is_plan", "is_step"),
             *("json_words", "name_words", "short_key", "statement_time", "words"),
         },
-        "sql": {"entry_details", "name_parts", "now", "org", "secret_hash", "transaction"},
+        "sql": {"name_parts", "now", "org", "secret_hash", "transaction"},
     }
     assert functions == sorted(
         (f"app_{name}", False, language, None)

@@ -14,15 +14,9 @@ from waybook.app.operations.sharing import create_snapshot_link
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.store import links
-from waybook.store.driver.queries import Query, new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.links import LinkGrant, LinkKind, LinkTarget
 from waybook.store.research import embeddings
-
-A_VIEW = Query(
-    "a_view",
-    """insert into saved_view (user_name, page, name, query, created_at)
-       values (%(user_name)s, 'audit', 'Ann''s work', 'actor=ann', app_now())""",
-)
 
 
 async def create_foreign_records(world: OrgEnv) -> Mapping[str, str]:
@@ -83,8 +77,6 @@ async def all_foreign_records(agent: AgentClient) -> None:
     await agent.call("submit_job_result", **held, continues=True)
     await agent.refused("submit_job_result", **{**held, "attempt": job["attempt"] + 1})
     await _passages_of_every_kind(agent)
-    async with agent.dispatcher.services.database.org_transaction(agent.org_id) as tx:
-        await tx.commit(A_VIEW(user_name=agent.caller.user))
     await make_review_link(agent)
     await make_feedback_link(agent)
     await render_all_orgs(agent.dispatcher.services)

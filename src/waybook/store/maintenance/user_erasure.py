@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
-from urllib.parse import quote_plus
 from uuid import UUID
 
 import orjson
@@ -108,12 +107,11 @@ def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
 
 def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
     agents = owner.change(SQL["delete_agents"], name=name)
-    views = owner.change(SQL["delete_saved_views"], name=name, encoded=quote_plus(name))
     columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
     ids = _user_ids(owner, name)
     order = [table for table in tables_in_order(owner) if table in columns]
     rows = {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
-    return {**rows, "agent": agents, "saved_view": views}
+    return {**rows, "agent": agents}
 
 
 def _reseal_chains(

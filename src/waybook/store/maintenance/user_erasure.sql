@@ -102,13 +102,5 @@ select id::text from api_token where org_id = %(org_id)s and user_id = any (%(id
 -- name: delete_agents
 delete from agent where org_id = %(org_id)s and name = %(name)s returning org_id;
 
--- name: delete_saved_views
--- Delete the user's saved views, and other users' views that filter by this user's name. `encoded`
--- is the name as in a query string.
-delete from saved_view
- where org_id = %(org_id)s
-   and (user_name = %(name)s or strpos('&' || query || '&', '=' || %(encoded)s || '&') > 0)
-returning org_id;
-
 -- name: delete_users_rows
 delete from {table} where org_id = %(org_id)s and {column} = any (%(ids)s) returning org_id;
