@@ -740,9 +740,8 @@ create table passage_embedding (
   subject_id  uuid    not null,
   part        integer not null,
   model       text    not null,
-  codes       bytea   not null check (octet_length(codes) = 256),
   added       bigint  not null default app_transaction(),
-  remainders  bytea   check (octet_length(remainders) = 128),
+  embedding   bytea   not null check (octet_length(embedding) = 512),
   primary key (org_id, subject_id, part, model),
   foreign key (org_id, subject_id, part) references passage (org_id, subject_id, part)
     on delete cascade
