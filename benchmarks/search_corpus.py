@@ -19,9 +19,8 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from waybook.research.embedding import builtin_embedder
+from waybook.research.embedding import SCALE, builtin_embedder
 from waybook.research.embedding_model import Backend
-from waybook.research.quantization import MAX_CODE, REMAINDER_BITS, REMAINDER_STEPS, ZERO_REMAINDER
 from waybook.research.query import SearchQuery, parse_query
 from waybook.research.vocabulary import builtin_word_vectors
 from waybook.store.research.artifacts import embedding_text
@@ -227,7 +226,8 @@ def vector_rows(stored: Corpus, backend: Backend, first: int) -> bytes:
         _constant(EMBEDDER.model.encode(), len(vectors)),
     ]
     if backend is Backend.PORTABLE:
-        columns += [*quantize(vectors), _constant(OLD_TRANSACTION.to_bytes(8), len(vectors))]
+        stored_vectors = np.rint(vectors * SCALE).astype("<i2").view(np.uint8)
+        columns += [_constant(OLD_TRANSACTION.to_bytes(8), len(vectors)), stored_vectors]
     else:
         columns.append(half_vectors(vectors, org_numbers))
     cells = [_constant(len(columns).to_bytes(2), len(vectors))]
@@ -239,18 +239,6 @@ def vector_rows(stored: Corpus, backend: Backend, first: int) -> bytes:
 def _constant(value: bytes, rows: int) -> Bytes:
     """Return a column in which every row has the same bytes."""
     return np.broadcast_to(np.frombuffer(value, np.uint8), (rows, len(value)))
-
-
-def quantize(vectors: Floats) -> tuple[Bytes, Bytes]:
-    """Return the codes and the remainders of many vectors, as `quantize` does for one."""
-    exact = vectors.astype(np.float64)
-    exact *= MAX_CODE * REMAINDER_STEPS / np.abs(exact).max(axis=1, keepdims=True)
-    steps = np.rint(exact).astype(np.int16) + ZERO_REMAINDER
-    parts = (steps & REMAINDER_STEPS - 1).astype(np.uint8)
-    half = parts.shape[1] // 2
-    codes = (steps >> REMAINDER_BITS).astype(np.int8)
-    remainders: Bytes = parts[:, :half] | parts[:, half:] << np.uint8(REMAINDER_BITS)
-    return codes.view(np.uint8), remainders
 
 
 def half_vectors(vectors: Floats, org_numbers: NDArray[np.intp]) -> Bytes:

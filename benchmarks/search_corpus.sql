@@ -52,7 +52,7 @@ select o.org_id, 'artifact',
   join text_pool t on t.n = g.number %% %(texts)s
 
 -- name: portable
-copy passage_embedding (org_id, subject_id, part, model, codes, remainders, added)
+copy passage_embedding (org_id, subject_id, part, model, added, embedding)
 from stdin (format binary)
 
 -- name: pgvector

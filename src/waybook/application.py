@@ -19,7 +19,7 @@ from waybook.accounts.model import LOCAL_ORG, validate_slug
 from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import SharedTimes, TokenBuckets
-from waybook.app.request.search.search_settings import check_search
+from waybook.app.request.search.search_backend import check_search
 from waybook.app.request.services import Services
 from waybook.core.decision_context import ALL_SCOPES, Channel, Scope
 from waybook.embedded_postgres.supervisor import attach

@@ -12,14 +12,13 @@ import pytest
 from org_env import NOON, open_test_database
 from postgres_servers import ServerDatabase
 from store.search_corpus import EMBEDDER, SearchCorpus, make_search_corpus
-from waybook.app.request.search import portable_search, vector_cache
+from waybook.app.request.search import portable_search
+from waybook.app.request.search.portable_search import Held, VectorCache
 from waybook.app.request.search.search_backend import SearchBackend
-from waybook.app.request.search.vector_cache import Held, VectorCache
 from waybook.errors import Misconfigured
 from waybook.research.embedding import DIMENSIONS, cosine_similarity
 from waybook.research.embedding_model import Backend
 from waybook.research.query import parse_query
-from waybook.research.vector_blocks import ROW_BYTES
 from waybook.store.driver.database import Database
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 from waybook.store.research import artifacts, embeddings
@@ -184,7 +183,7 @@ async def test_vector_cache_reloads_all_vectors_after_too_many_changes(
     await library.store("first", BEES)
     await near(library, FLOOD)
     monkeypatch.setattr(embeddings, "PAGE_ROWS", 2)
-    monkeypatch.setattr(vector_cache, "PAGE_ROWS", 2)
+    monkeypatch.setattr(portable_search, "PAGE_ROWS", 2)
     ids = {await library.store(f"note {n}", FLOOD) for n in range(5)}
     pages = count_reads(monkeypatch, "page")
     assert ids < set(await near(library, FLOOD))
@@ -197,7 +196,7 @@ async def test_vector_cache_reloads_all_vectors_after_too_many_changes(
 async def test_org_too_large_for_vector_cache_is_searched_in_pages(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (embeddings, vector_cache, portable_search):
+    for module in (embeddings, portable_search):
         monkeypatch.setattr(module, "PAGE_ROWS", 3)
     kinds = ("odd", "even")
     ids = [await library.store(f"n {n}", f"{FLOOD} {n}", kind=kinds[n % 2]) for n in range(8)]
@@ -242,11 +241,7 @@ async def test_vector_cache_uses_bounded_memory_per_passage(library: SearchCorpu
     for n in range(64):
         await library.store(f"note {n}", FLOOD)
     await near(library, FLOOD)
-    assert library.cache.size_bytes / 64 <= DIMENSIONS + 25
-
-
-def test_default_limit_of_vector_cache_holds_a_million_passages() -> None:
-    assert vector_cache.DEFAULT_MAX_BYTES // ROW_BYTES >= 1_000_000
+    assert library.cache.size_bytes / 64 <= 1.3 * (2 * DIMENSIONS + 25)
 
 
 # Ranking
@@ -257,13 +252,6 @@ NOTES = [
 ]
 
 
-@pytest.fixture(params=[0, portable_search.MAX_RANKED_FIRST])
-def ranked_first(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank the cached vectors before the statements of a search are sent, or meanwhile."""
-    monkeypatch.setattr(portable_search, "MAX_RANKED_FIRST", request.param)
-
-
-@pytest.mark.usefixtures("ranked_first")
 async def test_search_ranks_passages_by_vector_similarity_to_the_question(
     library: SearchCorpus,
 ) -> None:
@@ -279,7 +267,6 @@ async def test_search_ranks_passages_by_vector_similarity_to_the_question(
             assert hit.measure == pytest.approx(cosine_similarity(vector, stored), abs=2e-4)
 
 
-@pytest.mark.usefixtures("ranked_first")
 async def test_search_includes_changes_since_the_last_search(library: SearchCorpus) -> None:
     ids = [await library.store(f"n {n}", text) for n, text in enumerate(NOTES)]
     assert set(await near(library, FLOOD)) == {*ids}
@@ -294,30 +281,12 @@ async def test_search_includes_changes_since_the_last_search(library: SearchCorp
     assert nearest_hits == await near(another_process(library), FLOOD)
 
 
-async def test_fast_vector_search_finds_the_same_top_hits(
-    library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The nearest are among the candidates, even if only a few of all passages are candidates."""
+async def test_search_in_memory_equals_search_in_pages(library: SearchCorpus) -> None:
     for number, text in enumerate(NOTES):
         await library.store(f"n {number}", text)
     in_pages = replace(library, cache=VectorCache(max_bytes=1_000))
-    monkeypatch.setattr(portable_search, "MIN_CANDIDATES", 12)
     for question in (FLOOD, BEES):
-        assert (await near(library, question))[:3] == (await near(in_pages, question))[:3]
-
-
-async def test_rounded_vectors_have_nearly_the_same_similarity(
-    library: SearchCorpus, shared_place: ServerDatabase
-) -> None:
-    for number, text in enumerate(NOTES):
-        await library.store(f"n {number}", text)
-    before = (await library.lists(FLOOD))["meaning"]
-    with psycopg.connect(shared_place.admin_dsn) as admin:
-        admin.execute(
-            "update passage_embedding set remainders = null where org_id = %s", (library.org_id,)
-        )
-    measures = {hit.subject_id: hit.measure for hit in (await library.lists(FLOOD))["meaning"]}
-    assert measures == pytest.approx({hit.subject_id: hit.measure for hit in before}, abs=0.004)
+        assert await near(library, question) == await near(in_pages, question)
 
 
 # Filters
@@ -345,7 +314,7 @@ async def test_vector_cache_returns_no_vectors_of_another_embedding_model(
     owner = (library.org_id, "another model")
     held = await library.cache.get(library.database, owner)
     assert held.vectors is not None
-    assert held.vectors.candidates(EMBEDDER.embed(FLOOD), 5) == b""
+    assert held.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
 
 
 # Housekeeping

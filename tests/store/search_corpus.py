@@ -7,8 +7,7 @@ from uuid import UUID
 
 from org_env import NOON
 from postgres_servers import ServerDatabase
-from waybook.app.request.search.portable_search import PortableSearch
-from waybook.app.request.search.vector_cache import VectorCache
+from waybook.app.request.search.portable_search import PortableSearch, VectorCache
 from waybook.plan.research import ResearchSource
 from waybook.research.embedding import builtin_embedder
 from waybook.research.embedding_model import Backend

@@ -21,6 +21,8 @@ from waybook.research.vocabulary import (
 )
 
 DIMENSIONS = 256
+#: A number of a vector is stored as an integer, which is the number times this.
+SCALE = 32_767
 MAX_TEXT_LENGTH = 100_000
 REMEMBERED_WORDS = 50_000
 REMEMBERED_ROWS = 8_000

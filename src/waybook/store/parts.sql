@@ -486,14 +486,8 @@ coalesce(sum(u.cost_micros), 0)::bigint as cost_micros,
 count(*) as results;
 
 -- name: packed_embedding
--- An embedding as bytes: 16 for the subject id, 4 for the part number, and one per dimension.
-uuid_send(e.subject_id) || int4send(e.part) || e.codes;
-
--- name: exact_embedding
--- A packed embedding, followed by the remainders of its values. Without stored remainders, they are
--- zero.
-uuid_send(e.subject_id) || int4send(e.part) || e.codes
-  || coalesce(e.remainders, decode(repeat('88', 128), 'hex'));
+-- An embedding as bytes: 16 for the subject id, 4 for the part number, and 2 per dimension.
+uuid_send(e.subject_id) || int4send(e.part) || e.embedding;
 
 -- name: erasures_of_org
 coalesce((select o.erasures from org o where o.org_id = :org), 0) as erasures;

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.search.portable_search import rank_packed
 from waybook.app.request.search.search_backend import search_backend
-from waybook.app.request.search.vector_cache import rank_packed
 from waybook.dag.templates.rendering import render
 from waybook.errors import Unavailable, WaybookError
 from waybook.json_values import Json

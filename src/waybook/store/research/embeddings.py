@@ -9,26 +9,21 @@ from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from math import sqrt
+from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
-from waybook.research.embedding import DIMENSIONS
+from waybook.research.embedding import DIMENSIONS, SCALE
 from waybook.research.embedding_model import Vector
-from waybook.research.quantization import quantize
-from waybook.store.driver.queries import (
-    Ids,
-    Rows,
-    Statement,
-    Value,
-    first_value,
-    load,
-)
+from waybook.research.fusion import RankedPassage
+from waybook.store.driver.queries import Ids, Rows, Statement, Value, first_value, load
 
-KEY_BYTES = 20
-RECORD_BYTES = KEY_BYTES + DIMENSIONS
-EXACT_RECORD_BYTES = RECORD_BYTES + DIMENSIONS // 2
+_KEY_BYTES = 20
+#: The numbers of a vector are stored as integers of 16 bits.
+_VECTOR = Struct(f"<{DIMENSIONS}h")
+RECORD_BYTES = _KEY_BYTES + _VECTOR.size
 #: Embeddings fetched per database message. This many take about 2 MB.
-PAGE_ROWS = 8_192
+PAGE_ROWS = 4_096
 #: Maximum number of matching passages that are all compared.
 FEW = 2_000
 
@@ -120,7 +115,10 @@ class Changes(NamedTuple):
 
 
 def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> Statement:
-    written = [(subject, part, model, *quantize(vector)) for subject, part, vector in rows]
+    written = [
+        (subject, part, model, _VECTOR.pack(*[round(number * SCALE) for number in vector]))
+        for subject, part, vector in rows
+    ]
     return SQL["insert_embeddings"](rows=Rows(written))
 
 
@@ -171,24 +169,20 @@ def read_packed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
     return first_value(rows) or b""
 
 
-def nearest_statement(model: str, keys: bytes) -> Statement:
-    return SQL["nearest"](model=model, **_key_arrays(keys))
+def fitting_statement(passages: Sequence[RankedPassage], most: int, **filters: Value) -> Statement:
+    """Return the places of the first passages that match the filters of a search."""
+    keys = [(passage.subject_id, passage.part) for passage in passages]
+    return SQL["fitting"](**_key_arrays(keys), most=most, **filters)
 
 
-def nearest_fitting_statement(model: str, keys: bytes, most: int, **filters: Value) -> Statement:
-    return SQL["nearest_fitting"](model=model, **_key_arrays(keys), most=most, **filters)
+def _key_arrays(keys: Sequence[tuple[str, int]]) -> dict[str, Value]:
+    parts = ",".join([str(part) for _, part in keys])
+    return {"subjects": Ids(subject for subject, _ in keys), "parts": f"{{{parts}}}"}
 
 
-def _key_arrays(keys: bytes) -> dict[str, Value]:
-    texts = [keys[start : start + KEY_BYTES].hex() for start in range(0, len(keys), KEY_BYTES)]
-    subjects = ",".join([text[:32] for text in texts])
-    parts = ",".join([str(int(text[32:], 16)) for text in texts])
-    return {"subjects": f"{{{subjects}}}", "parts": f"{{{parts}}}"}
-
-
-def last_key(packed: bytes, record_bytes: int = RECORD_BYTES) -> Key:
-    record = packed[-record_bytes:]
-    return Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:KEY_BYTES]))
+def last_key(packed: bytes) -> Key:
+    record = packed[-RECORD_BYTES:]
+    return Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:_KEY_BYTES]))
 
 
 def without_embeddings_statement(
@@ -199,9 +193,7 @@ def without_embeddings_statement(
 
 def quarantine_statement(keys: Sequence[tuple[str, int]], *, model: str, backend: str) -> Statement:
     """Exclude these passages from indexing for a day."""
-    parts = f"{{{','.join(str(part) for _, part in keys)}}}"
-    subjects = Ids(subject for subject, _ in keys)
-    return SQL["quarantine_passages"](subjects=subjects, parts=parts, model=model, backend=backend)
+    return SQL["quarantine_passages"](**_key_arrays(keys), model=model, backend=backend)
 
 
 def count_statement() -> Statement:

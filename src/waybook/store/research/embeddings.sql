@@ -1,8 +1,8 @@
--- Quantized embeddings of passages, which the serving process ranks. Many rows are returned as one
+-- Embeddings of passages, which the serving process ranks. Many rows are returned as one
 -- value with records of fixed width, so that no object is created per row.
 
 -- name: insert_embeddings
-insert into passage_embedding (subject_id, part, model, codes, remainders)
+insert into passage_embedding (subject_id, part, model, embedding)
 values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
@@ -15,7 +15,7 @@ select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
 
 -- name: page
 select string_agg(:packed_embedding, '') as packed, :erasures_of_org
-  from (select e.subject_id, e.part, e.codes
+  from (select e.subject_id, e.part, e.embedding
           from passage_embedding e
          where e.org_id = :org
            and e.model = %(model)s
@@ -25,8 +25,8 @@ select string_agg(:packed_embedding, '') as packed, :erasures_of_org
 
 -- name: fitting_page
 -- Return a page of the embeddings that match the filters of a search, in key order.
-select string_agg(:exact_embedding, '')
-  from (select e.subject_id, e.part, e.codes, e.remainders
+select string_agg(:packed_embedding, '')
+  from (select e.subject_id, e.part, e.embedding
           from passage_embedding e
           join passage p on p.org_id = :org and p.subject_id = e.subject_id and p.part = e.part
          where e.org_id = :org
@@ -42,8 +42,8 @@ select string_agg(:exact_embedding, '')
 -- excluded, except in a cluster, whose nodes do not know the coordinator's ids.
 select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as deleted,
        :erasures_of_org
-  from (select count(*) as rows, string_agg(:exact_embedding, '') as packed
-          from (select e.subject_id, e.part, e.codes, e.remainders
+  from (select count(*) as rows, string_agg(:packed_embedding, '') as packed
+          from (select e.subject_id, e.part, e.embedding
                   from passage_embedding e
                  where e.org_id = :org
                    and e.model = %(model)s and e.added >= %(since)s::bigint
@@ -69,7 +69,7 @@ with fitting as materialized (
    limit %(few)s::integer + 1
 )
 select (select count(*) from fitting) as passages,
-       (select string_agg(:exact_embedding, '')
+       (select string_agg(:packed_embedding, '')
           from fitting f
           join passage_embedding e on e.org_id = :org
                                      and e.subject_id = f.subject_id and e.part = f.part
@@ -83,29 +83,20 @@ with among as (
   union
   :passages_of_cited_sources
 )
-select string_agg(:exact_embedding, '')
+select string_agg(:packed_embedding, '')
   from among a
   join passage_embedding e on e.org_id = :org and e.subject_id = a.subject_id and e.part = a.part
  where e.model = %(model)s;
 
--- name: nearest
-select string_agg(:exact_embedding, '')
-  from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) as n (subject_id, part)
-  join passage_embedding e on e.org_id = :org and e.subject_id = n.subject_id and e.part = n.part
- where e.model = %(model)s;
-
--- name: nearest_fitting
--- Return the embeddings of the first of the given passages that match the filters of a search.
-select string_agg(:exact_embedding, '')
-  from (select e.subject_id, e.part, e.codes, e.remainders
-          from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) with ordinality
-               as n (subject_id, part, place)
-          join passage p on p.org_id = :org and p.subject_id = n.subject_id and p.part = n.part
-          join passage_embedding e on e.org_id = :org
-                                     and e.subject_id = n.subject_id and e.part = n.part
-         where e.model = %(model)s and :passage_fits
-         order by n.place
-         limit %(most)s) e;
+-- name: fitting
+-- Return the places of the first of the given passages that match the filters of a search.
+select n.place::integer
+  from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) with ordinality
+       as n (subject_id, part, place)
+  join passage p on p.org_id = :org and p.subject_id = n.subject_id and p.part = n.part
+ where :passage_fits
+ order by n.place
+ limit %(most)s;
 
 -- name: without_embeddings
 -- Return passages created since a given time that have no embedding of this model yet.

@@ -1,20 +1,25 @@
-"""Semantic search without a database extension: SQL statements, and ranking in memory.
+"""Semantic search without a database extension.
 
-The cache keeps only a few bits of each vector. The best candidates are then ranked by their exact
-embeddings.
+This process keeps the embeddings of the orgs it searches in memory, up to a limit, and ranks them.
+Each search also reads what other processes have added or deleted since the last read.
 """
 
 import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import Protocol, TypeAlias
 from uuid import UUID
 
-from waybook.app.request.search.vector_cache import Held, VectorCache, Vectors, rank_packed
 from waybook.research.fusion import RankedPassage
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, first_column
 from waybook.store.research import embeddings
-from waybook.store.research.embeddings import EXACT_RECORD_BYTES, FIRST, PAGE_ROWS
+from waybook.store.research.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
 from waybook.store.research.search import (
     MAX_RANKED,
     MAX_UNINDEXED_SCAN,
@@ -23,17 +28,136 @@ from waybook.store.research.search import (
     filters,
 )
 
-MIN_CANDIDATES = 4 * MAX_RANKED
-#: A search in a large org takes one candidate for this number of vectors.
-VECTORS_PER_CANDIDATE = 1_000
-#: Maximum number of vectors that are ranked before the database is asked.
-MAX_RANKED_FIRST = 16_384
-#: Maximum number of embeddings that are ranked without a thread.
-MAX_INLINE_RECORDS = 512
-#: Number of nearest passages to examine. If too few match the filters, `WIDER` times as many are
+Owner: TypeAlias = tuple[UUID, str]
+
+MEGABYTE = 1 << 20
+DEFAULT_MAX_BYTES = 256 * MEGABYTE
+#: An org without embeddings takes no bytes, so the number of cached orgs is limited too.
+_MAX_ORGS = 1_000
+#: After a longer gap between updates, all vectors are loaded again, because deletions are recorded
+#: for only two days.
+_MAX_GAP_SECONDS = 86_400.0
+#: Seconds after which vectors that did not fit into memory are loaded again.
+_RETRY_SECONDS = 3_600.0
+#: Number of nearest passages to examine. If too few match the filters, `_WIDER` times as many are
 #: examined.
 CANDIDATES = 1_000
-WIDER = 4
+_WIDER = 4
+
+
+class Vectors(Protocol):
+    """A vector index. The implementation is imported on first use."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def extend(self, packed: bytes) -> None: ...
+
+    def change(self, added: bytes, deleted: bytes) -> None: ...
+
+    def nearest(self, query: Sequence[float], most: int) -> list[RankedPassage]: ...
+
+
+@dataclass(slots=True)
+class Held:
+    vectors: Vectors | None = None
+    snapshot: Snapshot | None = None
+    too_large_until: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def continues(self, later: Snapshot) -> bool:
+        """Return whether later changes can be applied to the cache."""
+        return (
+            self.snapshot is not None
+            and later.running >= self.snapshot.running
+            and self.shares_history(later)
+        )
+
+    def shares_history(self, other: Snapshot) -> bool:
+        """Return whether `other` is a recent snapshot of the same database without new erasures."""
+        ours = self.snapshot
+        return (
+            ours is not None
+            and (other.database, other.erasures) == (ours.database, ours.erasures)
+            and other.at - ours.at < _MAX_GAP_SECONDS
+        )
+
+
+class VectorCache:
+    """Embeddings of many orgs. The least recently searched org is evicted first."""
+
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, max_orgs: int = _MAX_ORGS) -> None:
+        self.max_bytes = max_bytes
+        self.max_orgs = max_orgs
+        self._held: OrderedDict[Owner, Held] = OrderedDict()
+        self._loading = asyncio.Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(held.vectors.size_bytes for held in self._held.values() if held.vectors)
+
+    async def get(self, database: Database, owner: Owner) -> Held:
+        held = self._held.setdefault(owner, Held())
+        self._held.move_to_end(owner)
+        if len(self._held) > self.max_orgs:
+            self._held.popitem(last=False)
+        if held.vectors is None and held.too_large_until <= _now():
+            async with held.lock:
+                if held.vectors is None and held.too_large_until <= _now():
+                    await self._load(database, owner, held)
+        return held
+
+    async def update(
+        self, database: Database, owner: Owner, held: Held, base: Snapshot, changes: Changes
+    ) -> Vectors | None:
+        """Apply the changes since `base`. Return None if the org's embeddings are too large."""
+        snapshot = held.snapshot
+        if snapshot and not changes and held.shares_history(changes.snapshot):
+            running = max(snapshot.running, changes.snapshot.running)
+            held.snapshot = changes.snapshot._replace(running=running)
+            return held.vectors
+        async with held.lock:
+            if held.snapshot is not None and held.snapshot is not base:
+                # A concurrent search has updated the vectors, so read the changes since then.
+                statements = embeddings.changes_statements(
+                    owner[1], held.snapshot.running, is_cluster=await database.is_cluster()
+                )
+                changes = embeddings.read_changes(*await database.read_org(owner[0], *statements))
+            if held.vectors is None or not changes.complete or not held.continues(changes.snapshot):
+                await self._load(database, owner, held)
+            else:
+                await asyncio.to_thread(held.vectors.change, changes.added, changes.deleted)
+                self._keep(owner, held, held.vectors, changes.snapshot)
+        return held.vectors
+
+    async def _load(self, database: Database, owner: Owner, held: Held) -> None:
+        org_id, model = owner
+        # Load one org at a time, because the memory limit does not count loads in progress.
+        async with self._loading:
+            vectors, after, snapshot = await asyncio.to_thread(make_vectors), FIRST, None
+            while True:
+                statements = embeddings.page_statements(model, after)
+                packed, seen = embeddings.read_page(*await database.read_org(org_id, *statements))
+                snapshot = snapshot or seen
+                await asyncio.to_thread(vectors.extend, packed)
+                if vectors.size_bytes > self.max_bytes or len(packed) < PAGE_ROWS * RECORD_BYTES:
+                    break
+                after = embeddings.last_key(packed)
+            self._keep(owner, held, vectors, snapshot)
+
+    def _keep(self, owner: Owner, held: Held, vectors: Vectors, snapshot: Snapshot) -> None:
+        held.vectors, held.snapshot = vectors, snapshot
+        if vectors.size_bytes > self.max_bytes:
+            held.vectors, held.too_large_until = None, _now() + _RETRY_SECONDS
+        while self.size_bytes > self.max_bytes and len(self._held) > 1:
+            oldest = next(iter(self._held))
+            if oldest == owner:
+                self._held.move_to_end(owner)
+                continue
+            del self._held[oldest]
 
 
 @dataclass(slots=True)
@@ -45,10 +169,7 @@ class PortableSearch:
     query_vector: QueryVector
     scope: Scope
     _held: Held = field(init=False, default_factory=Held)
-    _base: int | None = field(init=False, default=None)
-    _candidates: asyncio.Future[bytes] | None = field(init=False, default=None)
-    _requested: bool = field(init=False, default=False)
-    _added: bytes = field(init=False, default=b"")
+    _base: Snapshot | None = field(init=False, default=None)
 
     async def begin(self) -> list[Statement]:
         """Return the statements of the search. Embeddings that are not cached are loaded first."""
@@ -61,17 +182,12 @@ class PortableSearch:
             ]
         self._held = await self.cache.get(self.database, self._owner)
         statements: list[Statement] = []
-        vectors, snapshot = self._held.vectors, self._held.snapshot
-        if vectors is not None and snapshot is not None:
-            self._base, since = self._held.version, snapshot.running
+        if self._held.vectors is not None and self._held.snapshot is not None:
+            self._base = self._held.snapshot
             is_cluster = await self.database.is_cluster()
-            statements += embeddings.changes_statements(model, since, is_cluster=is_cluster)
-            if not self._narrowed:
-                self._candidates = self._find_candidates(vectors, _wanted(vectors))
-                if len(vectors) <= MAX_RANKED_FIRST:
-                    keys = await self._candidates
-                    statements.append(embeddings.nearest_statement(model, keys))
-                    self._requested = True
+            statements += embeddings.changes_statements(
+                model, self._base.running, is_cluster=is_cluster
+            )
         if self._narrowed:
             statements.append(embeddings.few_fitting_statement(model, **filters(scope)))
         return statements
@@ -79,7 +195,12 @@ class PortableSearch:
     async def finish(self, results: Results) -> list[RankedPassage]:
         if self.scope.plan_id is not None:
             return await self._rank(embeddings.read_packed(results[0]))
-        vectors = await self._update(results)
+        vectors = None
+        if self._base is not None:
+            changes = embeddings.read_changes(*results[:2])
+            vectors = await self.cache.update(
+                self.database, self._owner, self._held, self._base, changes
+            )
         if self._narrowed:
             few = embeddings.read_few_fitting(results[-1])
             if few is not None:
@@ -88,81 +209,68 @@ class PortableSearch:
             return await self._stream()
         if self._narrowed:
             return await self._filtered(vectors)
-        exact = await self._read_nearest(vectors, results) + self._added
-        if len(exact) <= MAX_INLINE_RECORDS * EXACT_RECORD_BYTES:
-            return rank_packed(exact, self.query_vector.vector, MAX_RANKED)
-        return await self._rank(exact)
+        return await asyncio.to_thread(vectors.nearest, self.query_vector.vector, MAX_RANKED)
 
     @property
-    def _owner(self) -> tuple[UUID, str]:
+    def _owner(self) -> Owner:
         return self.query_vector.org_id, self.query_vector.model
 
     @property
     def _narrowed(self) -> bool:
         return any(value is not None for value in filters(self.scope).values())
 
-    async def _update(self, results: Results) -> Vectors | None:
-        if self._base is None:
-            return None
-        changes = embeddings.read_changes(*results[:2])
-        if changes.complete and not changes.deleted and self._held.continues(changes.snapshot):
-            self._added = changes.added
-        else:
-            self._candidates = None
-        return await self.cache.update(self.database, self._owner, self._held, self._base, changes)
-
-    async def _read_nearest(self, vectors: Vectors, results: Results) -> bytes:
-        if self._candidates is not None and self._requested:
-            return embeddings.read_packed(results[2])
-        candidates = self._candidates or self._find_candidates(vectors, _wanted(vectors))
-        return await self._read(
-            embeddings.nearest_statement(self.query_vector.model, await candidates)
-        )
-
-    def _find_candidates(self, vectors: Vectors, most: int) -> asyncio.Future[bytes]:
-        # Unlike a task, the future of an executor may be dropped if the statements fail.
-        loop = asyncio.get_running_loop()
-        return loop.run_in_executor(None, vectors.candidates, self.query_vector.vector, most)
-
     async def _rank(self, packed: bytes) -> list[RankedPassage]:
         return await asyncio.to_thread(rank_packed, packed, self.query_vector.vector, MAX_RANKED)
 
-    async def _read(self, statement: Statement) -> bytes:
-        (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
-        return embeddings.read_packed(rows)
-
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
-        """Rank the cached vectors, with more candidates until enough of them match the filters."""
-        model, wanted, most = self.query_vector.model, _wanted(vectors), CANDIDATES
+        """Rank the cached vectors, more of them until enough match the filters."""
+        most = CANDIDATES
         while True:
-            keys = await self._find_candidates(vectors, most)
-            exact = await self._read(
-                embeddings.nearest_fitting_statement(model, keys, wanted, **filters(self.scope))
-            )
-            has_enough = len(exact) >= wanted * EXACT_RECORD_BYTES
-            if has_enough or len(keys) < most * embeddings.KEY_BYTES:
-                return await self._rank(exact)
-            most *= WIDER
+            ranked = await asyncio.to_thread(vectors.nearest, self.query_vector.vector, most)
+            statement = embeddings.fitting_statement(ranked, MAX_RANKED, **filters(self.scope))
+            (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
+            if len(rows) == MAX_RANKED or len(ranked) < most:
+                return [ranked[place - 1] for place in first_column(rows)]
+            most *= _WIDER
 
     async def _stream(self) -> list[RankedPassage]:
         """Rank all embeddings page by page, because they do not fit into memory."""
         best: list[RankedPassage] = []
         after = FIRST
         while True:
-            packed = await self._read(
-                embeddings.fitting_page_statement(
-                    self.query_vector.model, after, **filters(self.scope)
-                )
+            statement = embeddings.fitting_page_statement(
+                self.query_vector.model, after, **filters(self.scope)
             )
+            (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
+            packed = embeddings.read_packed(rows)
             best = sorted([*best, *await self._rank(packed)], key=_best_first)[:MAX_RANKED]
-            if len(packed) < PAGE_ROWS * EXACT_RECORD_BYTES:
+            if len(packed) < PAGE_ROWS * RECORD_BYTES:
                 return best
-            after = embeddings.last_key(packed, EXACT_RECORD_BYTES)
+            after = embeddings.last_key(packed)
 
 
-def _wanted(vectors: Vectors) -> int:
-    return max(MIN_CANDIDATES, len(vectors) // VECTORS_PER_CANDIDATE)
+def make_vectors() -> Vectors:
+    """Return an empty vector index. Call this in a thread, because importing numpy takes time."""
+    made: Vectors = _ranking().VectorIndex()
+    return made
+
+
+def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
+    if not packed:
+        return []
+    ranked: list[RankedPassage] = _ranking().rank_exactly(packed, query, most)
+    return ranked
+
+
+def _ranking() -> ModuleType:
+    # Limit OpenBLAS to one thread, because its threads slow each other down on busy cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return import_module("waybook.research.ranking")
 
 
 def _best_first(passage: RankedPassage) -> tuple[float, str, int]:
     return -passage.measure, passage.subject_id, passage.part
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from waybook.app.request.search.portable_search import PortableSearch
-from waybook.app.request.search.vector_cache import (
+from waybook.app.request.search.portable_search import (
     DEFAULT_MAX_BYTES,
     MEGABYTE,
+    PortableSearch,
     VectorCache,
     make_vectors,
 )
 from waybook.app.request.services import Services
-from waybook.errors import EndpointFailed
+from waybook.errors import EndpointFailed, Misconfigured
 from waybook.research.embedding import StaticEmbedder, builtin_embedder
 from waybook.research.embedding_model import Backend, EmbeddingModel, Vector
 from waybook.settings import Settings
@@ -29,18 +29,29 @@ from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 log = logging.getLogger(__name__)
 
 
+def check_search(settings: Settings) -> None:
+    if settings.search_vectors not in {"auto", *Backend}:
+        raise Misconfigured(
+            f"search_vectors cannot be {settings.search_vectors!r}: use auto, portable or pgvector"
+        )
+    if settings.search_vectors == Backend.PGVECTOR and not settings.database_url:
+        raise Misconfigured(
+            "search_vectors is pgvector, which the embedded PostgreSQL does not use: its build may "
+            "not run on this processor. Set database_url to a server of your own, or "
+            "search_vectors to auto"
+        )
+    if settings.search_memory_mb < 1:
+        raise Misconfigured("search_memory_mb must be at least 1")
+
+
 class BuiltinEmbeddingModel:
     name = StaticEmbedder.model
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        return await asyncio.to_thread(_all, texts)
+        return await asyncio.to_thread(lambda: [*map(builtin_embedder().embed, texts)])
 
     async def warm(self) -> None:
         await asyncio.to_thread(builtin_embedder)
-
-
-def _all(texts: Sequence[str]) -> list[Vector]:
-    return [*map(builtin_embedder().embed, texts)]
 
 
 class SearchBackend:
@@ -117,11 +128,14 @@ class SearchBackend:
         return PortableSearch(self.cache, database, query_vector, scope)
 
 
-def open_search(settings: Settings, embedder: EmbeddingModel | None) -> SearchBackend:
-    max_bytes = settings.search_memory_mb * MEGABYTE
-    return SearchBackend(embedder, backend=settings.search_vectors, max_bytes=max_bytes)
-
-
 def search_backend(services: Services) -> SearchBackend:
     """Return the search backend of this process, as configured."""
-    return services.shared(SearchBackend, lambda: open_search(services.settings, services.embedder))
+    settings = services.settings
+    return services.shared(
+        SearchBackend,
+        lambda: SearchBackend(
+            services.embedder,
+            backend=settings.search_vectors,
+            max_bytes=settings.search_memory_mb * MEGABYTE,
+        ),
+    )
