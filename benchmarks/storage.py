@@ -26,8 +26,8 @@ from waybook.settings import Settings
 from waybook.settings_reading import read_settings
 
 #: Maximum bytes per cycle in the write-ahead log and on disk.
-MAX_WAL_BYTES = 4_500
-MAX_DISK_BYTES = 2_500
+MAX_WAL_BYTES = 6_700
+MAX_DISK_BYTES = 4_500
 
 SIZES = """
 select coalesce(t.relname, c.relname), c.relname, pg_table_size(c.oid)
