@@ -55,26 +55,27 @@ def test_template_saved_from_finished_plan_makes_the_same_plan(
         step = terminal.take(plan_id)
         held = {"stepId": step["stepId"], "attempt": step["attempt"]}
         terminal.call("submit_step_result", **held, resultSummary={"found": 1})
-    terminal.say("template", "save", plan_id, "river", "--set", "river=the Nile")
-    used = ("template", "use", "river", "--dry-run", "--json", "--set", "river=the Nile")
-    answer = json.loads(terminal.run(*used).stdout)
+    terminal.say("template", "save", plan_id, "river")
+    answer = terminal.json_output("template", "use", "river", "--dry-run")
     assert {name: answer[name] for name in plan} == plan
-    made = terminal.json_output("template", "use", "river", "--yes", "--set", "river=the Po")
-    assert terminal.json_output("status", made["id"])["name"] == "On the Po"
     again = terminal.run("template", "save", plan_id, "river")
     assert "--force" in again.stderr
     file = tmp_path / "own.yaml"
     terminal.say("template", "save", plan_id, "own", "--output", str(file))
-    assert terminal.json_output("template", "use", str(file), "--dry-run")["name"] == "On the Nile"
+    text = file.read_text("utf-8").replace("the Nile", "{{ river }}")
+    file.write_text(f"{text}parameters: {{river: One river.}}\n", "utf-8")
+    words = ("template", "use", str(file), "--yes", "--set")
+    assert terminal.json_output(*words, "river=the Nile")["name"] == "On the Nile"
+    made = terminal.json_output(*words, "river=the Po")
+    assert terminal.json_output("status", made["id"])["name"] == "On the Po"
 
 
 @pytest.mark.parametrize("name", ["code-change", "incident", "research-report"])
 def test_every_builtin_template_creates_a_plan(terminal: Terminal, name: str) -> None:
     shown = terminal.json_output("template", "show", name)
-    parameters = [parameter["name"] for parameter in shown["parameters"]]
     assert shown["description"]
-    assert all(parameter["description"] for parameter in shown["parameters"])
-    values = [word for p in parameters for word in ("--set", f"{p}=some {p}")]
+    assert all(shown["parameters"].values())
+    values = [word for p in shown["parameters"] for word in ("--set", f"{p}=some {p}")]
     made = terminal.json_output("template", "use", name, "--yes", *values)
     stored = json.loads(terminal.say("export", made["id"], "--format", "json"))
     assert len(stored["steps"]) == len(shown["steps"])

@@ -1,5 +1,6 @@
 """Page that creates a plan from a template or from scratch: preview, creation and refusals."""
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from org_env import AgentClient, OrgEnv
 from transport.page_client import send, visible_text
 from transport.page_reader import TOKEN, make_reader
-from waybook.importers.templates import builtin_templates, write_template
+from waybook.importers.templates import builtin_templates
 from waybook.settings import LoadedSettings, Settings
 
 PATH = "/plans/new"
@@ -122,10 +123,10 @@ async def test_saved_plan_templates_can_be_used_only_without_authentication(
 ) -> None:
     folder = tmp_path / "templates"
     folder.mkdir()
-    steps = [{"stepType": "search", "instructions": "Look at rivers."}]
+    steps = [{"stepType": "search", "instructions": "Look at {{ what }}."}]
     arguments = {"name": "Look", "researchQuestion": "Why?", "steps": steps}
-    text = write_template("my-look", "", arguments, {"what": "rivers"})  # type: ignore[arg-type]
-    (folder / "my-look.yaml").write_text(text)
+    template = {"template": "my-look", "parameters": {"what": "rivers, for example"}, **arguments}
+    (folder / "my-look.yaml").write_text(json.dumps(template))
     for auth, status in (("none", 200), ("required", 404)):
         settings = Settings(data_dir=tmp_path, auth=auth)
         async with make_reader(agent, LoadedSettings(settings, {})) as reader:

@@ -12,7 +12,6 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from waybook.app.operations.plan_templates import saved_templates
 from waybook.errors import InvalidInput, WaybookError
 from waybook.importers.formats import decode, read_plan
 from waybook.importers.steps import plan_arguments
@@ -22,6 +21,7 @@ from waybook.importers.templates import (
     builtin_templates,
     fill_template,
     find_template,
+    templates_in,
 )
 from waybook.json_values import Body
 from waybook.plan.model import MAX_STEPS
@@ -98,10 +98,12 @@ class NewPlanPage:
 
     async def __call__(self, request: Request) -> Response:
         await self.page_context.request_context(request)
-        saved = await asyncio.to_thread(saved_templates, self.data_dir) if self.data_dir else {}
+        templates = builtin_templates()
+        if self.data_dir:
+            saved = await asyncio.to_thread(templates_in, self.data_dir / "templates")
+            templates = dict(sorted({**templates, **saved}.items()))
         name = query_param(request, "template")
-        template = find_template(name, saved) if name else None
-        templates = dict(sorted({**builtin_templates(), **saved}.items()))
+        template = find_template(name, templates) if name else None
         form = PlanForm(values={p.name: p.default or "" for p in _parameters(template)})
         view = NewPlanView(templates=templates, template=template, form=form)
         if request.method != "POST":
