@@ -121,7 +121,7 @@ test-load: env ## 32 workers on 2,197 jobs, 64 agents on one plan, 1,000 waiting
 model: env ## model checks: the rules in every reachable state of plans and runs; ten minutes
 	@$(PYTEST) -o faulthandler_timeout=1800 -m model tests/conditions tests/plan tests/run
 
-# `make test` executes 500 decisions.
+# `make test` executes 250 of these decisions.
 DECISIONS := 10000
 model-db: env ## 10,000 decisions sampled from the model check of plans, executed on PostgreSQL
 	@WAYBOOK_SAMPLED_DECISIONS=$(DECISIONS) $(PYTEST) -m "not pg15" tests/store/test_sampled_decisions.py

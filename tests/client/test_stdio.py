@@ -3,15 +3,12 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from embedded_postgres.data_directories import make_data_directory
 from patience import PATIENCE_SECONDS
-from run_place import run_directory
+from postgres_servers import ServerDatabase
 from waybook.client import NO_RETRY, Client, Retry, StdioConnection, stdio
 from waybook.client.replies import NewStep
 from waybook.client.stdio import DEFAULT_COMMAND
@@ -23,22 +20,17 @@ STEPS: list[NewStep] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def data_dir() -> Iterator[Path]:
-    """Yield the data directory of the servers: the first start creates a database, in seconds."""
-    with make_data_directory(parent=run_directory()) as place:
-        yield place
-
-
-def connect(data_dir: Path) -> StdioConnection:
-    """Return a connection to a server that has a separate database."""
+def connect(place: ServerDatabase) -> StdioConnection:
+    """Return a connection to a server of this database."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
-    command = (*DEFAULT_COMMAND, "--data-dir", str(data_dir))
+    command = (*DEFAULT_COMMAND, "--database-url", place.app_dsn)
     return StdioConnection(*command, timeout=PATIENCE_SECONDS, env=environment)
 
 
-async def test_stdio_client_restarts_killed_server_and_completes_plan(data_dir: Path) -> None:
-    connection = connect(data_dir)
+async def test_stdio_client_restarts_killed_server_and_completes_plan(
+    module_place: ServerDatabase,
+) -> None:
+    connection = connect(module_place)
     retry = Retry(deadline_seconds=PATIENCE_SECONDS)
     async with asyncio.timeout(2 * PATIENCE_SECONDS), Client(connection, retry=retry) as client:
         assert {"get_next_step", "get_next_job"} <= {t["name"] for t in await client.tools()}
@@ -57,11 +49,11 @@ async def test_stdio_client_restarts_killed_server_and_completes_plan(data_dir: 
 
 
 async def test_closing_stdio_client_with_waiting_calls_stops_the_server(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    module_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine, the server may take longer to exit before it is killed.
     monkeypatch.setattr(stdio, "MAX_EXIT_SECONDS", PATIENCE_SECONDS)
-    connection = connect(data_dir)
+    connection = connect(module_place)
     steps: list[NewStep] = [STEPS[0], {**STEPS[1], "dependsOn": [1]}]
     async with asyncio.timeout(2 * PATIENCE_SECONDS), Client(connection, retry=NO_RETRY) as client:
         await until_started(client)

@@ -51,6 +51,5 @@ print([name for name in {HEAVY} if name in sys.modules])
 
 def test_unit_test_that_uses_a_database_fixture_is_not_collected(tmp_path: Path) -> None:
     test = "def test_x(shared_place): pass\n"
-    assert "<Function test_x[18]>" in run_planted(tmp_path, "--collect-only", store=test).stdout
     refused = run_planted(tmp_path, "--collect-only", store=test, plan=test)
     assert "is in layer unit but uses ['" in refused.stderr

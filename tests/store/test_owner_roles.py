@@ -89,7 +89,9 @@ async def test_erasing_an_org_spares_another_org_with_same_ids(filled: OrgEnv) -
     assert rows_of(place, twin) == before
 
 
-async def test_erasing_a_user_spares_another_org_with_same_ids(filled: OrgEnv) -> None:
+async def test_retention_and_erasing_a_user_spare_another_org_with_same_ids(
+    filled: OrgEnv,
+) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -97,13 +99,7 @@ async def test_erasing_a_user_spares_another_org_with_same_ids(filled: OrgEnv) -
     await rename_ours(filled)
     assert NAME not in str(rows_of(place, filled.agent.org_id))
     assert rows_of(place, twin) == before
-
-
-async def test_retention_spares_rows_of_another_org_with_same_ids(filled: OrgEnv) -> None:
-    place = filled.place
-    twin = clone(place, filled.agent)
     make_everything_old(place, filled.agent)
-    before = rows_of(place, twin)
     gone = apply_retention(place.owner_dsn, KEEP)
     left = rows_of(place, filled.agent.org_id)
     deleted = {*load("maintenance/archived_plans"), *load("maintenance/archived_runs")} - {
