@@ -17,13 +17,13 @@ def settings(environment: dict[str, str]) -> Settings:
 
 def test_settings_without_model_endpoint_use_defaults() -> None:
     loaded = settings({})
-    assert (loaded.model_url, loaded.model_api, loaded.model_seconds) == (None, "openai", 55)
+    assert (loaded.model_url, loaded.model_api) == (None, "openai")
 
 
-def test_model_endpoint_settings_load_url_model_key_and_timeout() -> None:
-    loaded = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret", "WAYBOOK_MODEL_SECONDS": "20"})
+def test_model_endpoint_settings_load_url_model_and_key() -> None:
+    loaded = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret"})
     assert (loaded.model_url, loaded.model) == ("http://127.0.0.1:11434/v1", "m")
-    assert (loaded.model_key, loaded.model_seconds) == ("s3cret", 20)
+    assert loaded.model_key == "s3cret"
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,6 @@ def test_model_endpoint_settings_load_url_model_key_and_timeout() -> None:
         ({"MODEL_URL": "https://models.example/v1?key=s3cret"}, "model_key"),
         ({"MODEL": ""}, "set model"),
         ({"MODEL_API": "telepathy"}, "openai or anthropic"),
-        ({"MODEL_SECONDS": "0"}, "model_seconds"),
-        ({"MODEL_SECONDS": "4000"}, "model_seconds"),
-        ({"MODEL_SECONDS": "long"}, "model_seconds"),
         ({"MODEL_KEY": "s3cret\n"}, "model_key"),
         ({"MODEL_KEY": "s3crét"}, "model_key"),
     ],
@@ -113,21 +110,16 @@ def test_settings_repr_hides_webhook_url_and_secret() -> None:
 
 def test_required_authentication_enables_the_default_rate_limit() -> None:
     server = {"WAYBOOK_AUTH": "required"}
-    assert (settings({}).effective_calls_per_second, settings({}).burst) == (0, 120)
-    assert (settings(server).effective_calls_per_second, settings(server).burst) == (60, 120)
+    assert settings({}).effective_calls_per_second == 0
+    assert settings(server).effective_calls_per_second == 60
     assert settings({**server, "WAYBOOK_CALLS_PER_SECOND": "0"}).effective_calls_per_second == 0
-    assert (
-        settings(
-            {"WAYBOOK_CALLS_PER_SECOND": "7", "WAYBOOK_BURST": "10"}
-        ).effective_calls_per_second
-        == 7
-    )
+    assert settings({"WAYBOOK_CALLS_PER_SECOND": "7"}).effective_calls_per_second == 7
 
 
-@pytest.mark.parametrize("given", [{"CALLS_PER_SECOND": "-1"}, {"BURST": "0"}, {"BURST": "many"}])
-def test_invalid_rate_limit_setting_raises_misconfigured(given: dict[str, str]) -> None:
-    with pytest.raises(Misconfigured, match="burst"):
-        settings({f"WAYBOOK_{name}": value for name, value in given.items()})
+@pytest.mark.parametrize("rate", ["-1", "many"])
+def test_invalid_rate_limit_setting_raises_misconfigured(rate: str) -> None:
+    with pytest.raises(Misconfigured, match="calls_per_second"):
+        settings({"WAYBOOK_CALLS_PER_SECOND": rate})
 
 
 # Access
@@ -196,33 +188,7 @@ def test_settings_repr_hides_tokens() -> None:
     assert "s3cret" not in repr(settings(environment))
 
 
-@pytest.mark.parametrize("seconds", ["0", "3601"])
-def test_keep_alive_seconds_out_of_range_raises_misconfigured(seconds: str) -> None:
-    with pytest.raises(Misconfigured, match="keep_alive_seconds"):
-        read_settings({}, {"WAYBOOK_KEEP_ALIVE_SECONDS": seconds})
-
-
-@pytest.mark.parametrize("milliseconds", ["-1", "5001", "soon"])
-def test_replica_lag_ms_out_of_range_raises_misconfigured(milliseconds: str) -> None:
-    with pytest.raises(Misconfigured, match="replica_lag_ms"):
-        settings({"WAYBOOK_REPLICA_LAG_MS": milliseconds})
-
-
-@pytest.mark.parametrize("milliseconds", [0, 5_000])
-def test_replica_lag_ms_at_a_bound_is_accepted(milliseconds: int) -> None:
-    assert settings({"WAYBOOK_REPLICA_LAG_MS": str(milliseconds)}).replica_lag_ms == milliseconds
-
-
-def test_replica_url_without_database_url_raises_misconfigured() -> None:
-    replica = {"WAYBOOK_REPLICA_URL": "postgresql://reader:s3cret@db2/waybook"}
-    with pytest.raises(Misconfigured, match="set database_url") as refused:
-        settings(replica)
-    assert "s3cret" not in str(refused.value)
-    database = {"WAYBOOK_DATABASE_URL": "postgresql://serving@db1/waybook"}
-    assert settings({**database, **replica}).replica_url == replica["WAYBOOK_REPLICA_URL"]
-
-
-@pytest.mark.parametrize("name", ["DATABASE_URL", "OWNER_URL", "REPLICA_URL"])
+@pytest.mark.parametrize("name", ["DATABASE_URL", "OWNER_URL"])
 def test_settings_repr_hides_database_urls(name: str) -> None:
     environment = {"WAYBOOK_DATABASE_URL": "postgresql://serving@db1/waybook"}
     environment |= {f"WAYBOOK_{name}": "postgresql://serving:s3cret@db1/waybook"}

@@ -46,13 +46,14 @@ from waybook.store.driver import pg_notify
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import new_id
-from waybook.store.driver.replica import open_replica
 from waybook.store.driver.startup import WaitReport, retry_start
 from waybook.store.maintenance.migrate import APP_ROLE, distribute, list_pending, migrate
 from waybook.store.maintenance.serving_checks import check_schema, check_serving_role
 
 #: Seconds between two polls for changes, while there are subscribers.
 CHANGE_POLL_SECONDS = 3.0
+#: An org may use the calls of this many seconds at once.
+BURST_SECONDS = 2
 #: Maximum seconds for writing the remaining logged calls at shutdown.
 FLUSH_SECONDS = 1.0
 
@@ -170,24 +171,20 @@ async def _run(
         open_model(settings) as model,
         open_webhook_sender(webhook) as sender,
         open_tracing(os.environ if serving else {}),
-        contextlib.AsyncExitStack() as stack,
     ):
         if sender and serving:
             await sender.warm()
         services = Services(
             database=database,
             settings=settings,
-            replica=stack.enter_context(open_replica(settings, postgres.role)),
             stall_threshold=timedelta(seconds=settings.stall_seconds),
             find_base_url=find_base_url or partial(current_base_url, settings),
             lease=timedelta(seconds=settings.lease_seconds),
             embedder=embedder,
             model=model,
-            model_seconds=settings.model_seconds,
             notification_events=webhook.events if webhook else frozenset(),
             webhook_sender=sender,
             action_links=action_links_from_settings(settings, webhook),
-            review_reminder=timedelta(hours=settings.review_reminder_hours) or None,
             rate_limit=_rate_limit(settings, rate_limit_times),
         )
         calls = CallLog(database)
@@ -214,11 +211,8 @@ def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:
 
 
 def _rate_limit(settings: Settings, times: SharedTimes | None) -> TokenBuckets | None:
-    return (
-        TokenBuckets(settings.effective_calls_per_second, settings.burst, times)
-        if settings.effective_calls_per_second
-        else None
-    )
+    rate = settings.effective_calls_per_second
+    return TokenBuckets(rate, BURST_SECONDS * rate, times) if rate else None
 
 
 async def run_migrations(settings: Settings) -> list[str]:

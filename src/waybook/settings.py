@@ -19,10 +19,6 @@ class Settings:
     #: URL with which the database owner runs migrations. Needed if the server uses a different
     #: database user.
     owner_url: str | None = field(default=None, repr=False)
-    #: URL of a standby of the database. The dashboard reads its pages there.
-    replica_url: str | None = field(default=None, repr=False)
-    #: A page waits at most this many milliseconds until the replica has caught up.
-    replica_lag_ms: int = 200
     #: When a starting process applies migrations: `embedded` for the embedded server only, `always`
     #: for a database URL too.
     migrate: str = "embedded"
@@ -35,7 +31,6 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8750
     workers: int = 1
-    keep_alive_seconds: int = 75
     #: A stopping server serves requests for this many seconds while /readyz reports that it is not
     #: ready.
     drain_seconds: int = 0
@@ -46,13 +41,9 @@ class Settings:
     lease_seconds: int = 900
     #: Days for which each kind of data is kept. 0 keeps the data forever.
     keep_calls_days: int = 30
-    keep_answers_days: int = 30
-    keep_sessions_days: int = 30
     keep_archived_days: int = 0
     #: Seconds between two searches for stalled steps. 0 disables the search.
     sweep_seconds: int = 30
-    #: Hours after which an undecided review is overdue. 0 for no deadline.
-    review_reminder_hours: int = 24
     #: Profile that selects the tools offered to clients: auto, research, runs or all.
     tools: str = "auto"
     user: str = "local"
@@ -60,10 +51,8 @@ class Settings:
     pool_size: int = 10
     database_wait_seconds: int = 60
     log_level: str = "WARNING"
-    #: Source of embeddings for search: `shipped` is the vocabulary table of Waybook, `endpoint` an
-    #: external service.
-    embedder: str = "shipped"
-    #: Endpoint with the wire format of OpenAI's embeddings API.
+    #: Endpoint with the wire format of OpenAI's embeddings API. Without it, search uses the
+    #: vocabulary table of Waybook.
     embeddings_url: str | None = None
     embeddings_model: str | None = None
     embeddings_key: str | None = field(default=None, repr=False)
@@ -76,7 +65,6 @@ class Settings:
     model_api: str = "openai"
     model: str | None = None
     model_key: str | None = field(default=None, repr=False)
-    model_seconds: int = 55
     #: Public URL of this server for links. Needed if it differs from the listen address.
     public_url: str | None = None
     #: Additional values of the Host header that the server accepts, separated by commas.
@@ -96,11 +84,8 @@ class Settings:
     webhook_templates_dir: str | None = None
     #: Recorded as the reviewer when a link in a review message is used without sign-in.
     webhook_reviewer: str | None = None
-    #: Days for which the links in a review message can be used. 0 for no links.
-    action_link_days: int = 7
     #: Maximum number of calls per second for each org. 0 for no limit.
     calls_per_second: int | None = None
-    burst: int = 120
     #: OpenID Connect issuer whose tokens are accepted. The URL must be exactly as in the `iss`
     #: claim of the tokens.
     oidc_issuer: str | None = None
@@ -117,7 +102,6 @@ class Settings:
     oidc_scopes_claim: str = "scope"
     #: Whether a user is created at first sign-in: allow or deny.
     oidc_new_users: str = "allow"
-    oidc_new_user_scopes: str = "plan:read plan:write run:write review"
 
     @property
     def migrates_at_start(self) -> bool:

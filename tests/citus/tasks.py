@@ -35,8 +35,6 @@ VALUES: Final = {
     "timestamp with time zone": "2030-01-01T00:00:00Z",
     "interval": "1 second",
 }
-#: Values of a query that does not accept the value of its type.
-OWN_VALUES: Final = {"driver/replica.replayed": {"text": "0/0"}}
 #: Queries of the calls that agents make all the time, and their use.
 FREQUENT: Final = {
     "accounts/accounts.name_org_by_token_of_org": "look up the org of a token",
@@ -119,7 +117,7 @@ def plan_queries(dsn: str) -> list[Planned]:
         SystemExit: a query that is named in this module does not exist.
     """
     texts = query_texts()
-    if missing := {*FREQUENT, *UNROUTED, *SKIP, *OWN_VALUES} - texts.keys():
+    if missing := {*FREQUENT, *UNROUTED, *SKIP} - texts.keys():
         raise SystemExit(f"these queries do not exist: {', '.join(sorted(missing))}")
     return [
         plan_query(dsn, name, text)
@@ -141,8 +139,7 @@ def plan_query(dsn: str, name: str, text: str) -> Planned:
             connection.execute(f"set local role {APP_ROLE}".encode())
             connection.execute(f"set local app.org_id = '{VALUES['uuid']}'".encode())
             connection.execute(b"set local plan_cache_mode = force_custom_plan")
-            values = {**VALUES, **OWN_VALUES.get(name, {})}
-            planned = Planned(name, *_explain(connection, numbered, values))
+            planned = Planned(name, *_explain(connection, numbered, VALUES))
             connection.rollback()
             return planned
     except psycopg.Error as error:

@@ -58,7 +58,6 @@ def test_search_command_with_unknown_plan_exits_with_1(terminal: Terminal) -> No
 def test_doctor_and_search_commands_do_not_print_embeddings_key(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WAYBOOK_EMBEDDER", "endpoint")
     monkeypatch.setenv("WAYBOOK_EMBEDDINGS_URL", "http://localhost:1/v1")
     monkeypatch.setenv("WAYBOOK_EMBEDDINGS_MODEL", "m")
     monkeypatch.setenv("WAYBOOK_EMBEDDINGS_KEY", "sk-1234")
@@ -74,15 +73,14 @@ def test_doctor_and_search_commands_do_not_print_embeddings_key(
         ({"SEARCH_VECTORS": "oracle"}, "use auto, portable or pgvector"),
         ({"SEARCH_VECTORS": "pgvector"}, "which the embedded PostgreSQL does not use"),
         ({"SEARCH_MEMORY_MB": "0"}, "search_memory_mb must be at least 1"),
-        ({"EMBEDDER": "oracle"}, "embedder must be shipped"),
-        ({"EMBEDDER": "endpoint"}, "needs embeddings_url and embeddings_model"),
-        ({"EMBEDDINGS_URL": "http://x"}, "set embedder to endpoint"),
+        ({"EMBEDDINGS_URL": "http://x"}, "embeddings_url and embeddings_model"),
+        ({"EMBEDDINGS_MODEL": "m"}, "embeddings_url and embeddings_model"),
         (
-            {"EMBEDDER": "endpoint", "EMBEDDINGS_URL": "ftp://x", "EMBEDDINGS_MODEL": "m"},
+            {"EMBEDDINGS_URL": "ftp://x", "EMBEDDINGS_MODEL": "m"},
             "must begin with http:// or https://",
         ),
         (
-            {"EMBEDDER": "endpoint", "EMBEDDINGS_URL": "http://a:b@x", "EMBEDDINGS_MODEL": "m"},
+            {"EMBEDDINGS_URL": "http://a:b@x", "EMBEDDINGS_MODEL": "m"},
             "must not contain a key",
         ),
     ],

@@ -350,8 +350,6 @@ def test_identity_from_issuer_token_uses_email_only_if_verified() -> None:
         {"oidc_org_claim": "org"},
         {"oidc_client_secret": "s"},
         {"oidc_new_users": "maybe"},
-        {"oidc_new_user_scopes": "everything"},
-        {"oidc_new_user_scopes": ""},
     ],
     ids=str,
 )

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
-from waybook.settings import Settings
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import (
@@ -85,7 +84,3 @@ def test_idle_connection_with_short_keep_alive_is_closed_earlier() -> None:
             assert await connection.reader.read() == b""
 
     run(test)
-
-
-def test_default_of_keep_alive_setting_equals_default_of_http_server() -> None:
-    assert Settings().keep_alive_seconds == DEFAULT_KEEP_ALIVE_SECONDS

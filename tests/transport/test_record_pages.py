@@ -316,7 +316,6 @@ async def test_health_page_shows_effective_settings_without_secrets(
 ) -> None:
     flags = {
         "database_url": "postgresql://ann:s3cret@db/plans",
-        "embedder": "endpoint",
         "embeddings_url": "http://localhost:1/v1",
         "embeddings_model": "m",
         "embeddings_key": "k3y",

@@ -107,7 +107,6 @@ def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[
         "WAYBOOK_MODEL_URL": elsewhere,
         "WAYBOOK_MODEL": "m",
         "WAYBOOK_MODEL_KEY": sender.remember("key of the model", f"mk-{unguessable()}"),
-        "WAYBOOK_EMBEDDER": "endpoint",
         "WAYBOOK_EMBEDDINGS_URL": elsewhere,
         "WAYBOOK_EMBEDDINGS_MODEL": "e",
         "WAYBOOK_EMBEDDINGS_KEY": sender.remember("key of the embedder", f"ek-{unguessable()}"),

@@ -13,6 +13,10 @@ from waybook.notifications.message import parse_secrets
 from waybook.settings import LOOPBACK, Settings
 
 MAX_TEMPLATE_BYTES = 65_536
+#: How long the links in a review message can be used.
+ACTION_LINK_LIFETIME = timedelta(days=7)
+#: Scopes of a user who is created at the first sign-in.
+NEW_USER_SCOPES = frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +73,12 @@ def action_links_from_settings(
 ) -> ActionLinks | None:
     """Return the settings for action links, or None if messages have no links."""
     reviewer = settings.webhook_reviewer or (None if settings.requires_auth else settings.user)
-    if webhook is None or not webhook.secrets or not settings.action_link_days or not reviewer:
+    if webhook is None or not webhook.secrets or not reviewer:
         return None
     return ActionLinks(
         key=webhook.secrets[0],
         reviewer=reviewer,
-        lifetime=timedelta(days=settings.action_link_days),
+        lifetime=ACTION_LINK_LIFETIME,
         needs_account=settings.requires_auth,
     )
 
@@ -140,7 +144,7 @@ def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
         org_claim=settings.oidc_org_claim or "",
         user_claim=settings.oidc_user_claim,
         scopes_claim=settings.oidc_scopes_claim,
-        new_user_scopes=_scopes(settings.oidc_new_user_scopes) if allowed else None,
+        new_user_scopes=NEW_USER_SCOPES if allowed else None,
     )
 
 
@@ -181,12 +185,3 @@ def _check(settings: Settings, issuer: str) -> None:
         raise Misconfigured(
             f"oidc_new_users must be allow or deny, not {settings.oidc_new_users!r}"
         )
-
-
-def _scopes(text: str) -> frozenset[Scope]:
-    named = text.replace(",", " ").split()
-    unknown = sorted(set(named) - set(Scope))
-    if unknown or not named:
-        reason = f"there is no scope {unknown[0]!r}" if unknown else "no scope is named"
-        raise Misconfigured(f"oidc_new_user_scopes: {reason}; use some of: {', '.join(Scope)}")
-    return frozenset(map(Scope, named))

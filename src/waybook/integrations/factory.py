@@ -20,7 +20,7 @@ TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_O
 
 @asynccontextmanager
 async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | None]:
-    if settings.embedder != "endpoint":
+    if settings.embeddings_url is None:
         yield None
         return
     embeddings = await asyncio.to_thread(import_module, "waybook.integrations.embeddings")

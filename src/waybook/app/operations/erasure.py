@@ -25,6 +25,8 @@ from waybook.store.maintenance.retention import RetentionPolicy
 
 Erased: TypeAlias = erasure_store.Erased
 PSEUDONYM_PREFIX = "erased-"
+#: Days for which stored answers and ended browser sessions are kept.
+KEEP_DAYS = 30
 
 
 async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -> Erased:
@@ -66,9 +68,9 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     """
     keep = RetentionPolicy(
         calls=settings.keep_calls_days,
-        answers=settings.keep_answers_days,
+        answers=KEEP_DAYS,
         archived=settings.keep_archived_days,
-        sessions=settings.keep_sessions_days,
+        sessions=KEEP_DAYS,
     )
     stopped = Event()
     try:

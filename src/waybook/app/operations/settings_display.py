@@ -62,7 +62,7 @@ def known_secrets(settings: Settings) -> Iterator[str]:
     for name in sorted(SECRET_URLS):
         if address := getattr(settings, name):
             yield urlsplit(address).path
-    for url in (settings.database_url, settings.owner_url, settings.replica_url):
+    for url in (settings.database_url, settings.owner_url):
         if password := _password(url or ""):
             yield from (password, unquote(password))
 

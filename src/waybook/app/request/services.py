@@ -20,7 +20,6 @@ from waybook.store.accounts.last_used import LastUsed
 from waybook.store.driver.bus import Bus
 from waybook.store.driver.database import Database
 from waybook.store.driver.leadership import Leadership
-from waybook.store.driver.replica import Replica
 from waybook.store.parents import ParentCache
 from waybook.store.short_ids import ShortIdCache
 
@@ -35,8 +34,6 @@ def default_base_url() -> str:
 class Services:
     database: Database
     settings: Settings = field(default_factory=Settings)
-    #: Read replica for the dashboard, if configured.
-    replica: Replica | None = None
     stall_threshold: timedelta = timedelta(minutes=30)
     #: Returns the base URL of dashboard links, which changes when another process serves the
     #: dashboard.

@@ -167,7 +167,7 @@ def retain_command(*, as_json: bool, **flags: object) -> None:
     """Delete data past its retention period.
 
     Deletes logged calls, stored answers, ended web sessions, and closed plans and runs that are
-    older than keep_calls_days, keep_answers_days, keep_sessions_days and keep_archived_days. A
+    older than keep_calls_days and keep_archived_days. A
     serving process does this every hour.
     """
     gone = asyncio.run(_retain(load_settings(flags)))

@@ -58,7 +58,6 @@ RECORD_INTERVAL_SECONDS: Final = 1.0
 @click.command()
 @listening_options
 @click.option("--workers", type=int, metavar="N", help="Number of server processes (1).")
-@click.option("--replica-url", metavar="URL", help="URL of a standby that serves the dashboard.")
 @serving_options
 def command(**flags: object) -> None:
     """Start the HTTP server (MCP, dashboard, API).
@@ -146,9 +145,8 @@ async def _serve(server: HttpServer, link: SupervisorLink | None = None) -> None
         app = build_http_app(services, loaded, issuer, drain, collect)
         freeze_gc()
         announce = partial(_announce, settings, link)
-        keep_alive = settings.keep_alive_seconds
         leaving = services.dispatcher.bus.close
-        await serve(app, listening, leaving, announce, keep_alive=keep_alive, drain=drain)
+        await serve(app, listening, leaving, announce, drain=drain)
     if link is None or link.index == 0:
         click.echo("Stopped; everything acknowledged is in the database.")
 

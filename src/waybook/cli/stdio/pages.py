@@ -90,10 +90,7 @@ class PageServer:
             if await _wait_connected(port.listening, claim):
                 build = await asyncio.to_thread(load, "waybook.cli.commands.serve:build_http_app")
                 app = build(application, replace(self._loaded, settings=port.settings))
-                keep_alive = port.settings.keep_alive_seconds
-                async with serve_in_background(
-                    app, port.listening, self._end_streams, keep_alive=keep_alive
-                ):
+                async with serve_in_background(app, port.listening, self._end_streams):
                     while not claim.is_server_running():  # noqa: ASYNC110 - another process
                         await asyncio.sleep(POLL_SECONDS)
         finally:

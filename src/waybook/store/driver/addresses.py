@@ -34,19 +34,6 @@ def bounded_dsn(dsn: str) -> str:
     return make_conninfo(dsn, **{k: v for k, v in limits.items() if k not in parameters})
 
 
-def require_standby(dsn: str) -> str:
-    """Add a parameter that selects a standby to a connection string.
-
-    >>> require_standby("host=a,b"), require_standby("host=a target_session_attrs=any")
-    ('host=a,b target_session_attrs=standby', 'host=a target_session_attrs=any')
-
-    Raises:
-        Misconfigured: the connection string is not valid.
-    """
-    is_chosen = "target_session_attrs" in _parameters(dsn)
-    return make_conninfo(dsn, **({} if is_chosen else {"target_session_attrs": "standby"}))
-
-
 @lru_cache(maxsize=16)
 def host_dsns(dsn: str) -> tuple[str, ...]:
     """Return a connection string for each host, in order.
