@@ -8,7 +8,7 @@ from decision_proofs import decision
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 
 
 def promised(n: int) -> list[int]:

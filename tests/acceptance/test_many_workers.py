@@ -14,7 +14,7 @@ from postgres_servers import Server, new_database
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.request.caller import Answer
 from waybook.background import render_all_orgs
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 
 WORKERS = 32
 POOL = 16

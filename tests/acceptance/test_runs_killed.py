@@ -19,7 +19,7 @@ from preloaded_process import PreloadedProcess
 from run_documents import available, make_run_of_three_steps, pages, render_all
 from waybook.app.request.services import Services
 from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 from waybook.errors import Unavailable
 from waybook.store.calls import CallLog
 from waybook.store.driver.connection import Results

@@ -18,8 +18,7 @@ from cli.terminal import Terminal
 from embedded_postgres.data_directories import make_data_directory
 from patience import PATIENCE_SECONDS
 from run_place import run_directory
-from waybook.dag.progress.invariants import check
-from waybook.dag.progress.report import Report
+from waybook.dag.progress.report import Report, check
 
 TYPES = ("search", "extract", "analyze", "critique", "synthesize", "checkpoint", "custom")
 Body = dict[str, Any]

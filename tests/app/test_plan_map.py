@@ -16,8 +16,7 @@ from waybook.app.queries.plans.plan_map import (
     plan_report,
     plan_structure,
 )
-from waybook.dag.progress.invariants import check
-from waybook.dag.progress.report import Report, StageReport, report
+from waybook.dag.progress.report import Report, StageReport, check, report
 from waybook.dag.progress.structure import map_json
 from waybook.plan.states import StepStatus
 

@@ -14,7 +14,7 @@ from waybook.app.dispatcher import OPERATIONS_PER_CALL, REPLY_BYTES_PER_CALL
 from waybook.app.registry import TOOLS
 from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
 from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.conditions.budget import BUDGET
+from waybook.conditions.values import BUDGET
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited
 from waybook.store.calls import CallLog

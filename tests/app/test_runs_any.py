@@ -19,7 +19,7 @@ from org_env import AgentClient, Body, FakeClock, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 
 #: Run these tests on PostgreSQL 15 too: there, each transaction switches to the serving role with
 #: `set local role`, and every run tool must work in that mode.

@@ -8,7 +8,7 @@ import pytest
 from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import available, make_run_of_three_steps, pages, render_all, stored_documents
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 from waybook.run.model import MAX_PARTS
 
 

@@ -11,7 +11,7 @@ from org_env import AgentClient, Body
 from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.request.caller import MAX_REPLY_BYTES
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 from waybook.research.cutting import escaped_size, truncate
 from waybook.store.runs import jobs
 

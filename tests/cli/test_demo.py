@@ -16,7 +16,7 @@ from cli.terminal import Body, Terminal
 from waybook.cli.demo import script
 from waybook.cli.demo.environment import FAST, PlaybackSpeed, SimulatedClock
 from waybook.cli.runtime import AppSession
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 from waybook.store.driver.database import Database
 
 NINE = datetime(2030, 1, 1, 9, tzinfo=UTC)

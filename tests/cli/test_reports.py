@@ -17,7 +17,7 @@ from waybook.cli.app import app
 from waybook.cli.commands import report
 from waybook.cli.terminal import diagrams, run_report
 from waybook.dag.definitions.definition import write_definition
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

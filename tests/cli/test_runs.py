@@ -16,7 +16,7 @@ from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.runtime import AppSession
 from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.run_board import run_display
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 from waybook.page_address import PageClaim
 from waybook.settings import Settings
 

@@ -9,11 +9,9 @@ import pytest
 # Ignore the type checker's error: the package contains type stubs, but no `py.typed` marker.
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
-from waybook.conditions.budget import Budget
-from waybook.conditions.checker import VARIABLES
-from waybook.conditions.condition import compile_condition
+from waybook.conditions.condition import VARIABLES, compile_condition
 from waybook.conditions.evaluator import start
-from waybook.conditions.values import ConditionError, Json
+from waybook.conditions.values import Budget, ConditionError, Json
 from waybook.errors import BadExpression
 
 #: Function that evaluates a condition. It returns the value as text that distinguishes 1, 1.0 and

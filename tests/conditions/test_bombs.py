@@ -2,11 +2,9 @@
 
 import pytest
 
-from waybook.conditions.budget import BUDGET
-from waybook.conditions.checker import MAX_TREE_DEPTH
-from waybook.conditions.condition import compile_condition
+from waybook.conditions.condition import MAX_TREE_DEPTH, compile_condition
 from waybook.conditions.tokens import MAX_NESTING_DEPTH
-from waybook.conditions.values import Json
+from waybook.conditions.values import BUDGET, Json
 from waybook.errors import BadExpression
 
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.conditions.budget import (
+from waybook.conditions.condition import compile_condition
+from waybook.conditions.values import (
     BUDGET,
     COMPARED_PAIR,
     RESERVED_PER_CONDITION,
     Budget,
     BudgetExceeded,
+    Json,
     SharedBudget,
 )
-from waybook.conditions.condition import compile_condition
-from waybook.conditions.values import Json
 
 SAME = compile_condition("result.one == result.other")
 #: Cost of a comparison before it compares any pair of values.

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.conditions.comparison import (
+from waybook.conditions.condition import (
     COMPARISONS,
     TEXT_FUNCTIONS,
     Comparison,
+    compile_condition,
     is_field,
     read_comparison,
     write_comparison,
 )
-from waybook.conditions.condition import compile_condition
 from waybook.conditions.values import Json
 
 #: Characters that a JSON string, and so a form field, can contain.

@@ -6,8 +6,7 @@ from enum import IntEnum, StrEnum
 
 import pytest
 
-from waybook.conditions.checker import VARIABLES
-from waybook.conditions.condition import Condition, Outcome, compile_condition
+from waybook.conditions.condition import VARIABLES, Condition, Outcome, compile_condition
 from waybook.conditions.values import Json
 from waybook.errors import BadExpression
 

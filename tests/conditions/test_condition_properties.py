@@ -8,9 +8,8 @@ from typing import TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waybook.conditions.budget import BUDGET
 from waybook.conditions.condition import compile_condition
-from waybook.conditions.values import Json
+from waybook.conditions.values import BUDGET, Json
 from waybook.errors import BadExpression
 
 Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]

@@ -16,8 +16,7 @@ from dag_dialectic import dialectic
 from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
 from decision_proofs import decision
 from waybook.dag.expansion.counts import StageCounts, documents_expected, expected_counts
-from waybook.dag.expansion.granularity import fans_out
-from waybook.dag.expansion.lineage import Origins, ProducedDocument, entry_origins
+from waybook.dag.expansion.units import Origins, ProducedDocument, entry_origins, fans_out
 from waybook.dag.graph import primary_source
 from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
 

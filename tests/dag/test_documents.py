@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.dag.model import JobStatus
-from waybook.dag.progress.documents import (
+from waybook.dag.progress.report import (
     AvailableDocument,
     RenderJob,
     Resource,

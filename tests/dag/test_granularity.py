@@ -4,18 +4,19 @@ from hypothesis import given
 from dag_builders import make_plan_step, make_stage, make_step, models
 from dag_runs import make_stage_run, origins_of
 from decision_proofs import decision
-from waybook.dag.expansion.granularity import (
+from waybook.dag.expansion.units import (
     GRANULARITY,
     NO_MODEL,
     Axis,
     Descent,
+    ProducedDocument,
     Worker,
+    entry_origins,
     fans_out,
     first_of,
     lineage_owners,
     unit_count,
 )
-from waybook.dag.expansion.lineage import ProducedDocument, entry_origins
 from waybook.dag.model import RecipeStep, Strategy
 
 S = Strategy

@@ -9,8 +9,7 @@ from dag_builders import dags
 from dag_evidence import CHANCE, History, shuffled
 from decision_proofs import decision
 from waybook.dag.model import Dag
-from waybook.dag.progress.invariants import check
-from waybook.dag.progress.report import Report
+from waybook.dag.progress.report import Report, check
 from waybook.dag.snapshots.snapshot import report_from_snapshot
 
 MOMENTS = 30

@@ -12,8 +12,7 @@ from waybook.dag.expansion.inputs import (
     produced_documents,
     resolve_inputs,
 )
-from waybook.dag.expansion.lineage import ProducedDocument
-from waybook.dag.expansion.units import Unit
+from waybook.dag.expansion.units import ProducedDocument, Unit
 from waybook.dag.model import Dag, RecipeStep, Stage, Strategy
 
 S = Strategy

@@ -12,10 +12,8 @@ from dag_evidence import any_evidence
 from decision_proofs import decision
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag
-from waybook.dag.progress.invariants import check
-from waybook.dag.progress.overlay import Evidence
-from waybook.dag.progress.report import Report, StageEvidence, report
-from waybook.dag.progress.structure import valid_structure
+from waybook.dag.progress.report import Report, StageEvidence, check, report
+from waybook.dag.progress.structure import Evidence, valid_structure
 from waybook.dag.statuses import ProgressStatus
 
 DAG = make_dag(

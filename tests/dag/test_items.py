@@ -11,7 +11,7 @@ from waybook.dag.expansion.inputs import (
     produced_documents,
     resolve_inputs,
 )
-from waybook.dag.expansion.items import MAX_ITEMS, ItemList, item_lists, read_items
+from waybook.dag.expansion.units import MAX_ITEMS, ItemList, item_lists, read_items
 from waybook.dag.model import Dag, RecipeStep, Strategy
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Json

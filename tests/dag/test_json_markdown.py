@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.conditions.values import Json
-from waybook.dag.templates.json_markdown import (
+from waybook.dag.templates.filters import (
     MAX_CHARACTERS,
     MAX_DEPTH,
     MAX_INLINE_LENGTH,

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_runs import origins_of
-from waybook.dag.expansion.lineage import (
+from waybook.dag.expansion.units import (
     Origins,
     ProducedDocument,
     distinct,

@@ -11,7 +11,7 @@ from dag_evidence import any_evidence
 from decision_proofs import decision
 from waybook.dag.graph import Graph, graph_of
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType, Recipe
-from waybook.dag.progress.overlay import (
+from waybook.dag.progress.structure import (
     COUNTED,
     IGNORED,
     Evidence,
@@ -20,7 +20,7 @@ from waybook.dag.progress.overlay import (
     overlay,
     stage_status,
 )
-from waybook.dag.progress.overlay import (
+from waybook.dag.progress.structure import (
     FAILED as COUNTED_FAILED,
 )
 from waybook.dag.statuses import ProgressStatus

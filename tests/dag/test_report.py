@@ -4,11 +4,8 @@ from dag_builders import make_chain, make_dag, make_output, make_plan_step, make
 from decision_proofs import decision
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, Strategy
-from waybook.dag.progress.documents import AvailableDocument
-from waybook.dag.progress.invariants import check
-from waybook.dag.progress.overlay import Evidence
-from waybook.dag.progress.report import Report, StageEvidence, report
-from waybook.dag.progress.structure import Structure, valid_structure
+from waybook.dag.progress.report import AvailableDocument, Report, StageEvidence, check, report
+from waybook.dag.progress.structure import Evidence, Structure, valid_structure
 from waybook.dag.statuses import ProgressStatus
 
 TOPICS = ("business-case", "feature-spec", "technical-approach", "success-metrics")

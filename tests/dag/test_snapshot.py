@@ -14,8 +14,7 @@ from dag_evidence import CHANCE, Body, History, make_job, make_snapshot
 from decision_proofs import decision
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag, Strategy
-from waybook.dag.progress.invariants import check
-from waybook.dag.progress.report import Report, StageReport
+from waybook.dag.progress.report import Report, StageReport, check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dag_builders import dags, make_chain, make_dag, make_plan_step, make_stage, make_step
 from dag_runs import dag_counts
 from waybook.dag.definitions.definition import graphs_of
-from waybook.dag.expansion.items import item_lists
+from waybook.dag.expansion.units import item_lists
 from waybook.dag.model import Dag, Strategy
 from waybook.dag.progress import structure as module
 from waybook.dag.progress.structure import (

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.conditions.values import Json
-from waybook.dag.templates import language
+from waybook.dag.templates import engine
 from waybook.dag.templates.filters import DEEP_FILTERS, SHALLOW_FILTERS, TESTS, compare, iterate
 
 FILTERS = {**DEEP_FILTERS, **SHALLOW_FILTERS}
@@ -73,8 +73,8 @@ def test_template_can_check_the_type_of_a_value(value: Json, kinds: set[str]) ->
 
 
 def test_every_template_filter_and_test_is_implemented() -> None:
-    assert set(language.FILTERS) == set(FILTERS)
-    assert set(language.TESTS) == set(TESTS)
+    assert set(engine.FILTERS) == set(FILTERS)
+    assert set(engine.TESTS) == set(TESTS)
 
 
 @pytest.mark.parametrize(

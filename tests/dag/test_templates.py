@@ -5,11 +5,14 @@ from hypothesis import strategies as st
 from waybook.conditions.values import Json
 from waybook.dag.templates.engine import (
     BUDGET,
+    FILTERS,
     MAX_DATA_DEPTH,
+    MAX_NODES,
     MAX_OUTPUT_LENGTH,
     MAX_TEMPLATE_LENGTH,
+    MAX_TREE_DEPTH,
+    TESTS,
 )
-from waybook.dag.templates.language import FILTERS, MAX_NODES, MAX_TREE_DEPTH, TESTS
 from waybook.dag.templates.template import (
     DEFAULT_DOCUMENT,
     SAMPLE_CONTEXTS,

@@ -7,9 +7,7 @@ from dag_dialectic import dialectic
 from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
 from decision_proofs import decision
 from waybook.dag.expansion.counts import expected_counts
-from waybook.dag.expansion.granularity import NO_MODEL
-from waybook.dag.expansion.lineage import ProducedDocument, entry_origins
-from waybook.dag.expansion.units import Unit
+from waybook.dag.expansion.units import NO_MODEL, ProducedDocument, Unit, entry_origins
 from waybook.dag.model import Dag, Recipe, Stage, Strategy
 
 S = Strategy

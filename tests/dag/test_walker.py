@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from dag_builders import make_chain, make_stage, make_step, recipes
 from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
 from decision_proofs import decision
-from waybook.dag.expansion.lineage import ProducedDocument
-from waybook.dag.expansion.units import Unit
+from waybook.dag.expansion.units import ProducedDocument, Unit
 from waybook.dag.graph import Graph, StepState, Walk, graph_of, start, walk
 from waybook.dag.model import Dag, JobStatus, Recipe, Stage
 

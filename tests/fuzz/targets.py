@@ -12,9 +12,8 @@ import orjson
 
 from waybook.app.request.arguments import parse_arguments
 from waybook.app.tools.plans.submit import SubmitStepResult
-from waybook.conditions.budget import BUDGET
 from waybook.conditions.condition import compile_condition
-from waybook.conditions.values import Json
+from waybook.conditions.values import BUDGET, Json
 from waybook.core.hidden_characters import (
     contains_hidden,
     count_hidden,
@@ -24,7 +23,7 @@ from waybook.core.hidden_characters import (
 )
 from waybook.dag.definitions.definition import read_definition
 from waybook.dag.definitions.source_text import parse_definition
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadExpression, WaybookError
 from waybook.transport.http.snapshots import read_snapshot

@@ -15,7 +15,7 @@ from plan_builders import (
     statuses,
     step_id,
 )
-from waybook.conditions.budget import BUDGET, Budget
+from waybook.conditions.values import BUDGET, Budget
 from waybook.json_values import Json
 from waybook.plan.branching import variables
 from waybook.plan.draft import Decision

@@ -2,8 +2,8 @@ from dag_builders import make_dag, make_output, make_stage, make_step
 from decision_proofs import decision
 from plan_builders import NOON
 from run_env import make_run
-from waybook.dag.progress.documents import AvailableDocument
-from waybook.dag.progress.overlay import Evidence
+from waybook.dag.progress.report import AvailableDocument
+from waybook.dag.progress.structure import Evidence
 from waybook.run.status import run_evidence
 
 TIME = NOON.isoformat()

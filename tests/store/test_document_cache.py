@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from waybook.dag.expansion.inputs import Document, DocumentSlot
-from waybook.dag.expansion.lineage import ProducedDocument
+from waybook.dag.expansion.units import ProducedDocument
 from waybook.run.model import NewDocument
 from waybook.store.runs.inputs import MAX_CACHED_CHARACTERS, DocumentCache, DocumentInfo
 

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from waybook.core.holder import Holder
-from waybook.dag.expansion.lineage import ProducedDocument
-from waybook.dag.expansion.units import Unit
+from waybook.dag.expansion.units import ProducedDocument, Unit
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import Busy
 from waybook.run.draft import RunDecision

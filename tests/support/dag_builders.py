@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from waybook.dag.expansion.items import ITEM_STRATEGIES
+from waybook.dag.expansion.units import ITEM_STRATEGIES
 from waybook.dag.model import (
     Dag,
     Input,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from waybook.dag.definitions.definition import graphs_of, write_definition
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
-from waybook.dag.progress.overlay import Evidence
+from waybook.dag.progress.structure import Evidence
 
 #: Snapshot, or part of a snapshot, as JSON that is accessed without type checks.
 Body: TypeAlias = dict[str, Any]

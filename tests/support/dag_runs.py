@@ -9,19 +9,18 @@ from hypothesis import strategies as st
 from dag_builders import dags, make_dag, models
 from waybook.dag.expansion.counts import StageCounts, expected_counts
 from waybook.dag.expansion.inputs import Document
-from waybook.dag.expansion.items import (
+from waybook.dag.expansion.units import (
     ItemOrigins,
     Lengths,
-    item_lists,
-    item_origins,
-)
-from waybook.dag.expansion.lineage import (
     Origins,
     ProducedDocument,
+    Unit,
     entry_origins,
+    item_lists,
+    item_origins,
     merge_origins,
+    units_of,
 )
-from waybook.dag.expansion.units import Unit, units_of
 from waybook.dag.graph import Graph, graph_of, output_keys
 from waybook.dag.model import Dag, Stage
 

@@ -16,7 +16,7 @@ from waybook.core.holder import Holder
 from waybook.core.replay import Row, Rows
 from waybook.core.usage import NO_USAGE
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
-from waybook.dag.progress.documents import AvailableDocument
+from waybook.dag.progress.report import AvailableDocument
 from waybook.run.draft import RunDecision
 from waybook.run.lists import lists_row
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun

@@ -18,8 +18,7 @@ from run_invariants import check_decision, check_report, check_state
 from run_row_store import LEASE, RunRowStore
 from waybook.core.decision_context import DecisionContext
 from waybook.dag.model import JobStatus, Stage
-from waybook.dag.progress.invariants import completed_never_decreases
-from waybook.dag.progress.report import Report
+from waybook.dag.progress.report import Report, completed_never_decreases
 from waybook.errors import WaybookError
 from waybook.run.cancel import cancel_run
 from waybook.run.draft import RunDecision

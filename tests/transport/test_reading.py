@@ -25,7 +25,7 @@ from waybook.app.request.caller import Answer, Caller, ReadableDocument
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.background import render_all_orgs
 from waybook.core.decision_context import Channel
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 from waybook.dag.templates.rendering import build_page
 from waybook.errors import Unavailable
 from waybook.transport.gateway import ToolGateway

@@ -12,7 +12,7 @@ from dag_evidence import Body, make_job, make_snapshot
 from patience import PATIENCE_SECONDS
 from transport.test_garbage import NOT_JSON, keeps_silent
 from waybook.dag.definitions.definition import write_definition
-from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.transport.http import snapshots
 from waybook.transport.http.responses import json_response

@@ -6,10 +6,9 @@ from functools import singledispatch
 from types import MappingProxyType
 from typing import TypeAlias
 
-from waybook.conditions import functions, operators
-from waybook.conditions.budget import Budget, Frame, Run
+from waybook.conditions import operators
 from waybook.conditions.operators import has, index, select
-from waybook.conditions.syntax import (
+from waybook.conditions.parser import (
     Binary,
     Both,
     Call,
@@ -31,7 +30,16 @@ from waybook.conditions.syntax import (
     size,
     walk,
 )
-from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
+from waybook.conditions.values import (
+    SCALAR_TYPES,
+    Budget,
+    ConditionError,
+    Frame,
+    Json,
+    Run,
+    kind,
+    to_cel_value,
+)
 
 Scope: TypeAlias = Mapping[str, int]
 Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
@@ -151,25 +159,25 @@ def _negate(node: Negate, scope: Scope) -> Run:
 
 @_compiled.register(Not)
 def _not(node: Not, scope: Scope) -> Run:
-    return functions.negation(node.at, _compiled(node.operand, scope))
+    return operators.negation(node.at, _compiled(node.operand, scope))
 
 
 @_compiled.register(Either)
 def _either(node: Either, scope: Scope) -> Run:
     operands = tuple((part.at, _compiled(part, scope)) for part in node.operands)
-    return functions.junction("||", operands, settles=True)
+    return operators.junction("||", operands, settles=True)
 
 
 @_compiled.register(Both)
 def _both(node: Both, scope: Scope) -> Run:
     operands = tuple((part.at, _compiled(part, scope)) for part in node.operands)
-    return functions.junction("&&", operands, settles=False)
+    return operators.junction("&&", operands, settles=False)
 
 
 @_compiled.register(Conditional)
 def _conditional(node: Conditional, scope: Scope) -> Run:
     parts = (node.condition, node.then, node.otherwise)
-    return functions.conditional(node.at, *(_compiled(part, scope) for part in parts))
+    return operators.conditional(node.at, *(_compiled(part, scope) for part in parts))
 
 
 @_compiled.register(Call)
@@ -178,8 +186,8 @@ def _call(node: Call, scope: Scope) -> Run:
     parts = node.arguments if node.receiver is None else (node.receiver, *node.arguments)
     runs = [_compiled(part, scope) for part in parts]
     if node.function == "size":
-        return lambda frame: functions.size(runs[0](frame), at)
-    test, (text, part) = functions.TEXT_TESTS[node.function], runs
+        return lambda frame: operators.size(runs[0](frame), at)
+    test, (text, part) = operators.TEXT_TESTS[node.function], runs
 
     def run(frame: Frame) -> Json:
         full_text, piece = text(frame), part(frame)
@@ -196,5 +204,5 @@ def _macro(node: Macro, scope: Scope) -> Run:
     slot = len(scope)
     source = _compiled(node.source, scope)
     body = _compiled(node.body, MappingProxyType({**scope, node.variable: slot}))
-    build = functions.selection if node.macro is MacroName.FILTER else functions.quantifier
+    build = operators.selection if node.macro is MacroName.FILTER else operators.quantifier
     return build(node, source, body, slot=slot, cost=1 + size(node.body))

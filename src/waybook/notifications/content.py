@@ -15,8 +15,12 @@ from jinja2 import Template
 
 from waybook.core.events import NotificationKind
 from waybook.core.hidden_characters import FLAG, escape_hidden, hidden_by_field
-from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_template, render_template
-from waybook.dag.templates.language import TemplateRuleError
+from waybook.dag.templates.engine import (
+    TemplateBudgetExceeded,
+    TemplateRuleError,
+    compile_template,
+    render_template,
+)
 from waybook.errors import Misconfigured
 from waybook.json_values import Json, rfc3339
 from waybook.notifications.message import WebhookMessage

@@ -7,7 +7,7 @@ records the error.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from waybook.conditions.budget import Budget, SharedBudget
+from waybook.conditions.values import Budget, SharedBudget
 from waybook.json_values import Json
 from waybook.plan.draft import Draft
 from waybook.plan.model import (

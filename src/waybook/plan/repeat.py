@@ -6,7 +6,7 @@ from itertools import islice
 from json import dumps
 from typing import Final, cast
 
-from waybook.conditions.syntax import Node, paths
+from waybook.conditions.parser import Node, paths
 from waybook.json_values import Json
 from waybook.plan.draft import Draft
 from waybook.plan.model import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext
-from waybook.dag.expansion.lineage import ProducedDocument
+from waybook.dag.expansion.units import ProducedDocument
 from waybook.dag.model import JobStatus
 from waybook.errors import InvalidTransition, NextCall
 from waybook.json_values import Json

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json, text_hash
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import NO_USAGE, Usage
-from waybook.dag.expansion.lineage import ProducedDocument
+from waybook.dag.expansion.units import ProducedDocument
 from waybook.errors import Refused
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun, step_id

@@ -6,7 +6,7 @@ A list in the run's input is known from the start, a list that a step produces o
 from collections.abc import Collection, Mapping
 
 from waybook.core.changes import as_json
-from waybook.dag.expansion.items import ItemOrigins, input_field, item_origins, read_items
+from waybook.dag.expansion.units import ItemOrigins, input_field, item_origins, read_items
 from waybook.json_values import Json
 from waybook.run.draft import RunDraft
 from waybook.run.model import CompiledDag, NewDocument, Run, RunList, step_id

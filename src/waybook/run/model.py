@@ -10,9 +10,14 @@ from waybook.core.holder import Holder
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.dag.expansion.counts import rendered_keys
 from waybook.dag.expansion.inputs import ProducedDocuments, produced_documents
-from waybook.dag.expansion.items import ItemList, ItemLists, item_lists
-from waybook.dag.expansion.lineage import Origins, ProducedDocument
-from waybook.dag.expansion.units import Unit
+from waybook.dag.expansion.units import (
+    ItemList,
+    ItemLists,
+    Origins,
+    ProducedDocument,
+    Unit,
+    item_lists,
+)
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.progress.structure import stage_order

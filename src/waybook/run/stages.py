@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 from waybook.core.changes import Event
 from waybook.dag.expansion.counts import StageCounts, expected_counts
-from waybook.dag.expansion.lineage import (
+from waybook.dag.expansion.units import (
     Origins,
     ProducedDocument,
+    Unit,
     distinct,
     entry_origins,
     merge_origins,
+    units_of,
 )
-from waybook.dag.expansion.units import Unit, units_of
 from waybook.dag.graph import StepState, walk
 from waybook.dag.model import JobType
 from waybook.errors import InvalidInput, NextCall, NotFound, TooLarge

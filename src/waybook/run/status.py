@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from waybook.dag.progress.documents import AvailableDocument
-from waybook.dag.progress.overlay import Evidence
-from waybook.dag.progress.report import StageEvidence
+from waybook.dag.progress.report import AvailableDocument, StageEvidence
+from waybook.dag.progress.structure import Evidence
 from waybook.dag.statuses import RunState
 from waybook.run.model import CompiledDag, Run, StepRun
 

@@ -8,7 +8,7 @@ from waybook.core.attempts import is_repeated_result
 from waybook.core.changes import Entity, Event
 from waybook.core.decision_context import Actor, DecisionContext
 from waybook.core.usage import Usage
-from waybook.dag.expansion.lineage import ProducedDocument
+from waybook.dag.expansion.units import ProducedDocument
 from waybook.dag.graph import output_keys
 from waybook.dag.model import JobStatus, RecipeStep
 from waybook.errors import InvalidInput, Refused, TooLarge

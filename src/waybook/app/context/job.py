@@ -26,7 +26,7 @@ from waybook.dag.expansion.inputs import (
     resolve_all,
     unresolved_slots,
 )
-from waybook.dag.expansion.items import MAX_ITEMS, ItemList, input_field, read_items
+from waybook.dag.expansion.units import MAX_ITEMS, ItemList, input_field, read_items
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
 from waybook.dag.templates.template import is_constant, render_prompt

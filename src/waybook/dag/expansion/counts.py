@@ -4,22 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from waybook.dag.expansion.granularity import (
+from waybook.dag.expansion.units import (
     GRANULARITY,
+    NO_ITEMS,
     Descent,
+    ItemOrigins,
+    Origins,
     Worker,
+    distinct,
     fans_out,
     first_of,
-    lineage_owners,
-    unit_count,
-)
-from waybook.dag.expansion.items import NO_ITEMS, ItemOrigins, split_origins
-from waybook.dag.expansion.lineage import (
-    Origins,
-    distinct,
     lineage_name,
+    lineage_owners,
     merge_origins,
     single_author_origins,
+    split_origins,
+    unit_count,
 )
 from waybook.dag.graph import Graph, output_keys, primary_source
 from waybook.dag.model import JobType, RecipeStep, Stage, Strategy

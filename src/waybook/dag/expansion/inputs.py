@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from waybook.dag.expansion.lineage import ProducedDocument
-from waybook.dag.expansion.units import Unit
+from waybook.dag.expansion.units import ProducedDocument, Unit
 from waybook.dag.graph import Graph, output_keys, primary_source
 from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 

@@ -1,20 +1,126 @@
 """The progress report: the structure of a run and its progress, as one JSON value.
 
-An unknown value is null, with a warning.
+An unknown value is null, with a warning. The invariants at the end hold for every report.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict
+from types import MappingProxyType
+from typing import NamedTuple, TypedDict
 
-from waybook.dag.diagnostics import sorted_messages
+from waybook.dag.diagnostics import quote_name, sorted_messages
 from waybook.dag.expansion.counts import StageCounts, documents_expected
-from waybook.dag.expansion.items import NO_LENGTHS, Lengths
-from waybook.dag.model import Stage
-from waybook.dag.progress.documents import AvailableDocument
-from waybook.dag.progress.overlay import NO_EVIDENCE, Evidence, overlay, stage_status
-from waybook.dag.progress.structure import Structure, structure_counts
+from waybook.dag.expansion.units import NO_LENGTHS, Lengths
+from waybook.dag.model import JobStatus, Stage
+from waybook.dag.progress.structure import (
+    NO_EVIDENCE,
+    Evidence,
+    Structure,
+    overlay,
+    stage_status,
+    structure_counts,
+)
 from waybook.dag.statuses import ProgressStatus
+
+RENDERED = "rendered_document"
+
+
+class RenderJob(NamedTuple):
+    id: str
+    stage: str | None
+    status: str
+    document_key: str | None
+    model_id: str | None
+
+
+class Resource(NamedTuple):
+    id: str
+    job_id: str | None
+    document_key: str | None
+    model_id: str | None
+
+
+class AvailableDocument(NamedTuple):
+    document_key: str | None
+    model_id: str | None
+    resource_id: str
+    #: Whether an input of the document has a newer version.
+    outdated: bool = False
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "documentKey": self.document_key,
+            "modelId": self.model_id,
+            "resourceId": self.resource_id,
+            "status": "available",
+            **({"outdated": True} if self.outdated else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StageDocuments:
+    documents: tuple[AvailableDocument, ...]
+    warnings: tuple[str, ...]
+
+
+Finding = tuple[str | None, AvailableDocument | str]
+
+
+def available_documents(
+    renders: Iterable[RenderJob], resources: Iterable[Resource]
+) -> dict[str | None, StageDocuments]:
+    by_stage: dict[str | None, tuple[set[AvailableDocument], set[str]]] = {}
+    for stage, finding in _findings(renders, resources):
+        documents, warnings = by_stage.setdefault(stage, (set(), set()))
+        if isinstance(finding, str):
+            warnings.add(finding)
+        else:
+            documents.add(finding)
+    return {
+        stage: StageDocuments(tuple(sorted(documents, key=_place)), tuple(sorted(warnings)))
+        for stage, (documents, warnings) in by_stage.items()
+    }
+
+
+def _findings(renders: Iterable[RenderJob], resources: Iterable[Resource]) -> Iterator[Finding]:
+    jobs: dict[str, RenderJob] = {}
+    for render in renders:
+        jobs[render.id] = min(render, jobs.get(render.id, render), key=_doubt)
+    fetched: set[str | None] = set()
+    for resource in resources:
+        fetched.add(resource.job_id)
+        yield from _examine_resource(resource, jobs.get(resource.job_id or ""))
+    for job in jobs.values():
+        if job.status == JobStatus.COMPLETED and job.id not in fetched:
+            message = (
+                f"the RENDER job {quote_name(job.id)} is completed, but there is no document of it"
+            )
+            yield job.stage, message
+
+
+def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Finding]:
+    name = f"the rendered document {quote_name(resource.id)}"
+    if job is None:
+        yield None, f"{name} is of no RENDER job that is known ({quote_name(resource.job_id)})"
+    elif job.status == JobStatus.COMPLETED and job.stage is not None:
+        key = resource.document_key or job.document_key
+        model = resource.model_id or job.model_id
+        yield job.stage, AvailableDocument(key, model, resource.id)
+        missing = [word for word, value in (("key", key), ("model", model)) if value is None]
+        yield from ((job.stage, f"{name} does not say its {word}") for word in missing)
+    elif job.status == JobStatus.COMPLETED:
+        yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
+    elif job.status != JobStatus.SUPERSEDED:
+        # People should not read an older version, so this causes no warning.
+        yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
+
+
+def _doubt(job: RenderJob) -> tuple[bool, tuple[str, ...]]:
+    return job.status != JobStatus.COMPLETED, tuple(map(str, job))
+
+
+def _place(document: AvailableDocument) -> tuple[str, str, str]:
+    return document.document_key or "", document.model_id or "", document.resource_id
 
 
 class Jobs(TypedDict):
@@ -185,3 +291,89 @@ def _unknowns(
         yield "expected documents unknown: models are not set"
     elif counts is None:
         yield "expected documents unknown: an earlier recipe is not a valid graph"
+
+
+def completed_steps_add_up(report: Report) -> bool:
+    """Check invariant 1: the number of completed steps matches the listed statuses."""
+    return all(
+        progress["completedSteps"] == _count(steps, ProgressStatus.COMPLETED)
+        for _, progress, steps in _stages(report)
+    )
+
+
+def total_steps_are_the_list(report: Report) -> bool:
+    """Check invariant 2: the total equals the number of listed steps."""
+    return all(progress["totalSteps"] == len(steps) for _, progress, steps in _stages(report))
+
+
+def failed_steps_add_up(report: Report) -> bool:
+    """Check invariant 3: the number of failed steps matches the listed statuses."""
+    return all(
+        progress["failedSteps"] == _count(steps, ProgressStatus.FAILED)
+        for _, progress, steps in _stages(report)
+    )
+
+
+def completed_means_every_step(report: Report) -> bool:
+    """Check invariant 4: a stage is completed exactly if it has steps and all are completed."""
+    return all(
+        (stage["status"] == ProgressStatus.COMPLETED)
+        == (
+            0 < progress["totalSteps"] == progress["completedSteps"] and not progress["failedSteps"]
+        )
+        for stage, progress, _ in _stages(report)
+    )
+
+
+def completed_stages_add_up(report: Report) -> bool:
+    """Check invariant 5: the number of completed stages matches the listed statuses."""
+    completed = sum(stage["status"] == ProgressStatus.COMPLETED for stage in report["stages"])
+    return report["dagProgress"]["completedStages"] == completed
+
+
+def completed_never_decreases(before: Report, after: Report) -> bool:
+    """Check invariant 6: completed steps and stages stay completed."""
+    later = {stage["stageSlug"]: (stage, progress) for stage, progress, _ in _stages(after)}
+    pairs = [
+        (was, progress, *later[was["stageSlug"]])
+        for was, progress, _ in _stages(before)
+        if was["stageSlug"] in later
+    ]
+    return all(
+        then["completedSteps"] <= now["completedSteps"]
+        and (
+            was["status"] != ProgressStatus.COMPLETED or stage["status"] == ProgressStatus.COMPLETED
+        )
+        for was, then, stage, now in pairs
+    )
+
+
+def _stages(report: Report) -> Iterator[tuple[StageReport, Progress, list[StepReport]]]:
+    for stage in report["stages"]:
+        if stage["progress"] is not None and stage["steps"] is not None:
+            yield stage, stage["progress"], stage["steps"]
+
+
+def _count(steps: list[StepReport], standing: ProgressStatus) -> int:
+    return sum(step["status"] == standing for step in steps)
+
+
+SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
+    {
+        rule.__name__: rule
+        for rule in (
+            completed_steps_add_up,
+            total_steps_are_the_list,
+            failed_steps_add_up,
+            completed_means_every_step,
+            completed_stages_add_up,
+        )
+    }
+)
+
+
+def check(report: Report, before: Report | None = None) -> list[str]:
+    broken = [name for name, holds in SINGLE_REPORT_INVARIANTS.items() if not holds(report)]
+    if before is not None and not completed_never_decreases(before, report):
+        broken.append(completed_never_decreases.__name__)
+    return broken

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 from waybook.dag.diagnostics import count_noun, quote_name
 from waybook.dag.graph import Graph, graph_or_errors
 from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
-from waybook.dag.progress.overlay import Evidence
 from waybook.dag.progress.report import StageEvidence
-from waybook.dag.progress.structure import Structure
+from waybook.dag.progress.structure import Evidence, Structure
 from waybook.dag.snapshots.rows import Snapshot
 from waybook.dag.statuses import ProgressStatus
 from waybook.errors import InvalidInput

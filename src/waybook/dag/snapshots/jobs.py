@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias, cast
 
 from waybook.dag.diagnostics import StageWarning, count_noun, quote_name
 from waybook.dag.model import JobType
-from waybook.dag.progress.documents import RenderJob
-from waybook.dag.progress.overlay import JobEvidence
+from waybook.dag.progress.report import RenderJob
+from waybook.dag.progress.structure import JobEvidence
 from waybook.dag.snapshots.rows import Raw, as_list, as_object, as_text
 
 MAX_CONTINUATION_DEPTH = 100

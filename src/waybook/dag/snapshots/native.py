@@ -12,10 +12,8 @@ from waybook.dag.diagnostics import (
     messages_by_stage,
     quote_name,
 )
-from waybook.dag.progress.documents import RENDERED, Resource, available_documents
-from waybook.dag.progress.overlay import JobEvidence, evidence_of
-from waybook.dag.progress.report import StageEvidence
-from waybook.dag.progress.structure import Structure
+from waybook.dag.progress.report import RENDERED, Resource, StageEvidence, available_documents
+from waybook.dag.progress.structure import JobEvidence, Structure, evidence_of
 from waybook.dag.snapshots.jobs import assign_jobs
 from waybook.dag.snapshots.lenient import read_leniently
 from waybook.dag.snapshots.rows import (

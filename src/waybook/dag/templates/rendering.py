@@ -20,7 +20,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from waybook.conditions.values import Json
 from waybook.core.hidden_characters import contains_hidden, escape_hidden
 from waybook.dag.templates.engine import strip_unstorable
-from waybook.dag.templates.json_markdown import code_block, one_line, to_text
+from waybook.dag.templates.filters import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 

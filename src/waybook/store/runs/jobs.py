@@ -5,8 +5,7 @@ from datetime import UTC
 from typing import Any, NamedTuple
 
 from waybook.core.holder import Holder
-from waybook.dag.expansion.lineage import ProducedDocument
-from waybook.dag.expansion.units import Unit
+from waybook.dag.expansion.units import ProducedDocument, Unit
 from waybook.dag.model import JobStatus, JobType
 from waybook.run.copy import OriginalDocument
 from waybook.run.made_from import DocumentVersion

@@ -7,7 +7,7 @@ from typing import Any
 
 from waybook.core.replay import Rows as RunRows
 from waybook.core.usage import totals_from_json
-from waybook.dag.expansion.lineage import Origins
+from waybook.dag.expansion.units import Origins
 from waybook.run.model import Run, RunList, StageRun, StepRun
 from waybook.store.audit import ChainHead, StoredRow
 from waybook.store.driver.connection import Results

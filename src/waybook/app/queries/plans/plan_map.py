@@ -7,9 +7,8 @@ from waybook.core.short_ids import usual_form
 from waybook.dag.diagram.model import DiagramStep, Lane
 from waybook.dag.graph import graph_of
 from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
-from waybook.dag.progress.overlay import Evidence
 from waybook.dag.progress.report import Report, StageEvidence, report
-from waybook.dag.progress.structure import Structure, valid_structure
+from waybook.dag.progress.structure import Evidence, Structure, valid_structure
 from waybook.dag.statuses import ProgressStatus
 from waybook.json_values import Json, format_time
 from waybook.plan.model import Plan, Step

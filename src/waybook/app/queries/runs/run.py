@@ -15,8 +15,7 @@ from waybook.app.request.run_access import load_run
 from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals
 from waybook.dag.expansion.counts import StageCounts
-from waybook.dag.progress.documents import AvailableDocument
-from waybook.dag.progress.report import Report, report
+from waybook.dag.progress.report import AvailableDocument, Report, report
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.dag.statuses import RunState
 from waybook.json_values import Body, Json, non_empty

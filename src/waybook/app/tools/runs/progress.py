@@ -31,7 +31,7 @@ from waybook.app.request.reply import (
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.run_access import load_run
 from waybook.app.request.tool import RUNS, Tool
-from waybook.dag.expansion.items import NO_LENGTHS, Lengths
+from waybook.dag.expansion.units import NO_LENGTHS, Lengths
 from waybook.dag.model import RecipeStep
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.dag.progress.structure import Structure, map_json, valid_structure

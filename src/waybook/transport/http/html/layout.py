@@ -23,7 +23,7 @@ from waybook.core.durations import format_age, format_duration
 from waybook.core.usage import format_cost
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import style_sheet
-from waybook.dag.templates.json_markdown import json_to_markdown
+from waybook.dag.templates.filters import json_to_markdown
 from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
 from waybook.json_values import Json
 from waybook.transport.http.compression import accepts_gzip, gzip_text

@@ -13,8 +13,13 @@ import orjson
 
 from waybook.app.queries.plans.plan_export import condition_arguments
 from waybook.app.queries.plans.step import StepDetail
-from waybook.conditions.comparison import Comparison, is_field, read_comparison, write_comparison
-from waybook.conditions.condition import compile_condition
+from waybook.conditions.condition import (
+    Comparison,
+    compile_condition,
+    is_field,
+    read_comparison,
+    write_comparison,
+)
 from waybook.errors import BadExpression
 from waybook.json_values import Json, non_empty
 from waybook.plan.model import (
