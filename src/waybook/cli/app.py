@@ -27,8 +27,8 @@ COMMANDS = {
     "connect": ("commands.connect:command", "Connect an MCP client to Waybook."),
     "call": ("commands.call:command", "Call an MCP tool."),
     "plans": ("commands.plans:plans_command", "List the plans, newest activity first."),
-    "status": ("commands.status:status_command", "Show the status of a plan."),
-    "watch": ("commands.status:watch_command", "Watch a plan live."),
+    "status": ("commands.plans:status_command", "Show the status of a plan."),
+    "watch": ("commands.plans:watch_command", "Watch a plan live."),
     "review": ("commands.review:review_command", "Review and decide pending requests."),
     "search": ("commands.search:command", "Search stored research (full-text and semantic)."),
     "runs": ("commands.runs:runs_command", "List the runs, newest activity first."),
@@ -72,10 +72,10 @@ COMMANDS = {
     "token": ("commands.groups:token_group", "API tokens: add, list, revoke."),
     "retain": ("commands.maintenance:retain_command", "Delete data past its retention period."),
     "backup": (
-        "commands.backup:backup_command",
+        "commands.maintenance:backup_command",
         "Back up all data to a file while the server runs.",
     ),
-    "restore": ("commands.backup:restore_command", "Restore a backup into an empty database."),
+    "restore": ("commands.maintenance:restore_command", "Restore a backup into an empty database."),
     "migrate": ("commands.maintenance:migrate_command", "Apply pending database migrations."),
     "doctor": ("commands.doctor:command", "Check the configuration and environment."),
 }

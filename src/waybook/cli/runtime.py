@@ -1,9 +1,11 @@
 """Access to the application for commands, with a spinner while the application starts."""
 
+import asyncio
 import shlex
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
 from rich.console import Console
 
@@ -15,10 +17,13 @@ from waybook.cli.lazy import load
 from waybook.cli.logs import configure_command_logging
 from waybook.cli.options import settings_from
 from waybook.cli.terminal.console import SafeConsole
+from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 from waybook.errors import NotFound
 from waybook.page_address import find_page_server
 from waybook.settings import Settings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,17 @@ class AppSession:
         dispatcher = load("waybook.app.dispatcher:Dispatcher")(self.app.services, self.app.calls)
         answer: Answer = await dispatcher.dispatch(caller or self.call.caller, tool, arguments)
         return answer
+
+    async def result(self, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+        """Call a tool and return the body of its answer.
+
+        Raises:
+            ToolError: the tool returned an error.
+        """
+        answer = await self.call_tool(tool, arguments)
+        if answer.is_error:
+            raise ToolError(cast("dict[str, Any]", answer.body["error"]))
+        return answer.body
 
     async def for_org(self, slug: str | None) -> RequestContext:
         """Return a request context for the org with this slug.
@@ -85,3 +101,13 @@ async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
             yield AppSession(app)
     finally:
         waiting.stop()
+
+
+def run_in_app(settings: Settings, work: Callable[[AppSession], Awaitable[T]]) -> T:
+    """Do the work with a running application, and return its result."""
+
+    async def run() -> T:
+        async with open_app(settings) as here:
+            return await work(here)
+
+    return asyncio.run(run())

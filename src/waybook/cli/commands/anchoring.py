@@ -1,7 +1,7 @@
 """Audit anchors on the command line: where they are, verification, and output."""
 
-import asyncio
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,8 @@ from waybook.app.request.request_context import RequestContext
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
+from waybook.cli.terminal.console import success
 from waybook.errors import InvalidInput
 from waybook.settings import Settings
 
@@ -48,7 +49,7 @@ async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
         return verdicts
 
 
-def show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
+def _show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
     for org_id, verdict in org_verdicts:
         if verdict.ok and verdict.note:
             console.print(Text(f"† org {org_id}: {verdict.note}"))
@@ -56,12 +57,16 @@ def show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
     wrong = [verdict for verdict in verdicts if not verdict.ok]
     for verdict in wrong:
         name = f"{verdict.subject.kind.replace('_', ' ')} {verdict.subject.id}"
-        console.print(Text(f"✗ {name}", style="bold red"))
-        for error in verdict.errors[:MAX_ERRORS]:
-            console.print(Text(f"  {error}"))
-        if len(verdict.errors) > MAX_ERRORS:
-            console.print(Text(f"  … and {len(verdict.errors) - MAX_ERRORS} more"))
+        _show_errors(console, name, verdict.errors)
     console.print(summary(verdicts))
+
+
+def _show_errors(console: Console, name: str, errors: Sequence[str]) -> None:
+    console.print(Text(f"✗ {name}", style="bold red"))
+    for error in errors[:MAX_ERRORS]:
+        console.print(Text(f"  {error}"))
+    if len(errors) > MAX_ERRORS:
+        console.print(Text(f"  … and {len(errors) - MAX_ERRORS} more"))
 
 
 def summary(verdicts: list[AuditVerdict]) -> Text:
@@ -71,35 +76,11 @@ def summary(verdicts: list[AuditVerdict]) -> Text:
     what = f"{entries} entries in {_chains(len(there))}"
     if wrong:
         return Text(f"✗ {what}: {_chains(wrong)} broken", style="bold red")
-    return Text.assemble(("✓ ", "green"), f"{what} verified: replay gives exactly the stored state")
+    return success(f"{what} verified: replay gives exactly the stored state")
 
 
 def _chains(count: int) -> str:
     return "1 chain" if count == 1 else f"{count} chains"
-
-
-def verdict_json(org_verdicts: list[OrgVerdict]) -> dict[str, object]:
-    return {
-        "ok": all(org_verdict.verdict.ok for org_verdict in org_verdicts),
-        "entries": sum(
-            org_verdict.verdict.entries
-            for org_verdict in org_verdicts
-            if not org_verdict.verdict.note
-        ),
-        "chains": [
-            {
-                "orgId": str(org_id),
-                "subject": verdict.subject.kind,
-                "subjectId": verdict.subject.id,
-                "entries": verdict.entries,
-                "ok": verdict.ok,
-                "firstBroken": verdict.first_broken_entry,
-                "faults": list(verdict.errors),
-                "note": verdict.note,
-            }
-            for org_id, verdict in org_verdicts
-        ],
-    }
 
 
 #: Name of the anchor file of an embedded database, in the data directory.
@@ -121,12 +102,14 @@ class Verification(NamedTuple):
         return 0 if self.verdicts else NOTHING_VERIFIED_EXIT
 
 
-def kept_anchor(settings: Settings) -> Path | None:
+def _kept_anchor(settings: Settings) -> Path | None:
     """Return the anchor file of the embedded database, or None for another database."""
     return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
 
 
-async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
+async def _verify_with_anchors(
+    here: AppSession, stored_anchor: Path | None, named: Path | None, *, bar: bool
+) -> Verification:
     """Verify all orgs and compare them with the anchors.
 
     If everything matches, the anchor file of the embedded database is written again.
@@ -134,45 +117,23 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
     Raises:
         InvalidInput: an anchor file is missing or damaged.
     """
-    stored_anchor = kept_anchor(settings)
     files = [file for file in (named, stored_anchor) if file and (file == named or file.exists())]
-    async with open_app(settings) as here:
-        checks = {file: await check_anchor(here.call, file) for file in files}
-        verification = Verification(await verify_all(here.call, bar=bar), checks)
-        if stored_anchor and verification.exit_code == 0:
-            await write_anchor(here.call, stored_anchor)
-            return verification._replace(renewed=stored_anchor)
-        return verification
+    checks = {file: await check_anchor(here.call, file) for file in files}
+    verification = Verification(await verify_all(here.call, bar=bar), checks)
+    if stored_anchor and verification.exit_code == 0:
+        await write_anchor(here.call, stored_anchor)
+        return verification._replace(renewed=stored_anchor)
+    return verification
 
 
-async def renew_anchor(
-    settings: Settings, file: Path, *, force: bool
-) -> AnchorTotals | AnchorCheck:
-    """Write an anchor file, unless a file exists that the database does not match."""
-    compare = _is_anchor_there(file) and not force
-    async with open_app(settings) as here:
-        check = await check_anchor(here.call, file) if compare else None
-        if check is not None and not check.ok:
-            return check
-        return await write_anchor(here.call, file)
-
-
-def _is_anchor_there(file: Path) -> bool:
-    if not file.exists():
-        return False
-    if is_backup(file):
-        raise InvalidInput(f"{file} is a backup; name another file for the anchor")
-    return True
-
-
-def show_verification(console: Console, verification: Verification) -> None:
+def _show_verification(console: Console, verification: Verification) -> None:
     """Print the result of a verification. An empty database never counts as verified."""
     if verification.verdicts:
-        show_verdicts(console, verification.verdicts)
+        _show_verdicts(console, verification.verdicts)
     else:
         console.print(Text("✗ no audit entries: nothing was verified", style="bold red"))
     for file, check in verification.checks.items():
-        show_check(console, file, check)
+        _show_check(console, file, check)
     if not verification.verdicts and not verification.checks:
         console.print(Text("  the database is new, was emptied, or is the wrong one;"))
         console.print(Text("  try: waybook audit verify --anchor FILE, with a backup or an anchor"))
@@ -183,36 +144,45 @@ def show_verification(console: Console, verification: Verification) -> None:
         console.print(Text("  try: waybook audit anchor FILE"))
 
 
-def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
+def _show_check(console: Console, file: Path, check: AnchorCheck) -> None:
     if check.ok:
         message = f"all {check.chains} chains anchored in {file} at {check.at} are still there"
-        console.print(Text.assemble(("✓ ", "green"), message))
+        console.print(success(message))
         return
     for org_id, errors in check.errors.items():
-        console.print(Text(f"✗ org {org_id}", style="bold red"))
-        for error in errors[:MAX_ERRORS]:
-            console.print(Text(f"  {error}"))
-        if len(errors) > MAX_ERRORS:
-            console.print(Text(f"  … and {len(errors) - MAX_ERRORS} more"))
+        _show_errors(console, f"org {org_id}", errors)
     missing = check.error_count
     message = f"✗ {missing} of {check.chains} chains anchored in {file} at {check.at} do not match"
     console.print(Text(message, style="bold red"))
     if not is_backup(file):
-        console.print(
-            Text("  if this database is an older copy on purpose, accept its present state:")
-        )
+        hint = "  if this database is an older copy on purpose, accept its present state:"
+        console.print(Text(hint))
         console.print(Text(f"  waybook audit anchor --force {file}"))
 
 
-def verification_json(verification: Verification) -> dict[str, object]:
+def _verification_json(verification: Verification) -> dict[str, object]:
+    verdicts = [org_verdict.verdict for org_verdict in verification.verdicts]
     return {
-        **verdict_json(verification.verdicts),
         "ok": verification.exit_code == 0,
-        "anchors": [check_json(file, check) for file, check in verification.checks.items()],
+        "entries": sum(verdict.entries for verdict in verdicts if not verdict.note),
+        "chains": [
+            {
+                "orgId": str(org_id),
+                "subject": verdict.subject.kind,
+                "subjectId": verdict.subject.id,
+                "entries": verdict.entries,
+                "ok": verdict.ok,
+                "firstBroken": verdict.first_broken_entry,
+                "faults": list(verdict.errors),
+                "note": verdict.note,
+            }
+            for org_id, verdict in verification.verdicts
+        ],
+        "anchors": [_check_json(file, check) for file, check in verification.checks.items()],
     }
 
 
-def check_json(file: Path, check: AnchorCheck) -> dict[str, object]:
+def _check_json(file: Path, check: AnchorCheck) -> dict[str, object]:
     errors = {str(org_id): messages for org_id, messages in check.errors.items()}
     anchored = {"file": str(file), "at": check.at, "chains": check.chains}
     return {**anchored, "ok": check.ok, "errors": errors}
@@ -252,11 +222,14 @@ def verify_command(
     if seal is not None:
         raise click.UsageError("--seal needs a FILE to compare with")
     settings = load_settings(flags)
-    verification = asyncio.run(verify_with_anchors(settings, anchor, bar=not as_json))
+    stored_anchor = _kept_anchor(settings)
+    verification = run_in_app(
+        settings, lambda here: _verify_with_anchors(here, stored_anchor, anchor, bar=not as_json)
+    )
     if as_json:
-        print_json(verification_json(verification))
+        print_json(_verification_json(verification))
     else:
-        show_verification(get_console(), verification)
+        _show_verification(get_console(), verification)
     sys.exit(verification.exit_code)
 
 
@@ -282,7 +255,7 @@ def _verify_file(file: Path, seal: str | None, *, as_json: bool) -> None:
         f"{verified.kind} “{verified.name}” is intact as of entry {verified.entries}, "
         f"{verified.at}\n  seal {verified.seal}"
     )
-    get_console().print(Text.assemble(("✓ ", "green"), message))
+    get_console().print(success(message))
     if seal is None:
         get_console().print("  Compare the seal with the one from the sender, or use --seal.")
 
@@ -299,15 +272,24 @@ def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: ob
     code is 1. Default: the anchor file of the embedded database in the data directory.
     """
     settings = load_settings(flags)
-    path = file or kept_anchor(settings)
+    path = file or _kept_anchor(settings)
     if path is None:
         raise click.UsageError("With a database URL, name the FILE to write the anchor to.")
-    done = asyncio.run(renew_anchor(settings, path, force=force))
+    if path.exists() and is_backup(path):
+        raise InvalidInput(f"{path} is a backup; name another file for the anchor")
+
+    async def renew(here: AppSession) -> AnchorTotals | AnchorCheck:
+        check = await check_anchor(here.call, path) if path.exists() and not force else None
+        if check is not None and not check.ok:
+            return check
+        return await write_anchor(here.call, path)
+
+    done = run_in_app(settings, renew)
     if isinstance(done, AnchorCheck):
-        print_json(check_json(path, done)) if as_json else show_check(get_console(), path, done)
+        print_json(_check_json(path, done)) if as_json else _show_check(get_console(), path, done)
         sys.exit(BROKEN_EXIT)
     if as_json:
         print_json({"file": str(path), **done._asdict()})
         return
     message = f"{done.chains} chains with {done.entries} entries are anchored in {path}"
-    get_console().print(Text.assemble(("✓ ", "green"), message))
+    get_console().print(success(message))

@@ -1,6 +1,5 @@
 """`waybook call`: a single tool call from the command line."""
 
-import asyncio
 import difflib
 import json
 import sys
@@ -9,14 +8,11 @@ from typing import cast
 import click
 
 from waybook.app.registry import MODULES
-from waybook.app.request.caller import Answer
 from waybook.cli.inputs import read_argument
-from waybook.cli.logs import configure_command_logging
-from waybook.cli.options import database_options, json_option, settings_from
+from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import open_app
+from waybook.cli.runtime import load_settings, run_in_app
 from waybook.cli.terminal.errors import ToolError
-from waybook.settings import Settings
 
 
 @click.command()
@@ -30,20 +26,14 @@ def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> Non
     The arguments are a JSON object, or - to read it from stdin. A tool's error ends with exit
     code 1.
     """
-    loaded = settings_from(flags)
-    configure_command_logging(loaded)
-    answer = asyncio.run(_call(loaded.settings, _known(tool), _read(arguments)))
+    settings, name, values = load_settings(flags), _known(tool), _read(arguments)
+    answer = run_in_app(settings, lambda here: here.call_tool(name, values))
     if as_json:
         print_json(answer.body, tight=True)
         sys.exit(int(answer.is_error))
     if answer.is_error:
         raise ToolError(cast("dict[str, object]", answer.body["error"]))
     print_json(answer.body, indent=2)
-
-
-async def _call(settings: Settings, tool: str, arguments: dict[str, object]) -> Answer:
-    async with open_app(settings) as here:
-        return await here.call_tool(tool, arguments)
 
 
 def _known(tool: str) -> str:

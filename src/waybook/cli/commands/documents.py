@@ -1,12 +1,10 @@
 """`waybook documents`: list the documents of a run, or write them into a folder."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.documents import DocumentListItem, are_documents_pending
@@ -17,10 +15,10 @@ from waybook.app.request.caller import ReadableDocument
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, refuse_to_overwrite
-from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
+from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
+from waybook.cli.terminal.console import plain_table, success
 from waybook.core.durations import format_age
 from waybook.core.file_names import safe_file_name, unique_name
-from waybook.settings import Settings
 
 
 def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapping[str, str]:
@@ -46,6 +44,7 @@ def _more(item: DocumentListItem) -> list[str]:
 
 
 FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
+WrittenFiles = Mapping[str, list[Path]]
 
 
 @click.command()
@@ -83,45 +82,40 @@ def command(
     Pending documents are rendered first.
     """
     forms = [name for name in FILE_EXTENSIONS if form in {name, "both"}]
-    settings = load_settings(flags)
-    board, listed, written = asyncio.run(_go(settings, run, stage, out, forms, force=force))
-    if as_json:
-        payload = [_as_json(item, written) for item in listed]
-        print_json(payload)
-        return
-    console = get_console()
-    if out is not None:
-        files = sum(len(paths) for paths in written.values())
-        console.print(Text.assemble(("✓ ", "green"), f"{files} files written to {out}"))
-    elif listed:
-        console.print(_table(board, listed))
-    else:
-        console.print("No documents yet.")
-    console.print(Text(_figures(board, stage), style="dim"))
 
-
-WrittenFile = Mapping[str, list[Path]]
-
-
-async def _go(
-    settings: Settings,
-    text: str | None,
-    stage: str | None,
-    out: Path | None,
-    forms: list[str],
-    *,
-    force: bool,
-) -> tuple[RunDetail, list[DocumentListItem], WrittenFile]:
-    async with open_app(settings) as here:
-        run = await resolve_run(here.call, text)
+    async def read(here: AppSession) -> tuple[RunDetail, list[DocumentListItem], WrittenFiles]:
+        found = await resolve_run(here.call, run)
         while await are_documents_pending(here.call) and await load(
             "waybook.background:render_all_orgs"
         )(here.app.services):
             pass
-        board = await read_run_detail(here.call, run.id, RunInclude.DOCUMENTS)
+        board = await read_run_detail(here.call, found.id, RunInclude.DOCUMENTS)
         listed = [item for item in board.documents if stage in {None, item.stage}]
         written = await _write(here, board, listed, out, forms, force=force) if out else {}
         return board, listed, written
+
+    board, listed, written = run_in_app(load_settings(flags), read)
+    if as_json:
+        print_json([_as_json(item, written) for item in listed])
+        return
+    console = get_console()
+    if out is not None:
+        files = sum(len(paths) for paths in written.values())
+        console.print(success(f"{files} files written to {out}"))
+    elif listed:
+        table = plain_table("stage", "document", "by", "of", no_wrap=True)
+        table.add_column("version", justify="right", no_wrap=True)
+        table.add_column("size", justify="right", no_wrap=True)
+        table.add_column("when", no_wrap=True, style="dim")
+        for item in listed:
+            origin = item.lineage.rsplit("/", 1)[-1]
+            origin += f", reviewed by {item.reviewer}" if item.reviewer is not None else ""
+            cells = (item.stage, item.document_key, item.model, origin, str(item.version))
+            table.add_row(*cells, f"{item.length:,}", format_age(item.created_at, board.now))
+        console.print(table)
+    else:
+        console.print("No documents yet.")
+    console.print(Text(_figures(board, stage), style="dim"))
 
 
 async def _write(
@@ -132,7 +126,7 @@ async def _write(
     forms: list[str],
     *,
     force: bool,
-) -> WrittenFile:
+) -> WrittenFiles:
     names = file_names(listed, board.compiled_dag.order)
     paths = {
         item.resource_id: [
@@ -158,24 +152,6 @@ def _text(document: ReadableDocument, form: str) -> str:
     return page
 
 
-def _table(board: RunDetail, listed: list[DocumentListItem]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for head in ("stage", "document", "by", "of"):
-        table.add_column(head, no_wrap=True, overflow="ellipsis")
-    table.add_column("version", justify="right", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("when", no_wrap=True, style="dim")
-    for item in listed:
-        cells = (item.stage, item.document_key, item.model, origin_label(item), str(item.version))
-        table.add_row(*cells, f"{item.length:,}", format_age(item.created_at, board.now))
-    return table
-
-
-def origin_label(document: DocumentListItem) -> str:
-    begun = document.lineage.rsplit("/", 1)[-1]
-    return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
-
-
 def _figures(board: RunDetail, stage: str | None) -> str:
     stages = [
         stage_report
@@ -192,7 +168,7 @@ def _figures(board: RunDetail, stage: str | None) -> str:
     return f"{there} of {sum(known)} available{to_come}"
 
 
-def _as_json(item: DocumentListItem, written: WrittenFile) -> dict[str, object]:
+def _as_json(item: DocumentListItem, written: WrittenFiles) -> dict[str, object]:
     return {
         "resourceId": item.resource_id,
         "stageSlug": item.stage,

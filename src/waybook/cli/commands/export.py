@@ -1,6 +1,5 @@
 """`waybook export`: a plan or run as a Markdown report, JSON, Mermaid or CSV."""
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -19,9 +18,8 @@ from waybook.cli.inputs import STDIN
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, org_option
 from waybook.cli.output import print_line, print_text
-from waybook.cli.runtime import load_settings, open_app
+from waybook.cli.runtime import AppSession, load_settings, run_in_app
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.settings import Settings
 
 
 class ExportFormat(StrEnum):
@@ -61,37 +59,27 @@ def command(
     The JSON export is complete: it has all rows, texts and audit entries, and `waybook import` can
     load it into another org or database. The CSV timeline has one line for each interval of work.
     """
-    settings = load_settings(flags)
-    asyncio.run(_export(settings, org, subject, ExportFormat(form), output, force=force))
 
-
-async def _export(
-    settings: Settings,
-    org: str | None,
-    subject: str | None,
-    form: ExportFormat,
-    output: str,
-    *,
-    force: bool,
-) -> None:
-    async with open_app(settings) as here:
+    async def export(here: AppSession) -> None:
         ctx = await here.for_org(org)
         plan_id, run_id = await _resolve(ctx, subject)
         parts = (
-            _plan_parts(ctx, plan_id, form)
+            _plan_parts(ctx, plan_id, ExportFormat(form))
             if plan_id
-            else load("waybook.cli.export_parts:run_parts")(ctx, run_id, form)
+            else load("waybook.cli.export_parts:run_parts")(ctx, run_id, ExportFormat(form))
         )
         if output != STDOUT:
             with private_file(Path(output), force=force) as file:
                 async for part in parts:
                     file.write(part)
             print_line(f"written  {output}", err=True)
-        elif form is ExportFormat.JSON and not sys.stdout.isatty():
+        elif form == ExportFormat.JSON and not sys.stdout.isatty():
             async for part in parts:
                 click.echo(part, nl=False)
         else:
             print_text(b"".join([part async for part in parts]).decode())
+
+    run_in_app(load_settings(flags), export)
 
 
 async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:

@@ -30,10 +30,13 @@ def audit_group() -> None:
 
 
 ORG_COMMANDS = {
-    "add": ("commands.orgs:add_command", "Create an org (an isolated tenant)."),
-    "list": ("commands.orgs:list_command", "List orgs."),
-    "show": ("commands.orgs:show_command", "Show an org: name, review policy, number of users."),
-    "set": ("commands.orgs:set_command", "Change an org's name or review policy."),
+    "add": ("commands.members:add_org_command", "Create an org (an isolated tenant)."),
+    "list": ("commands.members:list_orgs_command", "List orgs."),
+    "show": (
+        "commands.members:show_org_command",
+        "Show an org: name, review policy, number of users.",
+    ),
+    "set": ("commands.members:set_org_command", "Change an org's name or review policy."),
     "erase": ("commands.maintenance:org", "Erase an org and all its data."),
 }
 
@@ -44,11 +47,11 @@ def org_group() -> None:
 
 
 USER_COMMANDS = {
-    "add": ("commands.users:add_command", "Add a user (person or service) to an org."),
-    "list": ("commands.users:list_command", "List the users of an org."),
-    "scopes": ("commands.users:scopes_command", "Set a user's scopes."),
-    "disable": ("commands.users:disable_command", "Disable a user immediately."),
-    "enable": ("commands.users:enable_command", "Enable a user; existing tokens work again."),
+    "add": ("commands.members:add_user_command", "Add a user (person or service) to an org."),
+    "list": ("commands.members:list_users_command", "List the users of an org."),
+    "scopes": ("commands.members:scopes_command", "Set a user's scopes."),
+    "disable": ("commands.members:disable_command", "Disable a user immediately."),
+    "enable": ("commands.members:enable_command", "Enable a user; existing tokens work again."),
     "erase": ("commands.maintenance:user", "Erase a user (replace the name with a pseudonym)."),
 }
 
@@ -59,9 +62,12 @@ def user_group() -> None:
 
 
 TOKEN_COMMANDS = {
-    "add": ("commands.tokens:add_command", "Create a token for a user (shown once)."),
-    "list": ("commands.tokens:list_command", "List the tokens of an org (without secrets)."),
-    "revoke": ("commands.tokens:revoke_command", "Revoke a token permanently."),
+    "add": ("commands.members:add_token_command", "Create a token for a user (shown once)."),
+    "list": (
+        "commands.members:list_tokens_command",
+        "List the tokens of an org (without secrets).",
+    ),
+    "revoke": ("commands.members:revoke_command", "Revoke a token permanently."),
 }
 
 

@@ -1,19 +1,31 @@
-"""`waybook migrate`, `waybook retain`, `waybook org erase` and `waybook user erase`."""
+"""`waybook migrate`, `retain`, `backup`, `restore`, `org erase` and `user erase`."""
 
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.filesize import decimal
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.operations.checks import CheckResult, CheckState, examined_owner
+from waybook.app.operations.backup import (
+    Manifest,
+    Progress,
+    back_up,
+    restore_backup,
+    verify_backup,
+)
+from waybook.app.operations.checks import CheckState, examined_owner
 from waybook.app.operations.erasure import Erased, erase_org, erase_user, retain
 from waybook.application import (
+    DatabaseServer,
     database_server,
     distribute_tables,
     pending_migrations,
@@ -21,8 +33,17 @@ from waybook.application import (
 )
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console, load_settings
+from waybook.cli.runtime import T, get_console, load_settings
+from waybook.cli.terminal.console import success
 from waybook.settings import Settings
+
+
+def _as_owner(settings: Settings, work: Callable[[DatabaseServer], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with database_server(settings) as postgres:
+            return await work(postgres)
+
+    return asyncio.run(run())
 
 
 @click.command()
@@ -37,7 +58,9 @@ def migrate_command(*, check: bool, distribute: bool, as_json: bool, **flags: ob
     server this is not necessary: every command applies pending migrations there.
     """
     settings = load_settings(flags)
-    names = asyncio.run(_pending(settings) if check else run_migrations(settings))
+    names = (
+        _as_owner(settings, pending_migrations) if check else asyncio.run(run_migrations(settings))
+    )
     if as_json:
         click.echo(json.dumps({"pending" if check else "ran": names}))
     else:
@@ -45,24 +68,11 @@ def migrate_command(*, check: bool, distribute: bool, as_json: bool, **flags: ob
     if distribute and not check:
         click.echo(f"distributed: {len(asyncio.run(distribute_tables(settings)))} tables", err=True)
     if settings.database_url and not check:
-        _warn(asyncio.run(_owner(settings)))
+        owner = _as_owner(settings, lambda postgres: examined_owner(postgres.owner_dsn))
+        if owner.state is not CheckState.OK:
+            click.secho(f"! the owner of the database: {owner.message}", fg="yellow", err=True)
+            click.echo(f"  try: {owner.remedy}", err=True)
     sys.exit(1 if check and names else 0)
-
-
-async def _pending(settings: Settings) -> list[str]:
-    async with database_server(settings) as postgres:
-        return await pending_migrations(postgres)
-
-
-async def _owner(settings: Settings) -> CheckResult:
-    async with database_server(settings) as postgres:
-        return await examined_owner(postgres.owner_dsn)
-
-
-def _warn(owner: CheckResult) -> None:
-    if owner.state is not CheckState.OK:
-        click.secho(f"! the owner of the database: {owner.message}", fg="yellow", err=True)
-        click.echo(f"  try: {owner.remedy}", err=True)
 
 
 def _print_migrations(names: list[str], *, check: bool) -> None:
@@ -76,7 +86,7 @@ def _print_migrations(names: list[str], *, check: bool) -> None:
         click.secho("✓ the database is up to date now", fg="green")
 
 
-Erase = Callable[[str, Callable[[int, int], None]], Coroutine[object, object, Erased]]
+Erase = Callable[[str, Callable[[int, int], None]], Awaitable[Erased]]
 
 yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
 
@@ -94,10 +104,8 @@ def org(*, slug: str, yes: bool, as_json: bool, **flags: object) -> None:
     """
     settings = load_settings(flags)
     _confirm(f"All data of the org {slug} will be deleted permanently.", slug, yes=yes)
-    erased = asyncio.run(
-        _erase(
-            settings, lambda owner, tell: erase_org(owner, slug, by=settings.user, progress=tell)
-        )
+    erased = _erase(
+        settings, lambda owner, tell: erase_org(owner, slug, by=settings.user, progress=tell)
     )
     _print_erasure(erased, f"the org {slug} is erased", as_json=as_json)
 
@@ -116,11 +124,9 @@ def user(*, org: str, user: str, yes: bool, as_json: bool, **flags: object) -> N
     """
     settings = load_settings(flags)
     _confirm(f"The name {user} will be removed from the org {org} permanently.", user, yes=yes)
-    erased = asyncio.run(
-        _erase(
-            settings,
-            lambda owner, tell: erase_user(owner, org, user, by=settings.user, progress=tell),
-        )
+    erased = _erase(
+        settings,
+        lambda owner, tell: erase_user(owner, org, user, by=settings.user, progress=tell),
     )
     _print_erasure(erased, f"the user is erased, and is {erased.who} from now on", as_json=as_json)
 
@@ -133,17 +139,20 @@ def _confirm(warning: str, name: str, *, yes: bool) -> None:
         raise click.Abort
 
 
-async def _erase(settings: Settings, erase: Erase) -> Erased:
+def _erase(settings: Settings, erase: Erase) -> Erased:
     columns = (TextColumn("erasing"), BarColumn(), MofNCompleteColumn())
-    await run_migrations(settings)
-    async with database_server(settings) as postgres:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+
+    async def run(postgres: DatabaseServer) -> Erased:
+        with ProgressBar(*columns, console=Console(stderr=True), transient=True) as shown:
             task = shown.add_task("erasing", total=None)
 
             def tell(done: int, total: int) -> None:
                 shown.update(task, completed=done, total=total)
 
             return await erase(postgres.owner_dsn, tell)
+
+    asyncio.run(run_migrations(settings))
+    return _as_owner(settings, run)
 
 
 def _print_erasure(erased: Erased, message: str, *, as_json: bool) -> None:
@@ -156,7 +165,7 @@ def _print_erasure(erased: Erased, message: str, *, as_json: bool) -> None:
     for table, count in erased.counts.items():
         rows.add_row(table, str(count))
     console.print(rows)
-    console.print(Text.assemble(("✓ ", "green"), message))
+    console.print(success(message))
     console.print(Text(f"  recorded as erasure {erased.number} of org {erased.org_id}"))
 
 
@@ -170,7 +179,9 @@ def retain_command(*, as_json: bool, **flags: object) -> None:
     older than keep_calls_days and keep_archived_days. A
     serving process does this every hour.
     """
-    gone = asyncio.run(_retain(load_settings(flags)))
+    settings = load_settings(flags)
+    asyncio.run(run_migrations(settings))
+    gone = _as_owner(settings, lambda postgres: retain(postgres.owner_dsn, settings))
     if as_json:
         print_json({"gone": gone})
         return
@@ -179,7 +190,86 @@ def retain_command(*, as_json: bool, **flags: object) -> None:
     click.secho("✓ nothing to delete: no data is past its retention period", fg="green")
 
 
-async def _retain(settings: Settings) -> dict[str, int]:
-    await run_migrations(settings)
-    async with database_server(settings) as postgres:
-        return await retain(postgres.owner_dsn, settings)
+file_argument = click.argument("file", type=click.Path(path_type=Path))
+
+
+@click.command()
+@file_argument
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--verify", is_flag=True, help="Only check this backup; needs no database.")
+@json_option
+@database_options
+def backup_command(
+    *, file: Path, force: bool, verify: bool, as_json: bool, **flags: object
+) -> None:
+    """Back up all data to a file while the server runs.
+
+    All orgs are read from one database snapshot, by the owner of the database; no superuser is
+    needed. The file appears when it is complete. The file contains all data of all orgs: protect it
+    like the database.
+    """
+    settings = load_settings(flags)
+    if verify:
+        with _shown_progress("checking") as progress:
+            manifest = verify_backup(file, progress=progress)
+        _print_archive(manifest, file, f"{file} is complete", as_json=as_json)
+        return
+
+    async def write(postgres: DatabaseServer) -> Manifest:
+        with _shown_progress("backing up") as progress:
+            return await back_up(postgres.owner_dsn, file, force=force, progress=progress)
+
+    _print_archive(_as_owner(settings, write), file, f"backed up to {file}", as_json=as_json)
+
+
+@contextmanager
+def _shown_progress(what: str) -> Iterator[Progress]:
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows {task.fields[size]}"),
+    )
+    with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, size="")
+
+        def progress(rows: int, total: int, size: int) -> None:
+            bar.update(task, completed=rows, total=total, size=decimal(size))
+
+        yield progress
+
+
+def _print_archive(manifest: Manifest, file: Path, done: str, *, as_json: bool) -> None:
+    anchor = manifest.anchor
+    if as_json:
+        counts = {"orgs": manifest.orgs, "rows": manifest.rows, "bytes": manifest.bytes}
+        chains = {"chains": anchor.chains, "entries": anchor.entries, "sha256": anchor.sha256}
+        print_json({"file": str(file), "at": manifest.at, **counts, "anchor": chains})
+        return
+    console = get_console()
+    console.print(success(done))
+    orgs = "1 org" if manifest.orgs == 1 else f"{manifest.orgs} orgs"
+    size = f"{decimal(manifest.bytes)} before compression"
+    console.print(Text(f"  {manifest.rows} rows of {orgs}, {size}, as of {manifest.at}"))
+    console.print(Text(f"  {anchor.chains} audit chains with {anchor.entries} entries"))
+
+
+@click.command()
+@file_argument
+@json_option
+@database_options
+def restore_command(*, file: Path, as_json: bool, **flags: object) -> None:
+    """Restore a backup into an empty database.
+
+    A database that is not empty is refused. Everything is loaded in one transaction and compared
+    with the backup; on any error nothing is changed.
+    """
+
+    async def load(postgres: DatabaseServer) -> Manifest:
+        with _shown_progress("restoring") as progress:
+            return await restore_backup(
+                postgres.owner_dsn, file, progress=progress, vectors=postgres.vectors
+            )
+
+    manifest = _as_owner(load_settings(flags), load)
+    _print_archive(manifest, file, f"restored from {file}", as_json=as_json)

@@ -1,6 +1,5 @@
 """`waybook review` and `waybook feedback`: the review inbox, decisions, and stage feedback."""
 
-import asyncio
 import json
 import sys
 from typing import Any, cast
@@ -9,7 +8,6 @@ import click
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.inbox import ReviewRecord, list_reviews
@@ -20,7 +18,8 @@ from waybook.cli.inputs import read_argument
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, print_line
-from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
+from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app, start_hint
+from waybook.cli.terminal.console import plain_table, success
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
@@ -50,7 +49,12 @@ def feedback_command(
     args: dict[str, object] = {"stageSlug": stage, "feedback": feedback}
     if models is not None:
         args["models"] = [name.strip() for name in models.split(",")]
-    body = asyncio.run(_pass_on(load_settings(flags), run, args))
+
+    async def pass_on(here: AppSession) -> dict[str, Any]:
+        run_id = (await resolve_run(here.call, run)).id
+        return await here.result("submit_stage_feedback", {"runId": run_id, **args})
+
+    body = run_in_app(load_settings(flags), pass_on)
     if as_json:
         print_json(body, tight=True)
         return
@@ -61,79 +65,48 @@ def feedback_command(
         print_line(f"  {started['stageSlug']} has started: {count} ready")
 
 
-async def _pass_on(settings: Settings, text: str, args: dict[str, object]) -> dict[str, Any]:
-    async with open_app(settings) as here:
-        run = await resolve_run(here.call, text)
-        answer = await here.call_tool("submit_stage_feedback", {"runId": run.id, **args})
-    if answer.is_error:
-        raise ToolError(cast("dict[str, object]", answer.body["error"]))
-    return answer.body
-
-
 MAX_LINES = 20
 MAX_RUNS = 100
 
 
-def print_empty_inbox(console: Console) -> None:
-    console.print(Text.assemble(("✓", "green"), " Nothing is waiting for you."))
-
-
-def inbox_table(reviews: list[ReviewRecord]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("plan")
-    table.add_column("step")
-    table.add_column("asked", no_wrap=True)
-    for number, review in enumerate(reviews, start=1):
-        when = Text(format_age(review.requested_at, review.now), style="dim")
-        table.add_row(str(number), review.plan_name, step_name(review), when)
-    return table
-
-
-def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
+def _review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
     parts: list[RenderableType] = [_markdown(review.summary)]
     if review.questions:
-        questions = Text(
-            "\n".join(f"? {question}" for question in review.questions), style="magenta"
-        )
-        parts += ["", questions]
+        questions = "\n".join(f"? {question}" for question in review.questions)
+        parts += ["", Text(questions, style="magenta")]
     if review.result_summary is not None:
         parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
     byline = f"requested by {review.requested_by}, {format_age(review.requested_at, review.now)}"
-    parts += [
-        "",
-        Text(f"{byline} · attempt {review.attempt} · plan {short_id(review.plan_id)}", style="dim"),
-    ]
-    parts += [Text(review_url(short_id(review.plan_id), current_base_url(settings)), style="dim")]
+    plan_id = short_id(review.plan_id)
+    parts += ["", Text(f"{byline} · attempt {review.attempt} · plan {plan_id}", style="dim")]
+    parts += [Text(review_url(plan_id, current_base_url(settings)), style="dim")]
     if hint := start_hint(settings):
         parts += [Text(hint, style="dim")]
-    title = Text.assemble(" ", (review.plan_name, "bold"), f" · {step_name(review)} ")
+    title = Text.assemble(" ", (review.plan_name, "bold"), f" · {_step_name(review)} ")
     return Panel(
         Group(*parts), title=title, title_align="left", border_style="magenta", width=width
     )
 
 
-def awaiting_runs_table(runs: list[RunSummary]) -> Group:
+def _waiting_lines(runs: list[RunSummary]) -> Group:
     lines: list[RenderableType] = []
     for run in runs:
-        run_id = short_id(run.id)
+        run_id, waits = short_id(run.id), list[tuple[str, str]]()
         for stage in (stage.slug for stage in run.stages if stage.failed):
             args = json.dumps({"runId": run_id, "stageSlug": stage}, ensure_ascii=False)
-            lines += _waiting(run, f"has failed jobs in {stage}", f"call retry_failed '{args}'")
+            waits.append((f"has failed jobs in {stage}", f"call retry_failed '{args}'"))
         if run.awaiting:
             stage = run.awaiting.slug
-            waits = f"is waiting for your feedback on {stage}"
-            lines += _waiting(run, waits, f'feedback {run_id} {stage} "…"')
+            command = f'feedback {run_id} {stage} "…"'
+            waits.append((f"is waiting for your feedback on {stage}", command))
+        for what, command in waits:
+            reason = f" {what}, {format_age(run.updated_at, run.now)}"
+            lines.append(Text.assemble(("! ", "bold magenta"), (run.name, "bold"), reason))
+            lines.append(Text(f"  waybook {command}", style="dim"))
     return Group(*lines)
 
 
-def _waiting(run: RunSummary, waits: str, command: str) -> tuple[Text, Text]:
-    what = f" {waits}, {format_age(run.updated_at, run.now)}"
-    line = Text.assemble(("! ", "bold magenta"), (run.name, "bold"), what)
-    return line, Text(f"  waybook {command}", style="dim")
-
-
-def step_name(review: ReviewRecord) -> str:
+def _step_name(review: ReviewRecord) -> str:
     first = review.title or review.instructions.strip().split("\n", 1)[0]
     return f"step {review.step_order}, {first}"
 
@@ -172,53 +145,39 @@ def review_command(*, plan: str | None, as_json: bool, **given: object) -> None:
     have failed jobs. With a decision option, decides the review of the named plan, or the only open
     review.
     """
-    decided = _decided(
-        approve=bool(given.pop("approve")),
-        modify=cast("str | None", given.pop("modify")),
-        skip=bool(given.pop("skip")),
-        reject=bool(given.pop("reject")),
-    )
+    chosen: list[DecisionFlags] = [
+        (name, None) for name in ("approve", "skip", "reject") if given.pop(name)
+    ]
+    feedback = cast("str | None", given.pop("modify"))
+    chosen += [("modify", feedback)] if feedback is not None else []
+    if len(chosen) > 1:
+        raise click.UsageError("Choose one of --approve, --modify, --skip and --reject.")
     settings = load_settings(given)
-    if decided is not None:
-        body = asyncio.run(_carry_out(settings, plan, decided))
+    if chosen:
+        body = run_in_app(settings, lambda here: _carry_out(here, plan, chosen[0]))
         _tell(body, as_json=as_json)
     elif as_json or not can_prompt():
-        asyncio.run(_show(settings, plan, as_json=as_json))
+        _show(settings, plan, as_json=as_json)
     else:
-        asyncio.run(_go_through(settings, plan))
+        run_in_app(settings, lambda here: _go_through(here, plan, settings))
 
 
 def can_prompt() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _decided(
-    *, approve: bool, modify: str | None, skip: bool, reject: bool
-) -> DecisionFlags | None:
-    chosen: list[DecisionFlags] = [
-        (name, None)
-        for name, is_set in (("approve", approve), ("skip", skip), ("reject", reject))
-        if is_set
-    ]
-    chosen += [("modify", modify)] if modify is not None else []
-    if len(chosen) > 1:
-        raise click.UsageError("Choose one of --approve, --modify, --skip and --reject.")
-    return chosen[0] if chosen else None
-
-
 async def _carry_out(
-    settings: Settings, plan: str | None, decided: DecisionFlags
+    here: AppSession, plan: str | None, decided: DecisionFlags
 ) -> dict[str, object]:
-    async with open_app(settings) as here:
-        reviews = await _reviews(here, plan)
-        if len(reviews) > 1:
-            raise click.UsageError(f"{len(reviews)} reviews are open: name the plan.")
-        if reviews:
-            return await submit_decision(here, decided, **_seen(reviews[0]))
-        if plan is None:
-            raise NotAwaitingReview("there is no open review to decide")
-        # If the review was already decided, the tool says so and names the user.
-        return await submit_decision(here, decided, planId=(await resolve_plan(here.call, plan)).id)
+    reviews = await _reviews(here, plan)
+    if len(reviews) > 1:
+        raise click.UsageError(f"{len(reviews)} reviews are open: name the plan.")
+    if reviews:
+        return await _submit(here, decided, **_seen(reviews[0]))
+    if plan is None:
+        raise NotAwaitingReview("there is no open review to decide")
+    # If the review was already decided, the tool says so and names the user.
+    return await _submit(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 
 
 def _seen(review: ReviewRecord) -> dict[str, str]:
@@ -226,16 +185,11 @@ def _seen(review: ReviewRecord) -> dict[str, str]:
     return {"planId": review.plan_id, "reviewId": review.id}
 
 
-async def submit_decision(
-    here: AppSession, decided: DecisionFlags, **named: str
-) -> dict[str, object]:
+async def _submit(here: AppSession, decided: DecisionFlags, **named: str) -> dict[str, object]:
     decision, feedback = decided
     args = {**named, "decision": decision}
     args |= {"feedback": feedback} if feedback else {}
-    answer = await here.call_tool("submit_user_decision", args)
-    if answer.is_error:
-        raise ToolError(cast("dict[str, object]", answer.body["error"]))
-    return answer.body
+    return await here.result("submit_user_decision", args)
 
 
 def _tell(body: dict[str, object], *, as_json: bool) -> None:
@@ -271,10 +225,11 @@ def _open_fields(review: ReviewRecord) -> dict[str, object]:
     return {name: value for name, value in (fields | ids).items() if name not in DECISION_FIELDS}
 
 
-async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
-    async with open_app(settings) as here:
-        reviews = await _reviews(here, plan)
-        runs = await _waiting_runs(here, plan)
+def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
+    async def read(here: AppSession) -> tuple[list[ReviewRecord], list[RunSummary]]:
+        return await _reviews(here, plan), await _waiting_runs(here, plan)
+
+    reviews, runs = run_in_app(settings, read)
     if as_json:
         base = current_base_url(settings)
         payload = [
@@ -284,25 +239,36 @@ async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
         return
     console = get_console()
     for review in reviews:
-        console.print(review_panel(review, console.width, settings))
+        console.print(_review_panel(review, console.width, settings))
     _say_rest(console, runs, empty=not reviews)
 
 
-async def _go_through(settings: Settings, plan: str | None) -> None:
+async def _go_through(here: AppSession, plan: str | None, settings: Settings) -> None:
     console = get_console()
-    async with open_app(settings) as here:
-        while reviews := await _reviews(here, plan):
-            console.print(inbox_table(reviews))
-            review = reviews[0] if len(reviews) == 1 else _picked(reviews)
-            console.print(review_panel(review, console.width, settings))
-            decided = _prompt_decision()
-            if decided is None:
-                return
-            try:
-                _tell(await submit_decision(here, decided, **_seen(review)), as_json=False)
-            except ToolError as refusal:
-                click.secho(f"✗ {escape_hidden(str(refusal))}", fg="yellow")
-        _say_rest(console, await _waiting_runs(here, plan), empty=True)
+    while reviews := await _reviews(here, plan):
+        table = plain_table()
+        table.add_column("#", justify="right", no_wrap=True)
+        table.add_column("plan")
+        table.add_column("step")
+        table.add_column("asked", no_wrap=True)
+        for number, review in enumerate(reviews, start=1):
+            when = Text(format_age(review.requested_at, review.now), style="dim")
+            table.add_row(str(number), review.plan_name, _step_name(review), when)
+        console.print(table)
+        chosen = 1
+        if len(reviews) > 1:
+            numbers = click.IntRange(1, len(reviews))
+            chosen = click.prompt("which one", type=numbers, default=1)
+        review = reviews[chosen - 1]
+        console.print(_review_panel(review, console.width, settings))
+        decided = _prompt_decision()
+        if decided is None:
+            return
+        try:
+            _tell(await _submit(here, decided, **_seen(review)), as_json=False)
+        except ToolError as refusal:
+            click.secho(f"✗ {escape_hidden(str(refusal))}", fg="yellow")
+    _say_rest(console, await _waiting_runs(here, plan), empty=True)
 
 
 async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
@@ -312,14 +278,9 @@ async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
 
 def _say_rest(console: Console, runs: list[RunSummary], *, empty: bool) -> None:
     if runs:
-        console.print(awaiting_runs_table(runs))
+        console.print(_waiting_lines(runs))
     elif empty:
-        print_empty_inbox(console)
-
-
-def _picked(reviews: list[ReviewRecord]) -> ReviewRecord:
-    number: int = click.prompt("which one", type=click.IntRange(1, len(reviews)), default=1)
-    return reviews[number - 1]
+        console.print(success("Nothing is waiting for you."))
 
 
 def _prompt_decision() -> DecisionFlags | None:

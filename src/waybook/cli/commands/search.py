@@ -1,6 +1,5 @@
 """`waybook search`: full-text and semantic search over the texts that agents stored."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,9 +16,8 @@ from waybook.app.request.arguments import parse_arguments
 from waybook.app.tools.research.search import SearchSources, search_sources
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
 from waybook.core.durations import format_age
-from waybook.settings import Settings
 
 Body: TypeAlias = dict[str, Any]
 
@@ -45,9 +43,15 @@ def command(
     **flags: object,
 ) -> None:
     """Search stored research (full-text and semantic)."""
-    settings = load_settings(flags)
     args: Body = {"query": query, "limit": limit, **({"kinds": [*kinds]} if kinds else {})}
-    results, now = asyncio.run(_search(settings, plan, args))
+
+    async def search(here: AppSession) -> tuple[Body, datetime]:
+        named = {"planId": (await resolve_plan(here.call, plan)).id} if plan is not None else {}
+        now = await here.call.services.database.read_now(here.call.caller.org_id)
+        wanted = parse_arguments(SearchSources, {**args, **named})
+        return await search_sources.run(here.call, wanted), now
+
+    results, now = run_in_app(load_settings(flags), search)
     if as_json:
         print_json(results)
         return
@@ -65,15 +69,6 @@ def command(
         )
 
 
-async def _search(settings: Settings, plan: str | None, args: Body) -> tuple[Body, datetime]:
-    async with open_app(settings) as here:
-        if plan is not None:
-            args = {**args, "planId": (await resolve_plan(here.call, plan)).id}
-        now = await here.call.services.database.read_now(here.call.caller.org_id)
-        results = await search_sources.run(here.call, parse_arguments(SearchSources, args))
-        return cast("Body", results), now
-
-
 def _hit(place: int, hit: Body, now: datetime) -> Group:
     head = Table.grid(expand=True, padding=(0, 1))
     head.add_column(width=3, justify="right")
@@ -86,7 +81,10 @@ def _hit(place: int, hit: Body, now: datetime) -> Group:
 
 
 def _lines(hit: Body) -> Iterator[Text]:
-    yield _marked(single_line(hit["snippet"]))
+    snippet = Text()
+    for place, piece in enumerate(single_line(hit["snippet"]).split("**")):
+        snippet.append(piece, style="bold yellow" if place % 2 else "")
+    yield snippet
     yield Text(" · ".join([*map(_why, hit["why"])]), style="dim")
     named = hit.get("sources", [])
     for source in named[:MAX_NAMES_LISTED]:
@@ -99,13 +97,6 @@ def _lines(hit: Body) -> Iterator[Text]:
     if "url" in hit:
         yield Text(single_line(hit["url"]))
     yield Text(hit["id"], style="dim")
-
-
-def _marked(text: str) -> Text:
-    snippet = Text()
-    for place, piece in enumerate(text.split("**")):
-        snippet.append(piece, style="bold yellow" if place % 2 else "")
-    return snippet
 
 
 def _why(reason: Body) -> str:

@@ -1,22 +1,17 @@
 """`waybook usage`: reported usage by model, plan and run."""
 
-import asyncio
-from datetime import datetime
-
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.usage import ModelUsage, OrgUsage, WorkUsage, count_usage
 from waybook.cli.inputs import read_time
 from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console, load_settings, open_app
-from waybook.cli.terminal.console import usage_line
+from waybook.cli.runtime import get_console, load_settings, run_in_app
+from waybook.cli.terminal.console import plain_table, usage_line
 from waybook.core.short_ids import short_id
 from waybook.core.usage import Totals, format_cost
-from waybook.settings import Settings
 
 NOT_REPORTED = "(not reported)"
 MIN_NAME_WIDTH = 12
@@ -35,16 +30,12 @@ def command(*, since: str | None, limit: int, as_json: bool, **flags: object) ->
     first.
     """
     settings = load_settings(flags)
-    org_usage = asyncio.run(_count(settings, read_time(since) if since else None, limit))
+    start = read_time(since) if since else None
+    org_usage = run_in_app(settings, lambda here: count_usage(here.call, start, limit))
     if as_json:
-        print_json(usage_json(org_usage))
-        return
-    _show(get_console(), org_usage)
-
-
-async def _count(settings: Settings, since: datetime | None, most: int) -> OrgUsage:
-    async with open_app(settings) as here:
-        return await count_usage(here.call, since, most)
+        print_json(_usage_json(org_usage))
+    else:
+        _show(get_console(), org_usage)
 
 
 def _show(console: Console, org_usage: OrgUsage) -> None:
@@ -64,7 +55,7 @@ def _named(row: WorkUsage) -> str:
 
 
 def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: int) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = plain_table()
     widest = max(MIN_NAME_WIDTH, console.width - FIGURES)
     table.add_column(head, no_wrap=True, overflow="ellipsis", max_width=widest)
     for name in ("tokens in", "tokens out", "cost", "results"):
@@ -82,7 +73,7 @@ def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: i
         console.print(f"and {there - len(rows):,} more; see --limit", style="dim")
 
 
-def usage_json(org_usage: OrgUsage) -> dict[str, object]:
+def _usage_json(org_usage: OrgUsage) -> dict[str, object]:
     return {
         "since": org_usage.since.isoformat(),
         "until": org_usage.until.isoformat(),

@@ -1,24 +1,22 @@
 """`waybook webhooks`: list, test and retry deliveries of notifications."""
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from waybook.app.accounts.links import revoke_action_links
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
-from waybook.app.queries.plans.plan_list import resolve_plan
-from waybook.app.queries.runs.run_list import resolve_run
+from waybook.app.queries.runs.run_list import resolve_plan_or_run
 from waybook.app.queries.usage import list_deliveries
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
+from waybook.cli.terminal.console import plain_table
 from waybook.core.events import NotificationKind
-from waybook.errors import Misconfigured, NotFound
+from waybook.errors import Misconfigured
 from waybook.notifications.message import Delivery, DeliveryStatus
 from waybook.settings import Settings
 
@@ -47,7 +45,7 @@ def group(context: click.Context) -> None:
 def list_command(*, limit: int, as_json: bool, **flags: object) -> None:
     """List recent deliveries and their status."""
     settings = load_settings(flags)
-    deliveries = asyncio.run(_list(settings, limit))
+    deliveries = run_in_app(settings, lambda here: list_deliveries(here.call, limit=limit))
     if as_json:
         print_json([delivery_json(delivery) for delivery in deliveries])
         return
@@ -55,19 +53,7 @@ def list_command(*, limit: int, as_json: bool, **flags: object) -> None:
         off = "" if settings.webhook_url else "; webhooks are off, since there is no webhook_url"
         click.echo(f"No deliveries yet{off}.")
         return
-    get_console().print(_table(deliveries))
-
-
-async def _list(settings: Settings, limit: int) -> list[Delivery]:
-    async with open_app(settings) as here:
-        return await list_deliveries(here.call, limit=limit)
-
-
-def _table(deliveries: list[Delivery]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in ("id", "when (UTC)", "event"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table = plain_table("id", "when (UTC)", "event", "", no_wrap=True)
     table.add_column("tries", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for delivery in deliveries:
@@ -76,7 +62,7 @@ def _table(deliveries: list[Delivery]) -> Table:
         table.add_row(
             delivery.id, when, delivery.event, STATUS_STYLES[delivery.status], tries, error
         )
-    return table
+    get_console().print(table)
 
 
 @group.command("test")
@@ -108,7 +94,12 @@ def retry_command(*, message: str, as_json: bool, **flags: object) -> None:
 @database_options
 def revoke_links_command(*, subject: str | None, as_json: bool, **flags: object) -> None:
     """Revoke the links in messages that ask for a decision, of one plan or run or of all."""
-    count = asyncio.run(_revoke_links(load_settings(flags), subject))
+
+    async def revoke(here: AppSession) -> int:
+        subject_id = await resolve_plan_or_run(here.call, subject) if subject else None
+        return await revoke_action_links(here.call, subject_id)
+
+    count = run_in_app(load_settings(flags), revoke)
     if as_json:
         print_json({"revoked": count})
     else:
@@ -116,37 +107,17 @@ def revoke_links_command(*, subject: str | None, as_json: bool, **flags: object)
         click.echo(f"The links of {count} {noun} are revoked; nothing is decided.")
 
 
-async def _revoke_links(settings: Settings, subject: str | None) -> int:
-    async with open_app(settings) as here:
-        subject_id = await _plan_or_run_id(here.call, subject) if subject else None
-        return await revoke_action_links(here.call, subject_id)
-
-
-async def _plan_or_run_id(ctx: RequestContext, text: str) -> str:
-    try:
-        return (await resolve_plan(ctx, text)).id
-    except NotFound:
-        return (await resolve_run(ctx, text)).id
-
-
 def _send(
     settings: Settings, act: Callable[[RequestContext], Awaitable[Delivery]], *, as_json: bool
 ) -> None:
     if settings.webhook_url is None:
         raise Misconfigured("webhooks are off: set webhook_url, and webhook_secret")
-    sent = asyncio.run(_act(settings, act))
+    sent = run_in_app(settings, lambda here: act(here.call))
     if as_json:
         print_json(delivery_json(sent))
     else:
         get_console().print(_describe_delivery(sent))
     sys.exit(int(sent.status is not DeliveryStatus.DELIVERED))
-
-
-async def _act(
-    settings: Settings, act: Callable[[RequestContext], Awaitable[Delivery]]
-) -> Delivery:
-    async with open_app(settings) as here:
-        return await act(here.call)
 
 
 def _describe_delivery(sent: Delivery) -> Text:

@@ -61,6 +61,14 @@ RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
     RunState.IN_PROGRESS:       _drawn("in_progress", "blue"),
 })
 # fmt: on
+UNKNOWN = StatusStyle("?", "unknown", "yellow")
+#: Part of the bar that shows stages and steps of a run.
+BAR_STATUS = {
+    ProgressStatus.COMPLETED: StepStatus.COMPLETED,
+    ProgressStatus.FAILED: StepStatus.FAILED,
+    ProgressStatus.IN_PROGRESS: StepStatus.IN_PROGRESS,
+    ProgressStatus.NOT_STARTED: StepStatus.PENDING,
+}
 
 #: Each status has its own character, so that the bar is readable without color.
 GLYPHS = {
@@ -84,6 +92,12 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
         style = STEP_STYLES[status].style.removeprefix("bold ")
         bar.append(GLYPHS[status] * cells, style=style)
     return bar
+
+
+def bar_line(label: str, counts: Mapping[StepStatus, int], percent: int, width: int) -> Text:
+    share = f"  {percent} %"
+    room = max(4, min(60, width - len(label) - len(share)))
+    return Text.assemble((label, "bold"), segmented_bar(counts, room), (share, "bold"))
 
 
 def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:

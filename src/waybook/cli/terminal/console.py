@@ -6,23 +6,39 @@ Stored text may contain escape sequences, so it is shown as plain text.
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Protocol, TypeVar
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.cells import cell_len
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    Group,
+    JustifyMethod,
+    OverflowMethod,
+    RenderableType,
+)
 from rich.live import Live
+from rich.panel import Panel
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
+from waybook.core.durations import format_age
 from waybook.core.hidden_characters import contains_hidden, escape_hidden
+from waybook.core.short_ids import short_id
 from waybook.core.usage import Totals, format_cost
 from waybook.errors import Busy, Unavailable
 from waybook.plan.model import Plan
-from waybook.plan.progress import BudgetShare, shares, warning
+from waybook.plan.progress import shares, warning
 
 #: Lower terminals show no footer, so that more steps fit.
 LOW_HEIGHT: Final = 12
+MIN_ROWS_FOR_ELLIPSIS: Final = 3
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +76,93 @@ class SafeConsole(Console):
             yield segment if is_plain else Segment(escape_hidden(text), style)
 
 
+def plain_table(
+    *headings: str,
+    no_wrap: bool = False,
+    overflow: OverflowMethod = "ellipsis",
+    show_header: bool = True,
+) -> Table:
+    """Return a table without lines. More columns can be added to it."""
+    table = Table(
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+        header_style="bold",
+        show_header=show_header,
+    )
+    for heading in headings:
+        table.add_column(heading, no_wrap=no_wrap, overflow=overflow)
+    return table
+
+
+def column_widths(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> list[int]:
+    return [
+        max(cell_len(heading), *(row[n].cell_len for row in rows))
+        for n, heading in enumerate(headings)
+    ]
+
+
+def fitted_table(
+    headings: Sequence[str], rows: Sequence[Sequence[Text]], width: int, least: int
+) -> Table:
+    """Return a table whose second column is cut, to at least `least` cells, if it is too wide."""
+    taken = column_widths(headings, rows)
+    others = sum(taken) - taken[1] + 2 * len(headings)
+    taken[1] = min(taken[1], max(least, width - others))
+    table = plain_table()
+    for heading, cells in zip(headings, taken, strict=True):
+        justify: JustifyMethod = "right" if heading == "version" else "left"
+        table.add_column(heading, no_wrap=True, width=cells, justify=justify)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def success(message: str) -> Text:
+    return Text.assemble(("✓ ", "green"), message)
+
+
+def one_line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
 class Board(Protocol):
     @property
+    def now(self) -> datetime: ...
+    @property
     def is_closed(self) -> bool: ...
+
+
+def board_panel(frame: Viewport, subject_id: str, parts: Sequence[RenderableType]) -> Panel:
+    title = Text(f" waybook · {short_id(subject_id)} ", style="dim")
+    high = frame.height if frame.filled else None
+    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
+
+
+def board_foot(
+    board: Board, frame: Viewport, matters: Sequence[Text], last: tuple[datetime, str] | None
+) -> list[Text]:
+    """Return the lines below a board: what needs attention, and the last event with its time."""
+    if not frame.foot or frame.is_low:
+        return []
+    is_live = frame.live and not board.is_closed
+    ending = [Text("   live ●  Ctrl-C to leave", style="dim")] if is_live else []
+    summary = f"{format_age(last[0], board.now)}: {last[1]}" if last else ""
+    return [one_line(text) for text in (*matters, Text.assemble((summary, "dim"), *ending))]
+
+
+def visible_rows(items: Sequence[T], rows: int | None, here: int) -> tuple[Sequence[T], int, int]:
+    """Return the items that fit around the one at index `here`, and how many are left out.
+
+    The items left out above and below are counted only if there are lines for these counts.
+    """
+    if rows is None or len(items) <= rows:
+        return items, 0, 0
+    room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
+    first = max(0, min(here - room // 3, len(items) - room))
+    shown = items[first : first + room]
+    return (shown, first, len(items) - first - room) if room < rows else (shown, 0, 0)
 
 
 EVERY_SECONDS: Final = 1.0
@@ -76,30 +176,21 @@ async def show_live(
     display: Callable[[B], RenderableType],
     read: Callable[[B], Awaitable[B]],
 ) -> B:
-    resized = resize_event()
+    resized = asyncio.Event()
+    # Some platforms lack SIGWINCH.
+    with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, resized.set)
     with Live(console=console, screen=True, auto_refresh=False) as screen:
         while True:
             screen.update(display(board), refresh=True)
             if board.is_closed:
                 return board
-            await wait_or_resize(resized, EVERY_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(resized.wait(), EVERY_SECONDS)
+            resized.clear()
             # If the database is busy or unavailable, the next refresh may succeed.
             with contextlib.suppress(Busy, Unavailable):
                 board = await read(board)
-
-
-def resize_event() -> asyncio.Event:
-    resized = asyncio.Event()
-    # Some platforms lack SIGWINCH.
-    with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, resized.set)
-    return resized
-
-
-async def wait_or_resize(resized: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(resized.wait(), seconds)
-    resized.clear()
 
 
 def usage_line(took: Totals) -> Text:
@@ -111,14 +202,10 @@ def usage_line(took: Totals) -> Text:
 
 def plan_usage_lines(plan: Plan) -> list[Text]:
     lines = [usage_line(plan.usage)] if plan.usage.results else []
-    if plan.budget is not None:
-        lines += [_share_line(part) for part in shares(plan.budget, plan.usage)]
+    for part in shares(plan.budget, plan.usage) if plan.budget is not None else ():
+        is_tokens = part.name == "tokens"
+        used = f"{part.used:,}" if is_tokens else format_cost(part.used)
+        of = f"{part.of:,} tokens" if is_tokens else format_cost(part.of)
+        share = f"{used} of {of}, {part.percent} %", "yellow" if warning(part) else ""
+        lines.append(Text.assemble(("budget", "dim"), "    ", share))
     return lines
-
-
-def _share_line(part: BudgetShare) -> Text:
-    tokens = part.name == "tokens"
-    used = f"{part.used:,}" if tokens else format_cost(part.used)
-    of = f"{part.of:,} tokens" if tokens else format_cost(part.of)
-    style = "yellow" if warning(part) else ""
-    return Text.assemble(("budget", "dim"), "    ", (f"{used} of {of}, {part.percent} %", style))

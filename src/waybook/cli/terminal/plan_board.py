@@ -7,16 +7,21 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.audit import event_label
-from waybook.app.queries.plans.plan import HistoryEntry, PlanDetail
+from waybook.app.queries.plans.plan import PlanDetail
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
-from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, segmented_bar, status_counts
-from waybook.cli.terminal.console import Viewport
-from waybook.core.durations import format_age, format_duration
+from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, bar_line, status_counts
+from waybook.cli.terminal.console import (
+    Viewport,
+    board_foot,
+    board_panel,
+    one_line,
+    visible_rows,
+)
+from waybook.core.durations import format_duration
 from waybook.core.short_ids import short_id
 from waybook.plan.model import Step
 from waybook.plan.states import StepStatus
@@ -39,12 +44,6 @@ def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
     return line
 
 
-def event_sentence(happening: HistoryEntry) -> str:
-    return (
-        f"{happening.session or happening.actor} {event_label(happening.event, happening.action)}"
-    )
-
-
 #: Minimum terminal widths for the holder column, and for the timeline.
 MIN_WIDTH_FOR_HOLDERS = 92
 MIN_WIDTH_FOR_TIMELINE = 72
@@ -52,40 +51,30 @@ STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
 MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
 PLAN_FIXED_ROWS = 6
 ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
-MIN_ROWS_FOR_ELLIPSIS = 3
 
 
 def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
-    inner = frame.width - 4
-    parts: list[RenderableType] = [_heading(board), _bar_line(board, inner)]
+    inner, progress = frame.width - 4, board.progress
+    look = PLAN_STYLES[board.plan.state].text()
+    label = f"{progress.done} of {progress.total} done  "
+    parts: list[RenderableType] = [
+        one_line(Text.assemble(look, "  ", (board.plan.name, "bold"))),
+        bar_line(label, progress.counts, progress.percent, inner),
+    ]
     if frame.height is not None and frame.height <= PLAN_FIXED_ROWS:
         return Group(*parts[: frame.height])
-    foot = _foot(board, live=frame.live) if frame.foot and not frame.is_low else []
+    last = board.history[0] if board.history else None
+    event = f"{last.session or last.actor} {event_label(last.event, last.action)}" if last else ""
+    foot = board_foot(board, frame, _matters(board), (last.at, event) if last else None)
     rows = None if frame.height is None else frame.height - PLAN_FIXED_ROWS - len(foot)
-    parts += [status_counts(board.progress.counts, inner), _steps(board, inner, rows, frame), *foot]
-    title = Text(f" waybook · {short_id(board.plan.id)} ", style="dim")
-    high = frame.height if frame.filled else None
-    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
-
-
-def _heading(board: PlanDetail) -> Text:
-    look = PLAN_STYLES[board.plan.state]
-    heading = Text(board.plan.name, style="bold", no_wrap=True, overflow="ellipsis")
-    return Text.assemble(look.text(), "  ", heading, no_wrap=True, overflow="ellipsis")
-
-
-def _bar_line(board: PlanDetail, width: int) -> Text:
-    progress = board.progress
-    label = f"{progress.done} of {progress.total} done  "
-    share = f"  {progress.percent} %"
-    room = max(4, min(60, width - len(label) - len(share)))
-    return Text.assemble((label, "bold"), segmented_bar(progress.counts, room), (share, "bold"))
+    parts += [status_counts(progress.counts, inner), _steps(board, inner, rows, frame), *foot]
+    return board_panel(frame, board.plan.id, parts)
 
 
 def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> Table:
     spans = spans_of(board.status_changes, board.now)
     axis = Axis([span for step_spans in spans.values() for span in step_spans])
-    holders, timeline, names = _columns(width, frame, _longest(board))
+    holders, timeline, names = _columns(board, width, frame)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", width=width)
     table.add_column("#", justify="right", width=NUMBER_WIDTH)
     table.add_column("step", no_wrap=True, overflow="ellipsis", width=names)
@@ -95,14 +84,16 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
         table.add_column("by", no_wrap=True, overflow="ellipsis", width=holders)
     if timeline:
         table.add_column(f"timeline {format_duration(axis.worked)}", no_wrap=True, width=timeline)
-    shown, above, below = _window(list(board.plan.steps), rows)
+    steps = board.plan.steps
+    shown, above, below = visible_rows(steps, rows, _current_index(steps))
     if above:
         table.add_row("", Text(f"… {above} above", style="dim"))
     for step in shown:
         step_spans = spans.get(step.id, [])
         time = Text(format_duration(time_spent(step_spans)) if step_spans else "", style="dim")
-        cells: list[RenderableType] = [str(step.order), _name(board, step), _status(board, step)]
-        cells.append(time)
+        style = "dim" if step.status in {StepStatus.PENDING, StepStatus.SKIPPED} else ""
+        name = Text(board.name_of(step), style=style)
+        cells: list[RenderableType] = [str(step.order), name, _status(board, step), time]
         cells += [Text(_holder(step), style="dim")] if holders else []
         cells += [timeline_bar(step_spans, axis, timeline)] if timeline else []
         table.add_row(*cells)
@@ -111,11 +102,14 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
     return table
 
 
-def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int, int, int]:
-    name, holder = longest
+def _columns(board: PlanDetail, width: int, frame: Viewport) -> tuple[int, int, int]:
+    """Return the widths of the holders, the timeline and the names."""
+    steps = board.plan.steps
+    name = max((cell_len(board.name_of(step)) for step in steps), default=0)
+    holder = max((cell_len(_holder(step)) for step in steps), default=0)
     room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
     wide = width >= MIN_WIDTH_FOR_HOLDERS
-    holders = holder if frame.holders or wide else 0
+    holders = max(2, min(holder, MAX_HOLDER_WIDTH)) if frame.holders or wide else 0
     room -= holders + 1 if holders else 0
     if width < MIN_WIDTH_FOR_TIMELINE or (holders and not wide):
         return holders, 0, max(MIN_NAME_WIDTH, room)
@@ -123,35 +117,13 @@ def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int
     return holders, room - names - 1, names
 
 
-def _longest(board: PlanDetail) -> tuple[int, int]:
-    steps = board.plan.steps
-    names = max((cell_len(board.name_of(step)) for step in steps), default=0)
-    holders = max((cell_len(_holder(step)) for step in steps), default=0)
-    return names, max(2, min(holders, MAX_HOLDER_WIDTH))
-
-
-def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
-    if rows is None or len(steps) <= rows:
-        return steps, 0, 0
-    room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
-    here = _current_index(steps)
-    first = max(0, min(here - room // 3, len(steps) - room))
-    shown = steps[first : first + room]
-    return (shown, first, len(steps) - first - room) if room < rows else (shown, 0, 0)
-
-
-def _current_index(steps: list[Step]) -> int:
+def _current_index(steps: Sequence[Step]) -> int:
     """Return the index of the step in progress, else of the next pending step, else the end."""
     for statuses in (ACTIVE_STEP, {StepStatus.PENDING}):
         for place, step in enumerate(steps):
             if step.status in statuses:
                 return place
     return len(steps)
-
-
-def _name(board: PlanDetail, step: Step) -> Text:
-    style = "dim" if step.status in {StepStatus.PENDING, StepStatus.SKIPPED} else ""
-    return Text(board.name_of(step), style=style)
 
 
 def _status(board: PlanDetail, step: Step) -> Text:
@@ -165,21 +137,6 @@ def _status(board: PlanDetail, step: Step) -> Text:
 
 def _holder(step: Step) -> str:
     return step.held_session or step.held_by or ""
-
-
-def _foot(board: PlanDetail, *, live: bool) -> list[Text]:
-    lines = [_line(text) for text in _matters(board)]
-    last = board.history[0] if board.history else None
-    ending = (
-        [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
-    )
-    summary = f"{format_age(last.at, board.now)}: {event_sentence(last)}" if last else ""
-    return [*lines, Text.assemble((summary, "dim"), *ending, no_wrap=True, overflow="ellipsis")]
-
-
-def _line(text: Text) -> Text:
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
 
 
 def _matters(board: PlanDetail) -> list[Text]:

@@ -1,21 +1,33 @@
 """Terminal view of a run: stages with progress bars, and steps of active stages."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.audit import RUN, event_label
-from waybook.app.queries.runs.run import RunDetail, RunEvent
-from waybook.cli.terminal.bars import PROGRESS_STYLES, RUN_STYLES, StatusStyle, segmented_bar
-from waybook.cli.terminal.console import Viewport
-from waybook.cli.terminal.run_report import BAR_STATUS, UNKNOWN
-from waybook.core.durations import format_age
+from waybook.app.queries.runs.run import RunDetail
+from waybook.cli.terminal.bars import (
+    BAR_STATUS,
+    PROGRESS_STYLES,
+    RUN_STYLES,
+    UNKNOWN,
+    StatusStyle,
+    bar_line,
+    segmented_bar,
+)
+from waybook.cli.terminal.console import (
+    Viewport,
+    board_foot,
+    board_panel,
+    one_line,
+    plain_table,
+    visible_rows,
+)
 from waybook.core.short_ids import short_id
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.dag.statuses import ProgressStatus, RunState
@@ -28,7 +40,6 @@ SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
 #: Minimum length of a name. The worker column is left out instead of cutting names further.
 MIN_NAME_LENGTH = 22
 RUN_FIXED_ROWS = 5
-MIN_ROWS_FOR_ELLIPSIS = 3
 
 Counts = Mapping[StepStatus, int]
 
@@ -45,32 +56,34 @@ class DisplayRow:
 
 def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
     inner = frame.width - 4
-    parts: list[RenderableType] = [_heading(board), _source(board), _bar_line(board, inner)]
+    heading = Text.assemble(RUN_STYLES[board.state].text(), "  ", (board.run.name, "bold"))
+    parts: list[RenderableType] = [one_line(heading), _source(board), _bar_line(board, inner)]
     if frame.height is not None and frame.height <= RUN_FIXED_ROWS:
         return Group(*parts[: frame.height])
-    foot = _foot(board, live=frame.live) if frame.foot and not frame.is_low else []
+    last = board.history[-1] if board.history else None
+    event = ""
+    if last is not None:
+        about = f": {last.subject}" if last.subject else ""
+        label = event_label(last.event, last.action, RUN)
+        event = f"{last.session or last.actor} {label}{about}"
+    foot = board_foot(board, frame, _matters(board), (last.at, event) if last else None)
     rows = None if frame.height is None else frame.height - RUN_FIXED_ROWS - len(foot)
-    is_expanded = rows is None
-    parts += [_table(_window(list(_lines(board, is_expanded=is_expanded)), rows), inner), *foot]
-    title = Text(f" waybook · {short_id(board.run.id)} ", style="dim")
-    high = frame.height if frame.filled else None
-    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
+    lines = list(_lines(board, is_expanded=rows is None))
+    here = next((number for number, line in enumerate(lines) if line.is_current), 0)
+    shown, above, below = visible_rows(lines, rows, here)
+    shown = [*_left_out(above, "above"), *shown, *_left_out(below, "below")]
+    return board_panel(frame, board.run.id, [*parts, _table(shown, inner), *foot])
 
 
 def count_lines(board: RunDetail) -> int:
     return len(list(_lines(board, is_expanded=False)))
 
 
-def _heading(board: RunDetail) -> Text:
-    look = RUN_STYLES[board.state].text()
-    return _line(Text.assemble(look, "  ", (board.run.name, "bold")))
-
-
 def _source(board: RunDetail) -> Text:
     models = dict.fromkeys(model for s in board.run.stages.values() for model in s.models)
     dag, version = board.compiled_dag.dag, board.compiled_dag.version
     source = f"{dag.name}, version {version}, with {', '.join(models)}"
-    return _line(Text(f"{source}; {documents_available(board)}", style="dim"))
+    return one_line(Text(f"{source}; {documents_available(board)}", style="dim"))
 
 
 def documents_available(board: RunDetail) -> str:
@@ -84,9 +97,7 @@ def _bar_line(board: RunDetail, width: int) -> Text:
     counts = Counter(
         BAR_STATUS[stage["status"] or ProgressStatus.FAILED] for stage in _stages(board)
     )
-    label, share = f"{done} of {total} stages  ", f"  {percent(done, total)} %"
-    room = max(4, min(60, width - len(label) - len(share)))
-    return Text.assemble((label, "bold"), segmented_bar(counts, room), (share, "bold"))
+    return bar_line(f"{done} of {total} stages  ", counts, percent(done, total), width)
 
 
 def _stages(board: RunDetail) -> list[StageReport]:
@@ -104,25 +115,20 @@ def _lines(board: RunDetail, *, is_expanded: bool) -> Iterator[DisplayRow]:
 def _stage_line(board: RunDetail, stage: StageReport) -> DisplayRow:
     slug, status, steps = stage["stageSlug"], stage["status"], stage["steps"] or []
     look = UNKNOWN if status is None else PROGRESS_STYLES[status]
-    waits = slug == board.awaiting
-    counts = Counter(BAR_STATUS[step["status"]] for step in steps)
+    waits, name = slug == board.awaiting, board.compiled_dag.stages[slug].name
+    suffix = "" if name.casefold() == slug.casefold() else f"  {name}"
+    to_come = f"{len(board.compiled_dag.graphs[slug].order)} steps"
     return DisplayRow(
-        name=_stage_name(board, slug, quiet=not steps),
+        name=Text.assemble((slug, "bold" if steps else "dim"), (suffix, "dim")),
         status=AWAITING_TEXT.text() if waits else look.text(),
-        bar=counts,
-        figures=_steps_done(stage) if steps else _to_come(board, slug),
+        bar=Counter(BAR_STATUS[step["status"]] for step in steps),
+        figures=_steps_done(stage) if steps else Text(to_come, style="dim"),
         holders=_documents(stage),
         is_current=waits,
     )
 
 
 AWAITING_TEXT = StatusStyle("!", "feedback", RUN_STYLES[RunState.AWAITING_FEEDBACK].style)
-
-
-def _stage_name(board: RunDetail, slug: str, *, quiet: bool) -> Text:
-    name = board.compiled_dag.stages[slug].name
-    suffix = "" if name.casefold() == slug.casefold() else f"  {name}"
-    return Text.assemble((slug, "dim" if quiet else "bold"), (suffix, "dim"))
 
 
 def _steps_done(stage: StageReport) -> Text:
@@ -132,10 +138,6 @@ def _steps_done(stage: StageReport) -> Text:
     text = Text(f"{progress['completedSteps']} of {progress['totalSteps']} steps")
     failed = progress["failedSteps"]
     return text.append(f", {failed} failed", style="red") if failed else text
-
-
-def _to_come(board: RunDetail, slug: str) -> Text:
-    return Text(f"{len(board.compiled_dag.graphs[slug].order)} steps", style="dim")
 
 
 def _documents(stage: StageReport) -> Text:
@@ -148,26 +150,24 @@ def _documents(stage: StageReport) -> Text:
 
 def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[DisplayRow]:
     slug = stage["stageSlug"]
-    here = next((s["stepKey"] for s in stage["steps"] or [] if not _is_over(s)), None)
-    for step in stage["steps"] or []:
+    steps = stage["steps"] or []
+    is_open = (s["stepKey"] for s in steps if s["status"] is not ProgressStatus.COMPLETED)
+    here = next(is_open, None)
+    for step in steps:
         key = step["stepKey"]
         workers = [w.name for w in board.workers if (w.stage, w.step_key) == (slug, key)]
         quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
         yield DisplayRow(
             name=Text(f"  {board.compiled_dag.graphs[slug].steps[key].name}", style=quiet),
             status=PROGRESS_STYLES[step["status"]].text(),
-            bar=_units_done(step, len(workers)),
-            figures=_units(board, slug, step),
+            bar=_job_counts(step, len(workers)),
+            figures=_jobs_done(board, slug, step),
             holders=Text(", ".join(dict.fromkeys(workers)), style="dim"),
             is_current=key == here and stage["status"] is not ProgressStatus.COMPLETED,
         )
 
 
-def _is_over(step: StepReport) -> bool:
-    return step["status"] is ProgressStatus.COMPLETED
-
-
-def _units_done(step: StepReport, working: int) -> Counts:
+def _job_counts(step: StepReport, working: int) -> Counts:
     jobs = step["jobs"]
     return {
         StepStatus.COMPLETED: jobs["done"],
@@ -177,7 +177,7 @@ def _units_done(step: StepReport, working: int) -> Counts:
     }
 
 
-def _units(board: RunDetail, slug: str, step: StepReport) -> Text:
+def _jobs_done(board: RunDetail, slug: str, step: StepReport) -> Text:
     jobs = step["jobs"]
     total = jobs["done"] + jobs["active"] + jobs["failed"]
     if not total:
@@ -187,19 +187,6 @@ def _units(board: RunDetail, slug: str, step: StepReport) -> Text:
     return text.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else text
 
 
-def _window(lines: list[DisplayRow], rows: int | None) -> list[DisplayRow]:
-    if rows is None or len(lines) <= rows:
-        return lines
-    room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
-    here = next((number for number, line in enumerate(lines) if line.is_current), 0)
-    first = max(0, min(here - room // 3, len(lines) - room))
-    shown = lines[first : first + room]
-    if room == rows:
-        return shown
-    below = len(lines) - first - room
-    return [*_left_out(first, "above"), *shown, *_left_out(below, "below")]
-
-
 def _left_out(count: int, where: str) -> list[DisplayRow]:
     text = Text(f"… {count} {where}", style="dim")
     nothing = Text()
@@ -207,11 +194,11 @@ def _left_out(count: int, where: str) -> list[DisplayRow]:
     return [empty] if count else []
 
 
-def _table(lines: list[DisplayRow], width: int) -> Table:
+def _table(lines: Sequence[DisplayRow], width: int) -> Table:
     figures = max((line.figures.cell_len for line in lines), default=0)
     longest = max((cell_len(line.name.plain) for line in lines), default=0)
     names, bar, workers_width = _widths(width, figures, longest)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table = plain_table(show_header=False)
     for cells in (names, STATUS_WIDTH, bar, figures, workers_width):
         if cells:
             table.add_column(no_wrap=True, overflow="ellipsis", width=cells)
@@ -233,16 +220,6 @@ def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
     return max(MIN_NAME_WIDTH, min(room, longest)), bar, workers_width
 
 
-def _foot(board: RunDetail, *, live: bool) -> list[Text]:
-    last = board.history[-1] if board.history else None
-    ending = (
-        [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
-    )
-    summary = f"{format_age(last.at, board.now)}: {_event_sentence(last)}" if last else ""
-    lines = [*_matters(board), Text.assemble((summary, "dim"), *ending)]
-    return [_line(text) for text in lines]
-
-
 def _matters(board: RunDetail) -> list[Text]:
     slug = board.awaiting
     if slug is not None:
@@ -256,14 +233,3 @@ def _matters(board: RunDetail) -> list[Text]:
         message = "✗ some jobs failed and have no attempts left; reset them with retry_failed"
         return [Text(message, style="red")]
     return []
-
-
-def _line(text: Text) -> Text:
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
-
-
-def _event_sentence(run_event: RunEvent) -> str:
-    about = f": {run_event.subject}" if run_event.subject else ""
-    label = event_label(run_event.event, run_event.action, RUN)
-    return f"{run_event.session or run_event.actor} {label}{about}"

@@ -7,23 +7,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.terminal.bars import PROGRESS_STYLES, StatusStyle, segmented_bar
-from waybook.cli.terminal.console import SafeConsole
+from waybook.cli.terminal.bars import BAR_STATUS, PROGRESS_STYLES, UNKNOWN, segmented_bar
+from waybook.cli.terminal.console import SafeConsole, plain_table
 from waybook.dag.progress.report import Jobs, Report, StageReport, StepReport
 from waybook.dag.statuses import ProgressStatus
 from waybook.plan.progress import percent
-from waybook.plan.states import StepStatus
 
-UNKNOWN = StatusStyle("?", "unknown", "yellow")
 INDENT = "   "
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
-
-BAR_STATUS = {
-    ProgressStatus.COMPLETED: StepStatus.COMPLETED,
-    ProgressStatus.FAILED: StepStatus.FAILED,
-    ProgressStatus.IN_PROGRESS: StepStatus.IN_PROGRESS,
-    ProgressStatus.NOT_STARTED: StepStatus.PENDING,
-}
 
 
 def print_report(report: Report) -> None:
@@ -76,7 +67,7 @@ def stage_progress_text(stage: StageReport) -> str:
 
 
 def _steps(steps: list[StepReport], width: int) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table = plain_table(show_header=False)
     table.add_column(width=1)
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width - 44))
     table.add_column(no_wrap=True)

@@ -1,6 +1,7 @@
 """Lists of runs, and lookup of a run by id or name."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
@@ -12,6 +13,7 @@ from waybook.app.queries.plans.plan_list import (
     MAX_WALKED,
     id_range,
     resolve_one,
+    resolve_plan,
 )
 from waybook.app.request.definition_cache import DefinitionCache, compile_definition
 from waybook.app.request.request_context import RequestContext
@@ -199,6 +201,14 @@ async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
     wanted = RunFilter(text=text or "", state=OPEN if text is None else None)
     candidates = (await list_runs(ctx, wanted, MAX_CANDIDATES)).runs
     return resolve_one(candidates, text, what="run", tool="list_dags")
+
+
+async def resolve_plan_or_run(ctx: RequestContext, text: str) -> str:
+    """Return the id of the plan or, if no plan matches, of the run that the text identifies."""
+    for resolve in (resolve_plan, resolve_run):
+        with suppress(NotFound):
+            return (await resolve(ctx, text)).id
+    raise NotFound(f"no plan or run matches “{text}”")
 
 
 async def read_run_summaries(
