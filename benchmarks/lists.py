@@ -29,8 +29,8 @@ from limits import save
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.operations.stalls import sweep_stalls
+from waybook.app.queries.agents import find_subjects
 from waybook.app.queries.audit import AuditFilter, browse_audit
-from waybook.app.queries.audit_names import find_subjects
 from waybook.app.queries.inbox import count_pending
 from waybook.app.queries.overview import LastLook, read_overview
 from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, plan_summaries

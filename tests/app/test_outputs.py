@@ -9,8 +9,8 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.app.operations.audit_verification import verify_subject
+from waybook.app.queries.audit import subject_as_of
 from waybook.app.queries.documents import list_outputs, read_output
-from waybook.app.queries.plans.as_of import subject_as_of
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
 from waybook.store.audit import Subject

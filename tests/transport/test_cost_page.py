@@ -8,7 +8,7 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from transport.page_reader import visible_text
-from waybook.app.queries.costs import count_costs
+from waybook.app.queries.usage import count_costs
 from waybook.app.request.request_context import RequestContext
 from waybook.store import agents
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.documents import list_outputs, read_output
-from waybook.app.queries.review_outcome import read_review_outcome
-from waybook.app.queries.runs.run_documents import read_document
+from waybook.app.queries.inbox import read_review_outcome
+from waybook.app.queries.runs.run_work import read_document
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import within_ceiling
 from waybook.app.request.caller import (

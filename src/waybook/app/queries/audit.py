@@ -1,4 +1,4 @@
-"""Audit queries: entries of one plan or run, pages of an org, exports, and event labels."""
+"""Audit queries: entries of one plan or run, pages of an org, exports, labels, and past states."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -10,12 +10,13 @@ from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.short_ids import find_full_id
 from waybook.core.changes import Change, Event
 from waybook.core.decision_context import Channel, Scope
+from waybook.core.replay import Rows, replay
 from waybook.core.short_ids import IdKind
-from waybook.errors import InvalidInput
+from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, is_id
+from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, first_value, is_id
 
 PAGE_SIZE = 500
 #: Frequent events. A query for any other event uses an index.
@@ -282,3 +283,24 @@ def event_label(event: str, action: str | None, subject: str = "plan") -> str:
 
 
 RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectAsOf:
+    rows: Rows
+    last: SealedEntry
+
+
+async def subject_as_of(
+    ctx: RequestContext, subject_id: str, *, at: datetime | None = None, seq: int | None = None
+) -> SubjectAsOf:
+    until = seq if seq is not None else await _seq_at(ctx, subject_id, at)
+    entries = await read_all_entries(ctx, id_or_nil(subject_id), until=until)
+    if not entries:
+        raise NotFound("there was no such plan or run yet at that time")
+    return SubjectAsOf(replay(changes_in(entries)), entries[-1])
+
+
+async def _seq_at(ctx: RequestContext, subject_id: str, at: datetime | None) -> int:
+    (rows,) = await ctx.read(audit.SQL["until"](subject_id=id_or_nil(subject_id), at=at))
+    return int(first_value(rows))

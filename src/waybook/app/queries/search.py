@@ -9,11 +9,12 @@ from typing import Final
 
 from waybook.app.queries.research_search import run_search
 from waybook.app.request.definition_cache import builtin_dags
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.short_ids import find_full_id
 from waybook.core.short_ids import IdKind
-from waybook.errors import InvalidInput
+from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.json_values import Json
 from waybook.research.excerpts import (
     Piece,
     SearchWords,
@@ -24,8 +25,10 @@ from waybook.research.excerpts import (
 from waybook.research.passages import json_to_text
 from waybook.store import text_search
 from waybook.store.driver.queries import is_id
+from waybook.store.research import artifacts, search
 from waybook.store.research import search as research_store
-from waybook.store.research.search import HitRow, Scope
+from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
+from waybook.store.research.search import HitRow, Scope, SourceRow
 from waybook.store.text_search import TextHitRow, TextQuery, WorkflowNameRow
 
 __all__ = ["Piece"]
@@ -208,3 +211,40 @@ def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[Sea
 def _has_words(text: str, wanted: SearchWords) -> bool:
     words = parse_words(text).words
     return all(any(word.startswith(part) for word in words) for part in wanted.words)
+
+
+MAX_CITATIONS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResearchItem:
+    """An artifact with its sources, or a source with the artifacts that cite it."""
+
+    artifact: ArtifactRow | None = None
+    sources: Sequence[SourceRow] = ()
+    source: CitedSourceRow | None = None
+
+    @property
+    def title(self) -> str:
+        return self.artifact.title if self.artifact else self.source.title if self.source else ""
+
+    @property
+    def citations(self) -> Sequence[dict[str, Json]]:
+        return self.source.citations or () if self.source else ()
+
+
+async def read_research_item(ctx: RequestContext, item_id: str) -> ResearchItem:
+    item_id = id_or_nil(item_id)
+    artifact_rows, cited, source_rows = await ctx.read(
+        artifacts.artifact_statement(item_id),
+        search.sources_statement([item_id]),
+        artifacts.source_statement(item_id, MAX_CITATIONS),
+    )
+    if artifact_rows:
+        return ResearchItem(artifact=artifact_rows[0], sources=cited)
+    if source_rows:
+        return ResearchItem(source=source_rows[0])
+    raise NotFound(
+        "there is no artifact or source with this id here",
+        next_call=NextCall("search_sources", {"query": "words or a question"}, "Search for it."),
+    )

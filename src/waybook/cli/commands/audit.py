@@ -2,8 +2,7 @@
 
 import click
 
-from waybook.app.queries.audit import list_audit
-from waybook.app.queries.plans.as_of import SubjectAsOf, subject_as_of
+from waybook.app.queries.audit import SubjectAsOf, list_audit, subject_as_of
 from waybook.app.queries.runs.run_list import resolve_plan_or_run
 from waybook.cli.inputs import read_time
 from waybook.cli.options import database_options, json_option, limit_option

@@ -15,7 +15,7 @@ from rich.text import Text
 from waybook.app.operations.audit_verification import AuditVerdict
 from waybook.app.queries.audit import list_audit
 from waybook.app.queries.runs.run import RunDetail, list_documents
-from waybook.app.queries.runs.run_documents import read_document
+from waybook.app.queries.runs.run_work import read_document
 from waybook.cli.commands.anchoring import summary
 from waybook.cli.demo import script
 from waybook.cli.demo.scene import DemoContext

@@ -6,8 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.audit import event_label
-from waybook.app.queries.plans.as_of import SubjectAsOf
+from waybook.app.queries.audit import SubjectAsOf, event_label
 from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, STEP_STYLES
 from waybook.core.replay import Row
 from waybook.dag.statuses import ProgressStatus, RunState

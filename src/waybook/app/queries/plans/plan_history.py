@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waybook.app.queries.audit import entry_details, event_label
-from waybook.app.queries.plans.as_of import SubjectAsOf, subject_as_of
+from waybook.app.queries.audit import SubjectAsOf, entry_details, event_label, subject_as_of
 from waybook.app.queries.plans.plan import (
     MAX_MAP_BOXES,
     STEPS_AROUND,

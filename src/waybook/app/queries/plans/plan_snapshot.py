@@ -16,7 +16,13 @@ import orjson
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from waybook.app.queries.audit import changes_in, entry_details, event_label, read_all_entries
+from waybook.app.queries.audit import (
+    SubjectAsOf,
+    changes_in,
+    entry_details,
+    event_label,
+    read_all_entries,
+)
 from waybook.app.queries.export_format import (
     PLAN_FORMAT,
     PLAN_KEYS,
@@ -25,7 +31,6 @@ from waybook.app.queries.export_format import (
     exported_row,
     exported_rows,
 )
-from waybook.app.queries.plans.as_of import SubjectAsOf
 from waybook.app.queries.plans.plan_history import past_drawing, past_plan
 from waybook.app.request.layout_worker import DrawingJob, render
 from waybook.app.request.request_context import RequestContext

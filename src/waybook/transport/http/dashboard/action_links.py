@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from waybook.app.accounts.links import AccessLink, LinkKind, link_decider, link_reader
-from waybook.app.queries.evidence import read_evidence
-from waybook.app.queries.inbox import read_review
+from waybook.app.queries.inbox import read_evidence, read_review
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import NotFound

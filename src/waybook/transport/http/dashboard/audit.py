@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from waybook.app.queries.agents import Names, RowName, find_names, find_subjects
 from waybook.app.queries.audit import (
     RUN,
     AuditEntry,
@@ -25,7 +26,6 @@ from waybook.app.queries.audit import (
     event_label,
 )
 from waybook.app.queries.audit import entry_view as audit_entry_view
-from waybook.app.queries.audit_names import Names, RowName, find_names, find_subjects
 from waybook.app.queries.timeline_export import csv_text
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Event

@@ -7,13 +7,14 @@ from typing import ClassVar
 
 import orjson
 
-from waybook.app.queries.evidence import (
+from waybook.app.queries.inbox import (
+    PendingFeedback,
     PreviousReview,
     ReviewArtifact,
     ReviewEvidence,
+    ReviewRecord,
     StageDocument,
 )
-from waybook.app.queries.inbox import PendingFeedback, ReviewRecord
 from waybook.json_values import Json
 from waybook.plan.states import PlanState
 from waybook.transport.http.dashboard.line_diff import TOO_LONG, Diff, compare_texts, result_text

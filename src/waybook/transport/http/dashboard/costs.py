@@ -8,7 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.costs import DayUsage, count_costs
+from waybook.app.queries.usage import DayUsage, count_costs
 from waybook.core.usage import Totals
 from waybook.transport.http.dashboard.page import PageContext
 

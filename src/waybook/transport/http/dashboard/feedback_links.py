@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from waybook.app.accounts.links import AccessLink, LinkKind, link_decider, link_reader
-from waybook.app.queries.evidence import read_stage_documents
-from waybook.app.queries.inbox import read_pending_stage
+from waybook.app.queries.inbox import read_pending_stage, read_stage_documents
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.request_context import RequestContext
 from waybook.transport.errors import code_of

@@ -14,13 +14,14 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.evidence import read_evidence, read_stage_documents
 from waybook.app.queries.inbox import (
     FailedStage,
     list_failed_stages,
     list_reviews,
+    read_evidence,
     read_pending_stage,
     read_review,
+    read_stage_documents,
     runs_awaiting_feedback,
 )
 from waybook.app.request.caller import Answer

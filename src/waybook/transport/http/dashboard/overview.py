@@ -12,8 +12,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from waybook.app.queries.activity import read_away_summary
-from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_overview
+from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_away_summary, read_overview
 from waybook.app.request.caller import Answer
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.transport.http.dashboard.cards import DECISION_TEXT

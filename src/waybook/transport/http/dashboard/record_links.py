@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from waybook.app.queries.agents import Names, RowName, item_of
 from waybook.app.queries.audit import AuditEntry
-from waybook.app.queries.audit_names import Names, RowName, item_of
 from waybook.core.decision_context import Channel
 from waybook.transport.http.html.agent_urls import agent_url
 

@@ -8,8 +8,13 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.research_item import read_research_item
-from waybook.app.queries.search import HitKind, SearchGroup, SearchHit, search_everything
+from waybook.app.queries.search import (
+    HitKind,
+    SearchGroup,
+    SearchHit,
+    read_research_item,
+    search_everything,
+)
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.html.forms import query_param

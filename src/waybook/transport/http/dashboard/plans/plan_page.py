@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from waybook.app.queries.diagrams import plan_drawing
-from waybook.app.queries.evidence import read_evidence
+from waybook.app.queries.inbox import read_evidence
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.plans.plan_export import export_json, read_plan_rows, report_text
 from waybook.app.queries.plans.step import StepDetail, read_step_detail

@@ -8,7 +8,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from waybook.app.queries.diagrams import drawing_of_steps
-from waybook.app.queries.evidence import ReviewEvidence
+from waybook.app.queries.inbox import ReviewEvidence
 from waybook.app.queries.plans.plan import PAGE_SIZE, PlanDetail, StepWindow, focus_step
 from waybook.app.request.layout_worker import DrawingJob, Links, render
 from waybook.core.short_ids import short_id

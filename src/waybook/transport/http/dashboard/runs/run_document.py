@@ -10,7 +10,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.runs.run_documents import (
+from waybook.app.queries.runs.run_work import (
     DocumentSheet,
     DocumentVersion,
     read_document_sheet,
