@@ -270,6 +270,10 @@ def parse_arguments(
         if not isinstance(refused, TooLarge):
             _check(kind, arguments)
         raise refused from None
+    except RecursionError:
+        # The check refuses values that are nested this deep, and says so.
+        _check(kind, arguments)
+        raise
     if not (small and is_plain_if_small(arguments)):
         _check(kind, arguments)
     return parsed
