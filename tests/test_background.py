@@ -13,7 +13,7 @@ from patience import PATIENCE_SECONDS
 from waybook import background, loops
 from waybook.app.operations.checks import CheckState
 from waybook.app.operations.diagnostics import about_loops
-from waybook.app.request.loop_health import MAX_FAILURES_IN_A_ROW
+from waybook.app.request.background import MAX_FAILURES_IN_A_ROW
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.errors import Unavailable

@@ -12,8 +12,8 @@ from fake_endpoint import EndpointServer, Play, ReceivedRequest, answer, fake_en
 from org_env import AgentClient, Body, OrgEnv
 from waybook.app.operations.delivery import deliver_notifications
 from waybook.app.queries.usage import list_deliveries
+from waybook.app.request.background import OrgSignal
 from waybook.app.request.caller import Caller
-from waybook.app.request.org_signal import OrgSignal
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.app.server_dispatcher import ServerDispatcher

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from waybook.app.request.access import job_not_found
 from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, fit_views, next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.run_access import job_not_found
 from waybook.dag.expansion.inputs import (
     FEEDBACK,
     Document,

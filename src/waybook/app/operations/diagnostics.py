@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.settings_display import display_setting
-from waybook.app.request.loop_health import MAX_FAILURES_IN_A_ROW, LoopHealth
+from waybook.app.request.background import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.app.request.request_context import RequestContext
 from waybook.app.skills.loader import find_skills
 from waybook.errors import Misconfigured

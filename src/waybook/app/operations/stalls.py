@@ -4,7 +4,6 @@ from contextlib import suppress
 
 from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.stall_counts import StallCount
 from waybook.errors import Busy
 from waybook.plan.settle import detect_stall
 from waybook.store.driver.queries import first_column
@@ -35,7 +34,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
             moved += we_did
     if silent:
         ((row,),) = await ctx.read(count)
-    ctx.services.stalls.put(ctx.caller.org_id, StallCount(row.plans, row.steps))
+    ctx.services.stalls.put(ctx.caller.org_id, row)
     return moved
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from waybook.app.request.access import load_plan
 from waybook.app.request.caller import ReadableOutput
-from waybook.app.request.plan_access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.file_names import safe_file_name
 from waybook.errors import InvalidInput

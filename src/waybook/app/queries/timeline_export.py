@@ -8,7 +8,7 @@ from typing import Final
 
 from waybook.app.queries.runs.run_export import RunRows
 from waybook.app.queries.timeline import spans_of
-from waybook.app.request.plan_access import load_plan
+from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.json_values import Json, rfc3339
 from waybook.store.plans import details

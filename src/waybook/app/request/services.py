@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from waybook.app.request.background import CountsByOrg, LoopHealth, OrgSignal
 from waybook.app.request.cpu_queue import CpuQueue
-from waybook.app.request.loop_health import LoopHealth
-from waybook.app.request.org_signal import OrgSignal
 from waybook.app.request.rate_limit import TokenBuckets
-from waybook.app.request.stall_counts import StallCounts, WorkCounts
 from waybook.app.request.wait_queue import WaitingCalls
 from waybook.integrations.llm_messages import Model
 from waybook.notifications.action_links import ActionLinks
@@ -21,7 +19,9 @@ from waybook.store.driver.bus import Bus
 from waybook.store.driver.database import Database
 from waybook.store.driver.leadership import Leadership
 from waybook.store.parents import ParentCache
+from waybook.store.plans.rows import StallCountRow
 from waybook.store.short_ids import ShortIdCache
+from waybook.store.work import WorkCount
 
 PartT = TypeVar("PartT")
 
@@ -61,8 +61,8 @@ class Services:
     rate_limit: TokenBuckets | None = None
     last_used: LastUsed = field(default_factory=LastUsed)
     loops: LoopHealth = field(default_factory=LoopHealth)
-    stalls: StallCounts = field(default_factory=StallCounts)
-    work: WorkCounts = field(default_factory=WorkCounts)
+    stalls: CountsByOrg[StallCountRow] = field(default_factory=lambda: CountsByOrg(StallCountRow))
+    work: CountsByOrg[WorkCount] = field(default_factory=lambda: CountsByOrg(WorkCount))
     #: Objects that `shared` returns, by class.
     parts: dict[type, Any] = field(default_factory=dict)
 

@@ -63,8 +63,8 @@ class StepRow(NamedTuple):
 
 
 class StallCountRow(NamedTuple):
-    plans: int
-    steps: int
+    plans: int = 0
+    steps: int = 0
 
 
 class CallRow(NamedTuple):

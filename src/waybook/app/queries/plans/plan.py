@@ -9,7 +9,7 @@ from typing import Any
 
 from waybook.app.queries.plans.forecast import FinishedStep, plan_forecast
 from waybook.app.queries.plans.plan_map import plan_lane
-from waybook.app.request.plan_access import load_plan
+from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals

@@ -16,7 +16,7 @@ from waybook.app.queries.export_format import (
     exported_row,
     exported_rows,
 )
-from waybook.app.request.plan_access import load_plan
+from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.durations import MINUTE
 from waybook.core.hidden_characters import escape_hidden

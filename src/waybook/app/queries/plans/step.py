@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from waybook.app.queries.plans.plan import step_name, untitled
-from waybook.app.request.plan_access import load_plan
+from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Totals

@@ -9,9 +9,9 @@ from typing import TypeAlias, cast
 
 from waybook.app.queries.documents import DocumentListItem
 from waybook.app.queries.runs.forecast import FinishedRun, own_pace, run_forecast
+from waybook.app.request.access import load_run
 from waybook.app.request.reply import cancellation_view, run_origin_view
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.run_access import load_run
 from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals
 from waybook.dag.expansion.counts import StageCounts

@@ -14,9 +14,9 @@ from waybook.app.queries.export_format import (
     exported_rows,
 )
 from waybook.app.queries.runs.run import RunDetail
+from waybook.app.request.access import load_run
 from waybook.app.request.definition_cache import definition_body
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.run_access import load_run
 from waybook.core.replay import Rows
 from waybook.core.report_text import inert
 from waybook.dag.diagram.export import export_drawing

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.request.access import job_not_found, load_run
 from waybook.app.request.caller import ReadableDocument
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.run_access import job_not_found, load_run
 from waybook.core.changes import Event
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.dag.model import FAILED_JOB, JobStatus, RecipeStep

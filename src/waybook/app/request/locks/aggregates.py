@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TypeAlias
 
+from waybook.app.request.access import cache_steps, require_plan
 from waybook.app.request.locks.locking import Locked, Proposal, Written
 from waybook.app.request.outbox import plan_notification_statements
-from waybook.app.request.plan_access import cache_steps, require_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.events import PLAN, ChangeEvent
 from waybook.plan.draft import Decision

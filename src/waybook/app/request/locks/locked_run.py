@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import TypeAlias
 
+from waybook.app.request.access import load_definition, run_not_found
 from waybook.app.request.locks.locking import Commit, Locked, Proposal, Written
 from waybook.app.request.outbox import run_notification_statements
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.run_access import load_definition, run_not_found
 from waybook.core.changes import Event
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import Busy

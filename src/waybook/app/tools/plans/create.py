@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
+from waybook.app.request.access import cache_steps
 from waybook.app.request.arguments import (
     LenientJson,
     Minutes,
@@ -13,7 +14,6 @@ from waybook.app.request.arguments import (
     Text,
 )
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.plan_access import cache_steps
 from waybook.app.request.plan_arguments import (
     BudgetArgument,
     ConditionArgument,

@@ -17,9 +17,9 @@ from waybook.app.context.parts import (
     results_by_step,
 )
 from waybook.app.queries.research_search import run_search
+from waybook.app.request.access import load_plan
 from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import Id, Offset, ReadArguments, StepIdField
-from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import (
     author_view,
     completion_view,

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from waybook.app.request.access import plan_of_step
 from waybook.app.request.arguments import (
     AnyJson,
     Id,
@@ -21,7 +22,6 @@ from waybook.app.request.arguments import (
 from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.page_urls import review_url
-from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.reply import budget_view, next_call, wait_call, work_call
 from waybook.app.request.request_context import RequestContext, ToolReply

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
+from waybook.app.request.access import plan_of_step
 from waybook.app.request.arguments import (
     AnyJson,
     LenientJson,
@@ -21,7 +22,6 @@ from waybook.app.request.arguments import (
 )
 from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import NIL_ID, RequestContext, ToolReply, id_or_nil
 from waybook.app.request.search.search_backend import search_backend

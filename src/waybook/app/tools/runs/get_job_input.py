@@ -15,11 +15,11 @@ from waybook.app.context.job import (
     load_job_materials,
     required_documents,
 )
+from waybook.app.request.access import job_not_found, run_of_job
 from waybook.app.request.arguments import Attempt, Id, Offset, ReadArguments, StageSlugField
 from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import fit_views, next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.run_access import job_not_found, run_of_job
 from waybook.app.request.tool import RUNS, Tool
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty

@@ -8,6 +8,7 @@ from pydantic import Field
 from waybook.app.queries.plans.plan_map import plan_report, plan_structure
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_list import last_active_run
+from waybook.app.request.access import load_plan, load_run
 from waybook.app.request.arguments import (
     DetailField,
     Id,
@@ -18,7 +19,6 @@ from waybook.app.request.arguments import (
     RunIdField,
 )
 from waybook.app.request.definition_cache import DefinitionCache, definition_body
-from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
     fit_reply,
@@ -29,7 +29,6 @@ from waybook.app.request.reply import (
     wait_for_feedback_call,
 )
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.run_access import load_run
 from waybook.app.request.tool import RUNS, Tool
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
 from waybook.dag.model import RecipeStep

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from waybook.app.request.access import load_run
 from waybook.app.request.arguments import (
     Id,
     LenientJson,
@@ -35,7 +36,6 @@ from waybook.app.request.reply import (
     started_view,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
-from waybook.app.request.run_access import load_run
 from waybook.app.request.tool import RUNS, Tool
 from waybook.core.decision_context import Scope
 from waybook.core.events import RUN, ChangeEvent

@@ -4,6 +4,7 @@ import json
 
 from pydantic import Field
 
+from waybook.app.request.access import job_not_found, run_of_job
 from waybook.app.request.arguments import (
     AnyJson,
     Attempt,
@@ -28,7 +29,6 @@ from waybook.app.request.reply import (
     stage_view,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
-from waybook.app.request.run_access import job_not_found, run_of_job
 from waybook.app.request.services import Services
 from waybook.app.request.tool import RUNS, Tool
 from waybook.app.tools.runs.get_next_job import (

@@ -1,0 +1,140 @@
+"""Access to plans and runs that tools share: lookups by id, and loading without a lock."""
+
+from dataclasses import dataclass
+
+from waybook.app.request.definition_cache import DefinitionCache, compile_definition
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.core.short_ids import IdKind
+from waybook.errors import NextCall, NotFound
+from waybook.plan.model import Plan
+from waybook.plan.states import TERMINAL_STEP
+from waybook.run.model import CompiledDag
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Transaction
+from waybook.store.driver.queries import Statement, first_value
+from waybook.store.plans import load as plans
+from waybook.store.plans.load import LoadedPlan, PlanRequest
+from waybook.store.runs import jobs
+from waybook.store.runs import load as runs
+from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
+
+
+def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
+    """Return the loaded plan. If `step_id` is given, the plan must have this step.
+
+    Raises:
+        NotFound: the plan does not exist, or the step was removed.
+    """
+    loaded = plans.read_plan(results, wanted)
+    if loaded is None:
+        raise not_found("plan")
+    if not _has_step(loaded.plan, step_id):
+        raise not_found("step")
+    return loaded
+
+
+def _has_step(plan: Plan, step_id: str | None) -> bool:
+    return step_id is None or any(step.id == step_id.lower() for step in plan.steps)
+
+
+async def load_plan(
+    ctx: RequestContext, wanted: PlanRequest, *more: Statement
+) -> tuple[LoadedPlan, Results]:
+    """Return a plan without a lock, and the results of `more`."""
+    statements = plans.snapshot_statements(wanted)
+    results = await ctx.read(*statements, *more)
+    return require_plan(results[: len(statements)], wanted), results[len(statements) :]
+
+
+async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
+    """Return the plan that a step belongs to.
+
+    Raises:
+        NotFound: there is no such step.
+    """
+    step_id = id_or_nil(step_id).lower()
+    remembered = ctx.services.step_parents.get(ctx.caller.org_id, step_id)
+    if remembered is not None:
+        return remembered
+    (rows,) = await ctx.read(plans.plan_of_step_statement(step_id))
+    if not rows:
+        raise not_found("step")
+    plan_id: str = first_value(rows)
+    ctx.cache_step_plan(step_id, plan_id)
+    return plan_id
+
+
+def cache_steps(ctx: RequestContext, plan: Plan) -> None:
+    """Cache the ids of a plan's open steps, because later calls may name them."""
+    org_id, services = ctx.caller.org_id, ctx.services
+    open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
+    # Open steps are cached together, so looking for the last one is enough.
+    if open_steps and services.step_parents.get(org_id, open_steps[-1]) is None:
+        for step_id in open_steps:
+            ctx.cache_step_plan(step_id, plan.id)
+            services.short_ids.add(org_id, IdKind.STEP, step_id)
+
+
+@dataclass(frozen=True, slots=True)
+class UnlockedRun:
+    loaded: LoadedRun
+    compiled_dag: CompiledDag
+    results: Results
+
+
+async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
+    """Return a run without a lock, and the results of `more`.
+
+    Raises:
+        NotFound: the run does not exist, or belongs to another org.
+    """
+    results = await ctx.read(*runs.snapshot_statements(id_or_nil(run_id)), *more)
+    loaded = runs.read_run(results)
+    if loaded is None:
+        raise run_not_found()
+    compiled_dag = await load_definition(ctx, loaded.dag_slug, loaded.dag_version)
+    return UnlockedRun(loaded, compiled_dag, results[LOAD_STATEMENT_COUNT:])
+
+
+async def load_definition(
+    ctx: RequestContext, slug: str, version: int, tx: Transaction | None = None
+) -> CompiledDag:
+    org_id, cache = ctx.caller.org_id, ctx.services.shared(DefinitionCache)
+    compiled_dag = cache.get(org_id, slug, version)
+    if compiled_dag is None:
+        statement = runs.definition_statement(slug, version)
+        (rows,) = await (ctx.read(statement) if tx is None else tx.send(statement))
+        compiled_dag = cache.put(org_id, compile_definition(rows[0][2], rows[0][0]))
+    return compiled_dag
+
+
+async def run_of_job(ctx: RequestContext, job_id: str) -> str:
+    """Return the run that a job belongs to.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    job_id = id_or_nil(job_id).lower()
+    remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
+    if remembered is not None:
+        return remembered
+    (rows,) = await ctx.read(jobs.run_of_job_statement(job_id))
+    if not rows:
+        raise job_not_found()
+    run_id: str = first_value(rows)
+    ctx.services.job_parents.put(ctx.caller.org_id, job_id, run_id)
+    return run_id
+
+
+def run_not_found() -> NotFound:
+    return NotFound(
+        "there is no run with this id here",
+        next_call=NextCall("list_dags", {}, "List the workflows and runs."),
+    )
+
+
+def job_not_found() -> NotFound:
+    return NotFound(
+        "there is no job with this id here",
+        next_call=NextCall("get_next_job", {}, "Claim a job."),
+    )
