@@ -49,7 +49,7 @@ def command(
         named = {"planId": (await resolve_plan(here.call, plan)).id} if plan is not None else {}
         now = await here.call.services.database.read_now(here.call.caller.org_id)
         wanted = parse_arguments(SearchSources, {**args, **named})
-        return await search_sources.run(here.call, wanted), now
+        return cast("Body", await search_sources.run(here.call, wanted)), now
 
     results, now = run_in_app(load_settings(flags), search)
     if as_json:
