@@ -89,15 +89,27 @@ async def test_background_loop_can_be_canceled_during_work_or_pause(alone: OrgEn
 
 
 LOOPS: dict[str, tuple[str, Loop]] = {
-    "sweep": ("background.sweep_all_orgs", lambda house: background.stall_sweep_loop(house, 0)),
-    "render": ("background.render_all_orgs", lambda house: background.render_loop(house, 0)),
-    "index": ("background.index_all_orgs", lambda house: background.index_loop(house, 0)),
-    "deliver": ("background.deliver_all_orgs", lambda house: background.delivery_loop(house, 0)),
+    "sweep": (
+        "background.sweep_all_orgs",
+        lambda services: background.stall_sweep_loop(services, 0),
+    ),
+    "render": ("background.render_all_orgs", lambda services: background.render_loop(services, 0)),
+    "index": ("background.index_all_orgs", lambda services: background.index_loop(services, 0)),
+    "deliver": (
+        "background.deliver_all_orgs",
+        lambda services: background.delivery_loop(services, 0),
+    ),
     "lead": ("background.hold_leadership", background.leadership_loop),
-    "retain": ("background.retain", lambda house: background.retention_loop(house, "", Settings())),
+    "retain": (
+        "background.retain",
+        lambda services: background.retention_loop(services, "", Settings()),
+    ),
     "send": ("loops.pg_notify.send_pending", loops.event_publish_loop),
     "listen": ("loops.pg_notify.listen", loops.event_listen_loop),
-    "look": ("loops.pg_notify.ChangePoller.poll", lambda house: loops.change_poll_loop(house, 0)),
+    "look": (
+        "loops.pg_notify.ChangePoller.poll",
+        lambda services: loops.change_poll_loop(services, 0),
+    ),
 }
 
 

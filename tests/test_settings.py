@@ -85,7 +85,7 @@ def test_invalid_url_setting_is_not_shown_in_the_error(name: str, url: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("environment", "named"),
     [
         ({"WEBHOOK_URL": "http://h", "WEBHOOK_FORMAT": "fax"}, "webhook_format"),
         ({"WEBHOOK_SECRET": "s3cret"}, "set webhook_url"),
@@ -93,10 +93,10 @@ def test_invalid_url_setting_is_not_shown_in_the_error(name: str, url: str) -> N
     ids=str,
 )
 def test_invalid_webhook_setting_is_not_shown_in_the_error(
-    given: dict[str, str], named: str
+    environment: dict[str, str], named: str
 ) -> None:
     with pytest.raises(Misconfigured) as refused:
-        settings({f"WAYBOOK_{name}": value for name, value in given.items()})
+        settings({f"WAYBOOK_{name}": value for name, value in environment.items()})
     assert named in refused.value.message
     assert "s3cret" not in refused.value.message
 
@@ -144,7 +144,7 @@ def test_listening_on_a_public_address_without_authentication_is_refused() -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "names"),
+    ("environment", "names"),
     [
         ({}, {"127.0.0.1:8750"}),
         ({"PUBLIC_URL": "https://Plans.example/"}, {"plans.example"}),
@@ -160,14 +160,14 @@ def test_listening_on_a_public_address_without_authentication_is_refused() -> No
     ids=lambda told: str(told if isinstance(told, dict) else sorted(told)),
 )
 def test_allowed_hosts_are_those_of_the_configured_addresses(
-    given: dict[str, str], names: set[str]
+    environment: dict[str, str], names: set[str]
 ) -> None:
-    loaded = settings({f"WAYBOOK_{name}": value for name, value in given.items()})
+    loaded = settings({f"WAYBOOK_{name}": value for name, value in environment.items()})
     assert loaded.host_names == names
 
 
 @pytest.mark.parametrize(
-    "given",
+    "environment",
     [
         {"AUTH": "maybe"},
         {"METRICS_TOKEN": "short-s3cret"},
@@ -176,11 +176,13 @@ def test_allowed_hosts_are_those_of_the_configured_addresses(
     ],
     ids=str,
 )
-def test_invalid_auth_or_metrics_token_setting_raises_misconfigured(given: dict[str, str]) -> None:
+def test_invalid_auth_or_metrics_token_setting_raises_misconfigured(
+    environment: dict[str, str],
+) -> None:
     with pytest.raises(Misconfigured) as refused:
-        settings({f"WAYBOOK_{name}": value for name, value in given.items()})
+        settings({f"WAYBOOK_{name}": value for name, value in environment.items()})
     assert "s3cr" not in refused.value.message
-    assert "METRICS" not in given or "metrics_token" in refused.value.message
+    assert "METRICS" not in environment or "metrics_token" in refused.value.message
 
 
 def test_settings_repr_hides_tokens() -> None:

@@ -1,4 +1,4 @@
-"""What the background loops of a process share with its calls."""
+"""Signals, health and counts that background loops share with the calls of a process."""
 
 import asyncio
 import contextlib
