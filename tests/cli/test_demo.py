@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 
 from cli.terminal import Body, Terminal
-from waybook.cli.demo import script
-from waybook.cli.demo.environment import FAST, PlaybackSpeed, SimulatedClock
+from waybook.cli.demo.environment import FAST, Killed, PlaybackSpeed, SimulatedClock
+from waybook.cli.demo.script import STORY
 from waybook.cli.runtime import AppSession
 from waybook.dag.progress.report import check
 from waybook.store.driver.database import Database
@@ -44,7 +44,9 @@ def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played:
     assert "verified: replay gives exactly the stored state" in played
     # Plans are listed newest first. There may be several demo plans, because the demo runs again if
     # the tests of this module are run in two parts.
-    plan, *_ = [p for p in terminal.json_output("plans", "--all") if p["name"] == script.PLAN_NAME]
+    plan, *_ = [
+        p for p in terminal.json_output("plans", "--all") if p["name"] == STORY["plan"]["name"]
+    ]
     assert plan["status"] == "completed"
     assert plan["counts"] == {"done": 11, "total": 11, "completed": 10, "skipped": 1}
     assert terminal.json_output("audit", "verify")["ok"]
@@ -60,7 +62,7 @@ def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played:
         "is stalled: no heartbeat for 33 min",
         "returns in a new conversation and finds",
         "takes over from cleo: Interview the on-call engineer (attempt 2)",
-        f"requests changes: “{script.PLAN_FEEDBACK}”",
+        f"requests changes: “{STORY['planFeedback']}”",
         "claims it again, with the feedback (attempt 2)",
         "approves it",
         "starts a run with three models: 5 stages, 33 steps, 221 jobs",
@@ -72,7 +74,7 @@ def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played:
         "starts as a replacement for the killed agent",
         "takes over the abandoned job: Pairwise Synthesis",
         "submits late: refused, another agent has the job now",
-        *(f"feedback on {stage}: “{said}”" for stage, said in script.RUN_FEEDBACK.items()),
+        *(f"feedback on {stage}: “{said}”" for stage, said in STORY["runFeedback"].items()),
         "stage paralysis is complete: 4 steps",
     ],
 )
@@ -82,7 +84,7 @@ def test_demo_output_contains_every_scripted_event(played: str, moment: str) -> 
 
 def make_run(terminal: Terminal) -> Body:
     match, *_ = [
-        run for run in terminal.json_output("runs", "--all") if run["name"] == script.RUN_NAME
+        run for run in terminal.json_output("runs", "--all") if run["name"] == STORY["run"]["name"]
     ]
     return cast("Body", match)
 
@@ -135,7 +137,9 @@ def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
 ) -> None:
     assert played
     plan_id = next(
-        p["planId"] for p in terminal.json_output("plans", "--all") if p["name"] == script.PLAN_NAME
+        p["planId"]
+        for p in terminal.json_output("plans", "--all")
+        if p["name"] == STORY["plan"]["name"]
     )
     entries = terminal.json_output("audit", "list", plan_id, "--limit", "100")
     assert {entry["event"] for entry in entries} == {
@@ -173,9 +177,7 @@ async def test_demo_clock_wakes_scripted_agents_in_order_of_wake_time() -> None:
             await clock.sleep(pause)
             heard.append((name, clock.now - NINE))
 
-    actors = [clock.add_actor(act("a", 5, 5)), clock.add_actor(act("b", 7, 1))]
-    await clock.run(nothing)
-    await asyncio.gather(*actors)
+    await clock.run([act("a", 5, 5), act("b", 7, 1)], nothing)
     assert [(name, gap.seconds // 60) for name, gap in heard] == [
         ("a", 5),
         ("b", 7),
@@ -184,26 +186,7 @@ async def test_demo_clock_wakes_scripted_agents_in_order_of_wake_time() -> None:
     ]
 
 
-async def test_demo_clock_continues_after_a_scripted_agent_is_canceled() -> None:
-    clock = make_clock()
-
-    async def sleeper() -> None:
-        await clock.sleep(60)
-
-    async def killer() -> None:
-        await clock.sleep(1)
-        victim.cancel()
-        await clock.sleep(1)
-
-    victim = clock.add_actor(sleeper())
-    other = clock.add_actor(killer())
-    await clock.run(nothing)
-    await asyncio.gather(victim, other, return_exceptions=True)
-    assert victim.cancelled()
-    assert clock.now == NINE + timedelta(minutes=2)
-
-
-async def test_demo_clock_wakes_one_agent_at_a_time_after_cancellation() -> None:
+async def test_demo_clock_wakes_one_agent_at_a_time_after_a_kill() -> None:
     clock = make_clock()
     awake: list[str] = []
 
@@ -218,18 +201,10 @@ async def test_demo_clock_wakes_one_agent_at_a_time_after_cancellation() -> None
 
     async def dies() -> None:
         await clock.sleep(1)
-        myself = asyncio.current_task()
-        assert myself is not None
-        myself.cancel()
-        await clock.sleep(1)
+        raise Killed
 
-    async def show() -> None:
-        await asyncio.sleep(0)
-
-    actors = [clock.add_actor(dies()), clock.add_actor(works("a")), clock.add_actor(works("b"))]
-    await clock.run(show)
-    outcomes = await asyncio.gather(*actors, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes[1:]] == [type(None)] * 2
+    await clock.run([dies(), works("a"), works("b")], nothing)
+    assert clock.now == NINE + timedelta(minutes=5)
 
 
 async def test_error_in_a_scripted_agent_stops_the_demo_clock() -> None:
@@ -237,17 +212,14 @@ async def test_error_in_a_scripted_agent_stops_the_demo_clock() -> None:
 
     async def falls() -> None:
         await clock.sleep(1)
-        raise ValueError
+        raise ValueError("the agent fell")
 
     async def waits() -> None:
         while True:
             await clock.sleep(1)
 
-    fallen, waiting = clock.add_actor(falls()), clock.add_actor(waits())
-    await clock.run(nothing)
-    waiting.cancel()
-    outcomes = await asyncio.gather(fallen, waiting, return_exceptions=True)
-    assert isinstance(outcomes[0], ValueError)
+    with pytest.raises(ValueError, match="the agent fell"):
+        await clock.run([falls(), waits()], nothing)
 
 
 async def test_demo_clock_times_out_if_agents_wait_forever() -> None:
@@ -257,11 +229,8 @@ async def test_demo_clock_times_out_if_agents_wait_forever() -> None:
         while True:
             await clock.sleep(60)
 
-    waiting = clock.add_actor(waits())
     with pytest.raises(TimeoutError, match="within 7 days"):
-        await clock.run(nothing)
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
+        await clock.run([waits()], nothing)
 
 
 async def test_demo_clock_redraws_screen_only_at_reading_pauses() -> None:
@@ -279,8 +248,6 @@ async def test_demo_clock_redraws_screen_only_at_reading_pauses() -> None:
         clock.pause_to_read()
         await clock.sleep(1)
 
-    actor = clock.add_actor(works())
-    await clock.run(show)
-    await actor
+    await clock.run([works()], show)
     assert len(drawn) < 50
     assert timedelta(minutes=50) in drawn, "what is said is shown"

@@ -25,6 +25,4 @@ ALLOWED: Final = (
     Allowed(
         "src/waybook/embedded_postgres/data_directory.py", "nobody", "the name of a Unix account"
     ),
-    Allowed("src/waybook/cli/demo/script.py", "nobody", "a document of the demo"),
-    Allowed("src/waybook/cli/demo/script.py", "Nobody sees", "a document of the demo"),
 )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
-from waybook.cli.demo.command import STORY, start_run_actors
-from waybook.cli.demo.environment import FAST, EventLog, SimulatedClock, temporary_database
-from waybook.cli.demo.scene import DemoContext
+from waybook.cli.demo.actors import DemoContext, play_run
+from waybook.cli.demo.command import STORY_TIME
+from waybook.cli.demo.environment import FAST, SimulatedClock, temporary_database
 from waybook.cli.runtime import open_app
 from waybook.core.decision_context import Channel
 from waybook.dag.diagram.export import export_drawing
@@ -33,15 +33,15 @@ async def play_demo(data_dir: Path) -> RunDetail:
         database = runtime.app.services.database
         org_id = runtime.app.caller(Channel.CLI).org_id
         (((now,),),) = await database.read_org(org_id, "select app_now()")
-        clock = SimulatedClock(database, now - STORY, FAST)
-        scene = DemoContext(app=runtime.app, clock=clock, feed=EventLog(clock))
+        clock = SimulatedClock(database, now - STORY_TIME, FAST)
+        scene = DemoContext(app=runtime.app, clock=clock)
 
         async def observe() -> None:
             if not snapshots:
                 run = await read_run_detail(scene.call, scene.run_id, RunInclude.BOARD)
                 snapshots.extend([run] if count_done_jobs(run) >= DONE else [])
 
-        await start_run_actors(scene, observe)
+        await play_run(scene, observe)
     return snapshots[0]
 
 

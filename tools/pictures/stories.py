@@ -4,17 +4,17 @@ Every row comes from a tool call, as in daily work; only the clock is simulated,
 in seconds. Each plan has its own clock, which ends at about the current time.
 """
 
-import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from waybook.application import BasicApplication
-from waybook.cli.demo import run_agents, script
-from waybook.cli.demo.environment import FAST, EventLog, SimulatedClock
-from waybook.cli.demo.plan_agents import agent
-from waybook.cli.demo.scene import Actor, DemoContext
+from waybook.cli.demo import actors
+from waybook.cli.demo.actors import Actor, DemoContext, agent
+from waybook.cli.demo.environment import FAST, SimulatedClock
+from waybook.cli.demo.script import document_for
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 
@@ -41,7 +41,7 @@ class Stage:
         """Return a scene whose clock starts this many minutes ago."""
         database = self.app.services.database
         clock = SimulatedClock(database, self.now - timedelta(minutes=minutes), FAST)
-        return DemoContext(app=self.app, clock=clock, feed=EventLog(clock))
+        return DemoContext(app=self.app, clock=clock)
 
 
 def step(title: str, instructions: str, kind: str = "analyze", **more: object) -> Step:
@@ -252,11 +252,9 @@ async def work_on_jobs(scene: DemoContext, name: str, model: str, minutes: float
         if job["status"] == "job_ready":
             await scene.clock.sleep(minutes)
             held = {"jobId": job["jobId"], "attempt": job["attempt"], "usage": USAGE}
-            await me.call(
-                "submit_job_result", **held, documents=[{"content": script.document_for(job)}]
-            )
+            await me.call("submit_job_result", **held, documents=[{"content": document_for(job)}])
         else:
-            await scene.clock.sleep(run_agents.POLL_MINUTES)
+            await scene.clock.sleep(actors.POLL_MINUTES)
 
 
 async def prepared_work(stage: Stage) -> None:
@@ -271,20 +269,17 @@ async def prepared_work(stage: Stage) -> None:
     async def show_nothing() -> None:
         """Draw nothing, because the run has no screen."""
 
-    await run_agents.start_run(scene)
+    await actors.start_run(scene)
     stage.ids["run"] = scene.run_id
-    models = run_agents.MODELS.items()
+    models = actors.MODELS.items()
     parts = [
         *(work_on_jobs(scene, *who, minutes=5.0 + n) for n, who in enumerate(models)),
-        run_agents.render_documents(scene),
-        run_agents.give_feedback(scene),
+        actors.render_documents(scene),
+        actors.give_feedback(scene),
         stop(),
     ]
-    actors = [scene.clock.add_actor(part) for part in parts]
-    await scene.clock.run(show_nothing)
-    for actor in actors:
-        actor.cancel()
-    await asyncio.gather(*actors, return_exceptions=True)
+    with contextlib.suppress(TimeIsUp):
+        await scene.clock.run(parts, show_nothing)
 
 
 async def play(app: BasicApplication) -> dict[str, str]:

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.cli.demo.command import STORY, start_plan_actors
-from waybook.cli.demo.environment import EventLog, PlaybackSpeed, SimulatedClock, temporary_database
-from waybook.cli.demo.scene import DemoContext
+from waybook.cli.demo.actors import DemoContext, play_plan
+from waybook.cli.demo.command import STORY_TIME
+from waybook.cli.demo.environment import PlaybackSpeed, SimulatedClock, temporary_database
 from waybook.cli.runtime import open_app
 from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.plan_board import plan_display
@@ -50,15 +50,15 @@ async def play_demo(data_dir: Path) -> PlanDetail:
         database = runtime.app.services.database
         org_id = runtime.app.caller(Channel.CLI).org_id
         (((now,),),) = await database.read_org(org_id, "select app_now()")
-        clock = SimulatedClock(database, now - STORY, PlaybackSpeed(0.05, 0))
-        scene = DemoContext(app=runtime.app, clock=clock, feed=EventLog(clock))
+        clock = SimulatedClock(database, now - STORY_TIME, PlaybackSpeed(0.05, 0))
+        scene = DemoContext(app=runtime.app, clock=clock)
 
         async def observe() -> None:
             plan = await read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD)
             if plan.stalled:
                 snapshots.append(plan)
 
-        await start_plan_actors(scene, observe)
+        await play_plan(scene, observe)
     return snapshots[-1]
 
 

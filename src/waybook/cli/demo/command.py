@@ -5,151 +5,78 @@ The demo has two parts: an improvised plan, and a run of a prepared workflow.
 
 import asyncio
 import contextlib
+import shutil
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
-from waybook.application import BasicApplication
-from waybook.cli.commands.anchoring import verify_all
-from waybook.cli.demo import plan_agents, run_agents
-from waybook.cli.demo.ending import print_summary
+from waybook.app.operations.audit_verification import AuditVerdict
+from waybook.app.queries.audit import list_audit
+from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, list_documents, read_run_detail
+from waybook.app.queries.runs.run_work import read_document
+from waybook.cli.commands.anchoring import summary, verify_all
+from waybook.cli.demo.actors import DemoContext, play_plan, play_run
 from waybook.cli.demo.environment import (
     FAST,
     SLOW,
     SLOW_RUN,
-    EventLog,
+    Show,
     SimulatedClock,
     temporary_database,
 )
-from waybook.cli.demo.scene import (
-    DemoContext,
-    DisplayedSubject,
-    build_frame,
-    plan_subject,
-    run_subject,
-)
+from waybook.cli.demo.script import STORY
 from waybook.cli.options import database_options
 from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.cli.terminal import plan_board, run_board
 from waybook.cli.terminal.console import Viewport
 from waybook.core.decision_context import Channel
+from waybook.core.short_ids import short_id
 from waybook.settings import Settings
 
-FOOTER_LINES = 3
-Look = Callable[[], Awaitable[DisplayedSubject]]
-Part = Coroutine[object, object, None]
-Show = Callable[[], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class DemoOutput:
-    """Console of the demo. If `live` is set, the screen is redrawn instead of printing lines."""
-
-    console: Console
-    live: bool
-
-
-async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanDetail:
-    boards: list[PlanDetail] = []
-
-    async def look() -> DisplayedSubject:
-        before = boards[-1] if boards else None
-        board = await read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD, before=before)
-        boards.append(board)
-        del boards[:-1]
-        return plan_subject(boards[0])
-
-    await _perform(scene, audience, start_plan_actors, look)
-    if not boards[0].is_closed:
-        raise RuntimeError("the plan did not complete")
-    return boards[0]
-
-
-async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
-    boards: list[RunDetail] = []
-    scene.feed.lines.clear()
-
-    async def look() -> DisplayedSubject:
-        boards[:] = [await read_run_detail(scene.call, scene.run_id, RunInclude.BOARD)]
-        return run_subject(boards[0])
-
-    await _perform(scene, audience, start_run_actors, look)
-    if not boards[0].is_closed:
-        raise RuntimeError("the run did not complete")
-    return boards[0]
-
-
-async def start_plan_actors(scene: DemoContext, show: Show) -> None:
-    await plan_agents.create_plan(scene)
-    parts = (
-        plan_agents.ada,
-        plan_agents.ben,
-        plan_agents.cleo,
-        plan_agents.cleo_again,
-        plan_agents.mira,
-    )
-    await _act(scene, [part(scene) for part in parts], show)
-
-
-async def start_run_actors(scene: DemoContext, show: Show) -> None:
-    await run_agents.start_run(scene)
-    once = run_agents.scripted_failures()
-    parts = [run_agents.work(scene, session, once) for session in run_agents.agent_sessions()]
-    parts += [
-        run_agents.replacement(scene),
-        run_agents.render_documents(scene),
-        run_agents.give_feedback(scene),
-    ]
-    await _act(scene, parts, show)
-
-
-async def _perform(
-    scene: DemoContext,
-    audience: DemoOutput,
-    play: Callable[[DemoContext, Show], Awaitable[None]],
-    look: Look,
-) -> None:
-    console = audience.console
-    if not audience.live:
-        scene.feed.listener = lambda line: console.print(line.text(), soft_wrap=True)
-        await play(scene, _nothing)
-        subject = await look()
-        console.print()
-        high = subject.max_lines + FOOTER_LINES
-        console.print(subject.render(Viewport(width=console.width, height=high, holders=True)))
-        return
-    with Live(console=console, auto_refresh=False) as screen:
-
-        async def show() -> None:
-            screen.update(build_frame(await look(), scene.feed, console), refresh=True)
-
-        await play(scene, show)
-        await show()
-
-
-async def _act(scene: DemoContext, parts: list[Part], show: Show) -> None:
-    actors = [scene.clock.add_actor(part) for part in parts]
-    await scene.clock.run(show)
-    actors += scene.later
-    for actor in actors:
-        actor.cancel()
-    for outcome in await asyncio.gather(*actors, return_exceptions=True):
-        if isinstance(outcome, Exception):
-            raise outcome
-
-
-async def _nothing() -> None: ...
-
-
 #: The demo's clock starts this long ago, so that the demo ends at about the current time.
-STORY = timedelta(minutes=360)
+STORY_TIME = timedelta(minutes=360)
+FOOTER_LINES = 3
+#: On wider terminals, the event log is next to the plan or run, not below.
+MIN_WIDTH_SIDE_BY_SIDE = 136
+FEED_WIDTH = 64
+MIN_FEED_LINES = 3
+MAX_WIDTH = 92
+SHOWN_DOCUMENT = "advisor_recommendations"
+
+BETWEEN = (
+    "The answer is yes. A prepared workflow, the dialectic, now works out how.",
+    "Three models propose, review and agree; a person gives feedback on each stage.",
+)
+SURVIVED = {
+    "two killed agents": "Others took over and completed their work.",
+    "a lost reply": "The result was submitted again, and counted once.",
+    "two agents on one job": "The late result was refused; the job is done once.",
+    "a model's timeout": "Only this job was repeated.",
+    "a new conversation": "cleo continued from what is stored in the plan.",
+    "a person's review": "The plan waited, then went on with the feedback.",
+}
+NEXT = {
+    "waybook connect claude-code": "connect your agent (also codex, cursor, …)",
+    "waybook serve": "serve agents and the dashboard over HTTP",
+}
+AGAIN = {"waybook demo --keep": "repeat the demo, and keep its results"}
+STORED = {
+    "waybook plans --all": "list the plan of this demo",
+    "waybook runs --all": "list the run of this demo",
+}
 
 
 @click.command()
@@ -176,27 +103,173 @@ def command(*, fast: bool, keep: bool, **flags: object) -> None:
 
 async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
     console = get_console()
-    audience = DemoOutput(console, live=console.is_terminal and not fast)
+    live = console.is_terminal and not fast
     async with open_app(settings) as here:
-        scene = await _set_scene(here.app)
-        scene.clock.pace = FAST if fast else SLOW
-        await plan_scenario(scene, audience)
-        _between(console)
-        scene.clock.pace = FAST if fast else SLOW_RUN
-        board = await run_scenario(scene, audience)
+        database = here.app.services.database
+        now = await database.read_now(here.app.caller(Channel.CLI).org_id)
+        clock = SimulatedClock(database, now - STORY_TIME, FAST if fast else SLOW)
+        scene = DemoContext(app=here.app, clock=clock)
+        await _perform(scene, console, PLAN_PART, live=live)
+        console.print(Text.assemble("\n", (BETWEEN[0], "bold"), f"\n{BETWEEN[1]}\n"))
+        scene.lines.clear()
+        clock.pace = FAST if fast else SLOW_RUN
+        board = await _perform(scene, console, RUN_PART, live=live)
         verdicts = [org_verdict.verdict for org_verdict in await verify_all(scene.call, bar=False)]
-        await print_summary(console, scene, board, verdicts, keep=keep)
+        await _print_summary(console, scene, board, verdicts, keep=keep)
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
 
 
-def _between(console: Console) -> None:
-    headline = "The answer is yes. A prepared workflow, the dialectic, now works out how."
-    more = "Three models propose, review and agree; a person gives feedback on each stage."
-    console.print(Text.assemble(("\n", ""), (headline, "bold"), f"\n{more}\n"))
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the demo, and how its plan or run is drawn."""
+
+    play: Callable[[DemoContext, Show], Awaitable[None]]
+    read: Callable[[DemoContext], Awaitable[Any]]
+    draw: Callable[[Any, Viewport], RenderableType]
+    count_lines: Callable[[Any], int]
+    max_lines: int
 
 
-async def _set_scene(app: BasicApplication) -> DemoContext:
-    database = app.services.database
-    now = await database.read_now(app.caller(Channel.CLI).org_id)
-    clock = SimulatedClock(database, now - STORY, FAST)
-    return DemoContext(app=app, clock=clock, feed=EventLog(clock))
+PLAN_PART = Part(
+    play_plan,
+    lambda scene: read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD),
+    plan_board.plan_display,
+    lambda board: len(board.plan.steps) + plan_board.PLAN_FIXED_ROWS,
+    11 + plan_board.PLAN_FIXED_ROWS,
+)
+RUN_PART = Part(
+    play_run,
+    lambda scene: read_run_detail(scene.call, scene.run_id, RunInclude.BOARD),
+    run_board.run_display,
+    lambda board: run_board.count_lines(board) + run_board.RUN_FIXED_ROWS,
+    18 + run_board.RUN_FIXED_ROWS,
+)
+
+
+async def _perform(scene: DemoContext, console: Console, part: Part, *, live: bool) -> Any:  # noqa: ANN401 - the plan or run
+    """Play a part, and return its plan or run. With `live`, redraw the screen all the time."""
+    if live:
+        with Live(console=console, auto_refresh=False) as screen:
+
+            async def show() -> None:
+                board = await part.read(scene)
+                screen.update(_frame(part, board, scene.lines, console), refresh=True)
+
+            await part.play(scene, show)
+            await show()
+        board = await part.read(scene)
+    else:
+        scene.listener = lambda line: console.print(line, soft_wrap=True)
+        await part.play(scene, _show_nothing)
+        board = await part.read(scene)
+        height = part.max_lines + FOOTER_LINES
+        console.print()
+        console.print(part.draw(board, Viewport(width=console.width, height=height, holders=True)))
+    if not board.is_closed:
+        raise RuntimeError("a part of the demo did not complete")
+    return board
+
+
+async def _show_nothing() -> None: ...
+
+
+def _frame(part: Part, board: object, lines: list[Text], console: Console) -> RenderableType:
+    """Return the plan or run with the last lines of the log beside or below it."""
+    width, height = console.width, console.height - 1
+    if width < MIN_WIDTH_SIDE_BY_SIDE:
+        high = min(part.max_lines, height - MIN_FEED_LINES)
+        above = part.draw(board, Viewport(width=width, height=high, holders=True, foot=False))
+        return Group(above, *_last(lines, height - min(part.count_lines(board), high)))
+    tall, left = min(height, part.max_lines + 3), width - FEED_WIDTH - 1
+    columns = Table.grid(padding=(0, 1, 0, 0))
+    columns.add_column(width=left)
+    columns.add_column(width=FEED_WIDTH)
+    log = Panel(
+        Group(*_last(lines, tall - 2)),
+        title=Text(" events ", style="dim"),
+        border_style="dim",
+        width=FEED_WIDTH,
+        height=tall,
+    )
+    view = Viewport(width=left, height=tall, holders=True, filled=True)
+    columns.add_row(part.draw(board, view), log)
+    return columns
+
+
+def _last(lines: list[Text], rows: int) -> list[Text]:
+    last = [line.copy() for line in lines[-max(1, rows) :]]
+    for line in last:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return last
+
+
+async def _print_summary(
+    console: Console,
+    scene: DemoContext,
+    board: RunDetail,
+    verdicts: list[AuditVerdict],
+    *,
+    keep: bool,
+) -> None:
+    _heading(console, "The plan's answer")
+    console.print(_facts(STORY["work"]["Write the recommendation"]["result"]))
+    _heading(console, "One of the documents that the run produced")
+    listed = await list_documents(scene.call, scene.run_id)
+    chosen = next(item for item in listed if item.document_key == SHOWN_DOCUMENT)
+    document = await read_document(scene.call, chosen.resource_id)
+    title = Text(f" {chosen.document_key}, by {chosen.model} ", style="dim")
+    page = Panel(Markdown(document.markdown), title=title, border_style="dim")
+    console.print(Padding(page, (0, 2)), width=min(console.width, MAX_WIDTH))
+    write = f"waybook documents {short_id(scene.run_id)} --out documents"
+    available = run_board.documents_available(board)
+    console.print(_facts({available: write if keep else "to keep them, use --keep"}))
+    _heading(console, "Who did what")
+    console.print(_facts(_contributions(scene)))
+    _heading(console, "What the work survived")
+    console.print(_facts(SURVIVED))
+    _heading(console, "Proof: every change is recorded in a hash-chained audit log")
+    console.print(Padding(summary(verdicts), (0, 2)))
+    for name, subject in (("plan", scene.plan_id), ("run", scene.run_id)):
+        entries = await list_audit(scene.call, subject, limit=1)
+        seal = str(entries[0]["hash"])[:16]
+        line = f"  the {name} has {entries[0]['seq']} entries; the last has the seal {seal}…"
+        console.print(Text(line, "dim"))
+    _heading(console, "Next")
+    _print_path(console)
+    console.print(_facts({**NEXT, **(STORED if keep else AGAIN)}))
+
+
+def _print_path(console: Console) -> None:
+    if shutil.which("waybook") is None:
+        program = Path(sys.argv[0] if Path(sys.argv[0]).stem == "waybook" else sys.executable)
+        folder = program.absolute().parent
+        line = f'  waybook is not on your PATH. First:\n  export PATH="{folder}:$PATH"'
+        console.print(Text(line), soft_wrap=True)
+
+
+def _heading(console: Console, title: str) -> None:
+    console.print()
+    console.print(Text(title, style="bold"))
+
+
+def _facts(facts: Mapping[str, object]) -> Padding:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column()
+    for name, value in facts.items():
+        table.add_row(name, str(value))
+    return Padding(table, (0, 2))
+
+
+def _contributions(scene: DemoContext) -> dict[str, str]:
+    notes = {
+        "ada": " and one that mira approved",
+        "ben": " (one submitted twice after a network timeout, counted once)",
+        "cleo": " (killed during a third)",
+    }
+    agents = {
+        name: f"{scene.steps[name]} steps{note}, {scene.jobs[name]} jobs"
+        for name, note in notes.items()
+    }
+    decisions, stages = scene.steps["mira"], scene.jobs["mira"]
+    return {**agents, "mira": f"{decisions} review decisions, feedback on {stages} stages"}

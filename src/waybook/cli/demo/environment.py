@@ -1,7 +1,7 @@
-"""Simulated clock, temporary database, and event log of the demo.
+"""Simulated clock and temporary database of the demo.
 
-When all actors sleep, the clock jumps to the time when the next one wakes, so that events always
-have the same order.
+One actor acts at a time. When it sleeps, the clock jumps to the time when the next one wakes, so
+that events always have the same order.
 """
 
 import asyncio
@@ -11,14 +11,12 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
-
-from rich.text import Text
 
 from waybook.embedded_postgres import locks
 from waybook.embedded_postgres.layout import ControlDirectory
@@ -45,18 +43,21 @@ SLOW_RUN = PlaybackSpeed(0.015, 0.1)
 FAST = PlaybackSpeed(0, 0)
 
 
+class Killed(Exception):
+    """The scripted agent was killed."""
+
+
 class SimulatedClock:
     def __init__(self, database: Database, start: datetime, pace: PlaybackSpeed) -> None:
         """Set the database clock to `start`. From then on, only the simulation advances it."""
         self._database = database
         self.pace = pace
-        self._awake = 0
         self._asleep: list[tuple[datetime, int, asyncio.Future[None]]] = []
         self._numbers = count()
-        self._all_asleep = asyncio.Event()
+        self._is_idle = asyncio.Event()
+        self._error: Exception | None = None
         self._owed = 0.0
         self._shown = 0.0
-        self._broken = False
         self.now = start
 
     @property
@@ -71,65 +72,58 @@ class SimulatedClock:
         """Extend the next pause by the time to read one line."""
         self._owed += self.pace.per_line
 
-    def add_actor(self, actor: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        self._awake += 1
-        return asyncio.create_task(self._act(actor))
-
-    async def _act(self, actor: Coroutine[object, object, None]) -> None:
-        try:
-            await actor
-        except Exception:
-            self._broken = True
-            raise
-        finally:
-            self._rest()
-
     async def sleep(self, minutes: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         at = self.now + timedelta(minutes=minutes)
         heapq.heappush(self._asleep, (at, next(self._numbers), woken))
-        self._rest()
-        try:
-            await woken
-        except asyncio.CancelledError:
-            self._awake += 1
-            raise
+        self._is_idle.set()
+        await woken
 
-    def _rest(self) -> None:
-        self._awake -= 1
-        if not self._awake:
-            self._all_asleep.set()
-
-    async def run(self, show: Show) -> None:
-        """Run until no actor is sleeping, or one has failed.
+    async def run(self, actors: Iterable[Coroutine[object, object, None]], show: Show) -> None:
+        """Let the actors act, one at a time, until all have ended.
 
         Raises:
             TimeoutError: the actors wait for something that does not happen.
         """
         end = self.now + MAX_SIMULATED
-        while True:
-            while self._awake:
-                self._all_asleep.clear()
-                await self._all_asleep.wait()
-            await self._let_read(show)
-            self._asleep = [s for s in self._asleep if not s[2].done()]
-            heapq.heapify(self._asleep)
-            if not self._asleep or self._broken:
-                return
-            at, _, woken = heapq.heappop(self._asleep)
-            if at > end:
-                raise TimeoutError(f"the demo did not end within {MAX_SIMULATED.days} days")
-            await self._pass_until(at, show)
-            self._awake += 1
-            woken.set_result(None)
+        tasks = []
+        try:
+            for actor in actors:
+                tasks.append(asyncio.create_task(self._act(actor)))
+                await self._until_idle(show)
+            while self._asleep and self._error is None:
+                at, _, woken = heapq.heappop(self._asleep)
+                if at > end:
+                    raise TimeoutError(f"the demo did not end within {MAX_SIMULATED.days} days")
+                await self._pass_until(at, show)
+                woken.set_result(None)
+                await self._until_idle(show)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._error is not None:
+            raise self._error
 
-    async def _let_read(self, show: Show) -> None:
+    async def _act(self, actor: Coroutine[object, object, None]) -> None:
+        try:
+            await actor
+        except Killed:
+            pass
+        except Exception as error:  # noqa: BLE001 - raised by `run`
+            self._error = error
+        finally:
+            self._is_idle.set()
+
+    async def _until_idle(self, show: Show) -> None:
+        """Wait until the actor sleeps or has ended, and let the user read what it said."""
+        await self._is_idle.wait()
+        self._is_idle.clear()
         owed, self._owed = self._owed, 0.0
-        if not owed and _real_time() - self._shown < FRAME_SECONDS:
-            return
         until = _real_time() + owed
-        await self._show(show)
-        await asyncio.sleep(max(0, until - _real_time()))
+        if owed or _real_time() - self._shown >= FRAME_SECONDS:
+            await self._show(show)
+            await asyncio.sleep(max(0, until - _real_time()))
 
     async def _show(self, show: Show) -> None:
         await show()
@@ -168,45 +162,8 @@ def temporary_database(*, durable: bool = True) -> Iterator[Path]:
         with attach(data_dir, durable=durable, grace_seconds=0):
             yield data_dir
     finally:
-        _wait_for_the_end(data_dir)
+        lock = ControlDirectory(data_dir).supervisor_lock
+        deadline = time.monotonic() + SHUTDOWN_TIMEOUT_SECONDS
+        while lock.exists() and locks.is_held(lock) and time.monotonic() < deadline:
+            time.sleep(0.05)
         shutil.rmtree(above, ignore_errors=True)
-
-
-def _wait_for_the_end(data_dir: Path) -> None:
-    lock = ControlDirectory(data_dir).supervisor_lock
-    deadline = time.monotonic() + SHUTDOWN_TIMEOUT_SECONDS
-    while lock.exists() and locks.is_held(lock) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-ENGINE = "waybook"
-STYLES = {"ada": "cyan", "ben": "blue", "cleo": "magenta", "mira": "green", ENGINE: "bold"}
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    at: datetime
-    who: str
-    text_body: str
-    strong: bool = False
-
-    def text(self) -> Text:
-        return Text.assemble(
-            (f"{self.at:%H:%M} ", "dim"),
-            (f"{self.who:<8}", STYLES[self.who.partition("-")[0]]),
-            (self.text_body, "bold" if self.strong else ""),
-        )
-
-
-@dataclass
-class EventLog:
-    clock: SimulatedClock
-    lines: list[Line] = field(default_factory=list)
-    listener: Callable[[Line], None] | None = None
-
-    def say(self, who: str, message: str, *, strong: bool = False) -> None:
-        line = Line(self.clock.now, who, message, strong)
-        self.lines.append(line)
-        self.clock.pause_to_read()
-        if self.listener is not None:
-            self.listener(line)

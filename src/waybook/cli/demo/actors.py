@@ -1,0 +1,360 @@
+"""The story of the demo: what each scripted agent and the person do.
+
+In the plan, three agents work, one of them killed during a step. In the run, each has three
+sessions. A person reviews both.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from rich.text import Text
+
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.queries.inbox import list_reviews
+from waybook.app.queries.runs.run_list import resolve_run
+from waybook.app.registry import TOOLS
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.short_ids import full_id_of
+from waybook.application import BasicApplication
+from waybook.background import render_orgs
+from waybook.cli.demo.environment import Killed, Show, SimulatedClock
+from waybook.cli.demo.script import STORY, document_for
+from waybook.cli.terminal.errors import ToolError
+from waybook.core.decision_context import Channel
+from waybook.core.short_ids import IdKind
+
+ENGINE = "waybook"
+STYLES = {"ada": "cyan", "ben": "blue", "cleo": "magenta", "mira": "green", ENGINE: "bold"}
+MODELS = {"ada": "alpha", "ben": "beta", "cleo": "gamma"}
+REVIEW_POLL_MINUTES = 3
+POLL_MINUTES = 4
+JOB_MINUTES = (4, 6, 5)
+LATE_RESULT_MINUTES = 24
+REVIEWED_STEP = "Agree on the recommendation"
+
+Reply = dict[str, Any]
+Handling = Callable[["Actor", Reply], Awaitable[None]]
+
+
+@dataclass
+class DemoContext:
+    app: BasicApplication
+    clock: SimulatedClock
+    plan_id: str = ""
+    run_id: str = ""
+    run_complete: bool = False
+    abandoned_job: str = ""
+    #: Completed steps and review decisions, and jobs and feedback, by name.
+    steps: Counter[str] = field(default_factory=Counter)
+    jobs: Counter[str] = field(default_factory=Counter)
+    #: The log of events.
+    lines: list[Text] = field(default_factory=list)
+    listener: Callable[[Text], None] | None = None
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        return Dispatcher(self.app.services, self.app.calls)
+
+    @property
+    def call(self) -> RequestContext:
+        return RequestContext(services=self.app.services, caller=self.app.caller(Channel.CLI))
+
+    def say(self, who: str, message: str, *, strong: bool = False) -> None:
+        line = Text.assemble(
+            (f"{self.clock.now:%H:%M} ", "dim"),
+            (f"{who:<8}", STYLES[who.partition("-")[0]]),
+            (message, "bold" if strong else ""),
+        )
+        self.lines.append(line)
+        self.clock.pause_to_read()
+        if self.listener is not None:
+            self.listener(line)
+
+
+@dataclass(frozen=True)
+class Actor:
+    name: str
+    scene: DemoContext
+    session: str | None = None
+    channel: Channel = Channel.MCP
+
+    async def call(self, tool: str, **arguments: object) -> Reply:
+        caller = replace(self.scene.app.caller(self.channel), user=self.name)
+        if self.session is not None and "session_id" in TOOLS[tool].arguments.model_fields:
+            arguments["sessionId"] = self.session
+        answer = await self.scene.dispatcher.dispatch(caller, tool, arguments)
+        if answer.is_error:
+            raise ToolError(answer.body["error"])  # type: ignore[arg-type]  # an error is an object
+        return answer.body
+
+    def say(self, message: str, *, strong: bool = False) -> None:
+        """Log a line under the name of the session, because an agent has several."""
+        self.scene.say(self.session or self.name, message, strong=strong)
+
+
+def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
+    return Actor(name=name, scene=scene, session=session or name)
+
+
+async def play_plan(scene: DemoContext, show: Show) -> None:
+    ada = agent(scene, "ada")
+    made = await ada.call("create_research_plan", **STORY["plan"])
+    scene.plan_id = await full_id_of(scene.call, IdKind.PLAN, made["planId"], "planId")
+    steps, conditions = STORY["plan"]["steps"], STORY["plan"]["branchingConditions"]
+    ada.say(f"creates a plan: {len(steps)} steps, {len(conditions)} branching conditions")
+    parts = (_ada, _ben, _cleo, _cleo_again, _mira)
+    await scene.clock.run([part(scene) for part in parts], show)
+
+
+async def _ada(scene: DemoContext) -> None:
+    me = agent(scene, "ada")
+    for _ in range(3):
+        await _complete_step(me)
+    taken = await _claim_step(me)
+    await scene.clock.sleep(STORY["work"][REVIEWED_STEP]["minutes"])
+    await _request_review(me, taken, STORY["review"])
+    taken = {}
+    while taken.get("status") != "step_ready":
+        await scene.clock.sleep(REVIEW_POLL_MINUTES)
+        taken = await me.call("get_next_step", planId=scene.plan_id)
+    me.say(f"claims it again, with the feedback (attempt {taken['attempt']})")
+    await scene.clock.sleep(STORY["work"][REVIEWED_STEP]["minutes"])
+    await _request_review(me, taken, STORY["reviewAgain"])
+
+
+async def _ben(scene: DemoContext) -> None:
+    """Act as ben, who loses a connection and takes over the abandoned step."""
+    me = agent(scene, "ben")
+    await scene.clock.sleep(1)
+    await _complete_step(me, connection_drops=True)
+    await _complete_step(me)
+    await _complete_step(me)
+    done: set[str] = set()
+    while REVIEWED_STEP not in done:
+        await scene.clock.sleep(REVIEW_POLL_MINUTES)
+        status = await me.call("get_plan_status", planId=scene.plan_id)
+        done = {step["title"] for step in status["completedSteps"]}
+    await _complete_step(me)
+    await me.call("get_next_step", planId=scene.plan_id)
+    scene.say(ENGINE, "the plan is complete", strong=True)
+
+
+async def _cleo(scene: DemoContext) -> None:
+    """Act as cleo, who is killed during the second step."""
+    me = agent(scene, "cleo")
+    await scene.clock.sleep(2)
+    await _complete_step(me)
+    taken = await _claim_step(me)
+    await scene.clock.sleep(4)
+    await me.call("get_step_context", stepId=taken["stepId"])
+    await scene.clock.sleep(2)
+    me.say("is killed while working on it", strong=True)
+
+
+async def _cleo_again(scene: DemoContext) -> None:
+    """Continue in a new session: read the context, and claim the next step."""
+    me = agent(scene, "cleo", "cleo-2")
+    await scene.clock.sleep(66)
+    open_plans = await me.call("list_active_plans")
+    scene.say("cleo", f"returns in a new conversation and finds {open_plans['total']} open plan")
+    status = await me.call("get_plan_status", planId=scene.plan_id)
+    stalled = status["stalledSteps"][0]
+    message = f"step {stalled['stepOrder']} is stalled: no heartbeat for {stalled['minutes']} min"
+    scene.say(ENGINE, message, strong=True)
+    context = await me.call("get_research_context", planId=scene.plan_id)
+    done = sum(step["status"] == "completed" for step in context["steps"])
+    scene.say("cleo", f"reads the plan's context: question, {done} results, latest events")
+    await _complete_step(me)
+
+
+async def _mira(scene: DemoContext) -> None:
+    """Act as the reviewer: send the first draft back, approve the second."""
+    me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
+    feedback = STORY["planFeedback"]
+    for pause, decision, said in (
+        (5, {"decision": "modify", "feedback": feedback}, f"requests changes: “{feedback}”"),
+        (4, {"decision": "approve"}, "approves it"),
+    ):
+        while not await list_reviews(scene.call, scene.plan_id):
+            await scene.clock.sleep(REVIEW_POLL_MINUTES)
+        await scene.clock.sleep(pause)
+        await me.call("submit_user_decision", planId=scene.plan_id, **decision)
+        scene.steps["mira"] += 1
+        me.say(said, strong=True)
+
+
+async def _claim_step(me: Actor) -> Reply:
+    taken = await me.call("get_next_step", planId=me.scene.plan_id)
+    if earlier := taken.get("takenOver"):
+        again = f"{taken['title']} (attempt {taken['attempt']})"
+        me.scene.say(me.name, f"takes over from {earlier['heldBy']}: {again}", strong=True)
+    else:
+        me.scene.say(me.name, f"claims: {taken['title']}")
+    return taken
+
+
+async def _complete_step(me: Actor, *, connection_drops: bool = False) -> None:
+    """Claim a step, work on it, and submit its result, twice after a lost connection."""
+    scene, taken = me.scene, await _claim_step(me)
+    work = STORY["work"][taken["title"]]
+    passed = 0
+    for heartbeat in work.get("heartbeats", ()):
+        await scene.clock.sleep(heartbeat - passed)
+        passed = heartbeat
+        await me.call("get_step_context", stepId=taken["stepId"])
+    await scene.clock.sleep(work["minutes"] - passed)
+    args = {
+        "stepId": taken["stepId"],
+        "attempt": taken["attempt"],
+        "resultSummary": work["result"],
+        "confidence": work["confidence"],
+        "idempotencyKey": f"{me.session}-{taken['stepId']}-{taken['attempt']}",
+    }
+    answer = await me.call("submit_step_result", **args)
+    scene.steps[me.name] += 1
+    confidence = f"{work['confidence'] * 100:.0f} %"
+    scene.say(me.name, f"completes: {taken['title']} (confidence {confidence})")
+    for branch in answer["branches"]:
+        added, skipped = (len(branch.get(name, ())) for name in ("addedStepIds", "skippedStepIds"))
+        what = f"{added} steps added" if added else f"{skipped} step skipped"
+        scene.say(ENGINE, f"condition {branch['expression']} is true: {what}", strong=True)
+    if connection_drops and (await me.call("submit_step_result", **args)).get("replayed"):
+        me.say("submits it again after a network timeout: counted once", strong=True)
+
+
+async def _request_review(me: Actor, taken: Reply, summary: str) -> None:
+    args = {"summary": summary, "resultSummary": STORY["work"][taken["title"]]["result"]}
+    await me.call("request_user_review", stepId=taken["stepId"], **args)
+    me.say("asks a person to review it; the plan waits")
+
+
+async def play_run(scene: DemoContext, show: Show) -> None:
+    await start_run(scene)
+    #: What happens once to a job, by model and document.
+    once: dict[tuple[str, str], Handling] = {
+        ("beta", "business_case"): _fail_job,
+        ("gamma", "technical_feasibility_assessment"): _submit_half,
+        ("beta", "synthesis_pairwise_feature_spec"): _crash_and_submit_late,
+    }
+    sessions = [(name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS]
+    # The sessions start one after the other, so that events always happen in the same order.
+    parts = [
+        _work_on_jobs(agent(scene, *named), number / 20, once)
+        for number, named in enumerate(sessions)
+    ]
+    parts += [_replacement(scene), render_documents(scene), give_feedback(scene)]
+    await scene.clock.run(parts, show)
+
+
+async def start_run(scene: DemoContext) -> None:
+    me, models = agent(scene, "ada"), list(MODELS.values())
+    stages = (await me.call("get_dag_map", dagSlug="dialectic", models=models))["stages"]
+    jobs = sum(stage["expected"]["total"] for stage in stages)
+    steps = sum(len(stage["order"]) for stage in stages)
+    started = await me.call("start_run", dagSlug="dialectic", models=models, **STORY["run"])
+    scene.run_id = await full_id_of(scene.call, IdKind.RUN, started["runId"], "runId")
+    me.say(f"starts a run with three models: {len(stages)} stages, {steps} steps, {jobs} jobs")
+
+
+async def _work_on_jobs(me: Actor, after: float, once: dict[tuple[str, str], Handling]) -> None:
+    scene, session = me.scene, me.session or me.name
+    await scene.clock.sleep(after)
+    minutes = JOB_MINUTES[len(session) % len(JOB_MINUTES)]
+    while True:
+        job = await me.call("get_next_job", runId=scene.run_id, modelId=MODELS[me.name])
+        if job["status"] == "run_complete":
+            scene.run_complete = True
+            return
+        if job["status"] != "job_ready":
+            await scene.clock.sleep(POLL_MINUTES)
+            continue
+        if job["jobId"] == scene.abandoned_job:
+            me.say(f"takes over the abandoned job: {job['stepName']}")
+            scene.abandoned_job = ""
+        elif job["attempt"] > 1:
+            me.say(f"retries: {job['stepName']} (attempt {job['attempt']})")
+        elif "soFar" in job:
+            me.say(f"writes the rest of: {job['stepName']}")
+        await scene.clock.sleep(minutes)
+        handling = once.pop((job["modelId"], job["documents"][0]["documentKey"]), None)
+        if handling is not None:
+            await handling(me, job)
+        else:
+            await submit_job(me, job, document_for(job).removeprefix(job.get("soFar", "")))
+
+
+async def submit_job(me: Actor, job: Reply, text: str, **more: object) -> None:
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    answer = await me.call("submit_job_result", **held, documents=[{"content": text}], **more)
+    me.scene.jobs[me.name] += 1
+    stage = answer["stage"]
+    if stage["status"] == "completed":
+        steps = stage["progress"]["totalSteps"]
+        me.scene.say(ENGINE, f"stage {stage['stageSlug']} is complete: {steps} steps", strong=True)
+
+
+async def _fail_job(me: Actor, job: Reply) -> None:
+    failed = {"error": "the model timed out", "retryable": True}
+    await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
+    me.say(f"reports a failure: {job['stepName']} ({failed['error']})", strong=True)
+
+
+async def _submit_half(me: Actor, job: Reply) -> None:
+    text = document_for(job)
+    await submit_job(me, job, text[: len(text) // 2], continues=True)
+    me.say(f"submits half of: {job['stepName']}", strong=True)
+
+
+async def _crash_and_submit_late(me: Actor, job: Reply) -> None:
+    """Kill the agent's session during a job; its result comes when another agent has the job."""
+    me.say(f"is killed while working on: {job['stepName']}", strong=True)
+    me.scene.abandoned_job = job["jobId"]
+    await me.scene.clock.sleep(LATE_RESULT_MINUTES)
+    with contextlib.suppress(ToolError):
+        await submit_job(me, job, document_for(job))
+        raise RuntimeError("a late result was accepted")
+    me.say("submits late: refused, another agent has the job now", strong=True)
+    raise Killed
+
+
+async def _replacement(scene: DemoContext) -> None:
+    await scene.clock.sleep(0.5)
+    while not scene.abandoned_job:
+        await scene.clock.sleep(POLL_MINUTES)
+    await scene.clock.sleep(POLL_MINUTES)
+    me = agent(scene, "ben", "ben-4")
+    me.say("starts as a replacement for the killed agent")
+    await _work_on_jobs(me, 0, {})
+
+
+async def render_documents(scene: DemoContext) -> None:
+    services = scene.app.services
+    await scene.clock.sleep(0.6)
+    while not scene.run_complete or services.render_requested.is_set():
+        if services.render_requested.is_set():
+            await render_orgs(services, services.render_requested.take())
+        await scene.clock.sleep(1)
+
+
+async def give_feedback(scene: DemoContext) -> None:
+    me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
+    await scene.clock.sleep(0.7)
+    for stage, feedback in STORY["runFeedback"].items():
+        while True:
+            awaiting = (await resolve_run(scene.call, scene.run_id)).awaiting
+            if awaiting is not None and awaiting.slug == stage:
+                break
+            await scene.clock.sleep(POLL_MINUTES)
+        await scene.clock.sleep(4)
+        args = {"stageSlug": stage, "feedback": feedback}
+        answer = await me.call("submit_stage_feedback", runId=scene.run_id, **args)
+        me.say(f"feedback on {stage}: “{feedback}”", strong=True)
+        scene.jobs["mira"] += 1
+        for begun in answer["started"]:
+            jobs = sum(step["jobs"] for step in begun["openSteps"])
+            ready = "1 job is ready" if jobs == 1 else f"{jobs} jobs are ready"
+            scene.say(ENGINE, f"stage {begun['stageSlug']} starts: {ready}")
