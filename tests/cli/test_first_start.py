@@ -107,7 +107,7 @@ def test_commands_import_only_needed_libraries(
     )
     imported = ast.literal_eval(done.stderr.splitlines()[-1])
     assert len(imported) == len(commands)
-    assert [(c, found) for c, found in imported if not {*found} <= {*needed.split()}] == []
+    assert [entry for entry in imported if not {*entry[1]} <= {*needed.split()}] == []
 
 
 SERVER_LIBRARIES = "anyio httpx2 mcp numpy starlette uvicorn uvloop"

@@ -18,7 +18,6 @@ from waybook.store.driver.group_commit import (
     MAX_BYTES,
     MAX_CALLS,
     MAX_IN_FLIGHT,
-    MAX_READS,
     Call,
 )
 from waybook.store.driver.queries import Query
@@ -275,69 +274,6 @@ async def test_shared_transaction_takes_at_most_the_maximum_number_of_calls() ->
         MAX_CALLS + 1,
         1,
     ]
-
-
-async def test_shared_transaction_takes_reads_in_addition_to_maximum_writes() -> None:
-    writes = RecordedWrites()
-    calls = [Call(ORG, f"w{n}", ["write"], no_effect) for n in range(MAX_CALLS + 1)]
-    calls += [
-        Call(ORG, f"r{n}", ["read"], no_effect, waits=True, is_read=True)
-        for n in range(MAX_READS + 1)
-    ]
-    await run_calls(writes, *calls)
-    group, rest = writes.messages[MAX_IN_FLIGHT:]
-    assert sorted(map(str, group[1:])) == ["read"] * MAX_READS + ["write"] * MAX_CALLS
-    assert group[0] == rest[0] == group_commit.SET_LOCK_TIMEOUT
-    assert sorted(map(str, rest[1:])) == ["read", "write"]
-
-
-async def test_shared_transaction_that_only_reads_has_no_lock_timeout() -> None:
-    writes = RecordedWrites()
-    reads = [Call(ORG, name, [name], no_effect, waits=True, is_read=True) for name in "ba"]
-    assert await run_calls(writes, *reads) == [[[("b",)]], [[("a",)]]]
-    assert writes.messages[-1] == ["a", "b"]
-
-
-async def test_calls_that_wait_are_sent_in_the_next_loop_turn() -> None:
-    writes = RecordedWrites()
-    groups = group_commit.GroupCommit(writes)
-    calls = [Call(ORG, str(n), [str(n)], no_effect, waits=True) for n in range(MAX_CALLS + 2)]
-    tasks = [asyncio.create_task(groups.commit(call)) for call in calls]
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await writes.reached(2)
-    assert [len(message) for message in writes.messages] == [MAX_CALLS + 1, 3]
-    writes.may_answer.set()
-    await asyncio.gather(*tasks)
-
-
-async def test_call_waiting_too_long_is_sent_despite_many_in_flight(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 0.0)
-    writes = RecordedWrites()
-    groups = group_commit.GroupCommit(writes)
-    waiting = Call(ORG, "a", ["a"], no_effect, waits=True)
-    others = [Call(ORG, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
-    tasks = [asyncio.create_task(groups.commit(call)) for call in (waiting, *others)]
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await writes.reached(MAX_IN_FLIGHT + 1)
-    assert writes.messages[-1] == ["a"]
-    writes.may_answer.set()
-    await asyncio.gather(*tasks)
-
-
-async def test_call_knows_whether_other_calls_share_the_transaction() -> None:
-    writes = RecordedWrites()
-    writes.may_answer.set()
-    groups = group_commit.GroupCommit(writes)
-
-    async def finds_others(name: str) -> bool:
-        await groups.commit(Call(ORG, name, [name], no_effect, waits=True))
-        return groups.has_calls(ORG)
-
-    assert all(await asyncio.gather(finds_others("a"), finds_others("b")))
-    assert not await finds_others("c")
-    assert not groups.has_calls(ORG)
 
 
 async def test_shared_transaction_is_limited_in_bytes() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.errors import Busy, Unavailable
+from waybook.errors import Unavailable
 from waybook.run.model import Run
 from waybook.store.audit import ChainHead
 from waybook.store.driver.connection import Message
@@ -89,40 +89,6 @@ async def let_run(turns: int = 3) -> None:
 async def outcomes(*calls: asyncio.Task[None]) -> list[type[object]]:
     """Return the type of each call's result or error."""
     return [type(outcome) for outcome in await asyncio.gather(*calls, return_exceptions=True)]
-
-
-async def test_calls_on_a_run_are_committed_in_order() -> None:
-    slot, send = make_slot(), Sender()
-    await asyncio.gather(*(work(slot, send, str(number)) for number in range(4)))
-    assert [name for message in send.messages for name in message] == ["0", "1", "2", "3"]
-    assert [len(message) for message in send.messages] == [1, 2, 1]
-    assert slot.cached is not None
-    assert slot.cached.run.seq == 5
-    assert not slot.is_in_use
-
-
-async def test_next_batch_of_calls_is_prepared_while_one_commits() -> None:
-    slot, send = make_slot(), Sender()
-    send.gate.clear()
-    calls = start(*(work(slot, send, str(number)) for number in range(3)))
-    await let_run()
-    assert (slot.cached, slot.state) == (make_slot().cached, make_state(4))
-    assert not any(call.done() for call in calls)
-    send.gate.set()
-    await asyncio.gather(*calls)
-    assert slot.cached == make_state(4)
-
-
-async def test_calls_of_twelve_workers_on_run_alternate_in_two_batches() -> None:
-    slot, send = make_slot(), Sender()
-
-    async def work_on(name: str) -> None:
-        for _ in range(6):
-            await work(slot, send, name)
-
-    await asyncio.gather(*(work_on(str(number)) for number in range(12)))
-    first, *sizes, _ = [len(message) for message in send.messages]
-    assert (first, {*sizes}) == (1, {6})
 
 
 async def test_number_of_calls_in_batch_on_a_run_is_limited() -> None:
@@ -216,22 +182,6 @@ async def test_canceled_wait_for_the_lock_lets_later_calls_continue() -> None:
     send.gate.set()
     await asyncio.gather(first, behind)
     assert not slot.is_in_use
-
-
-@pytest.mark.parametrize("error", [StaleCache(), Busy(), Unavailable("lost")])
-async def test_failed_commit_on_a_run_drops_the_calls_queued_behind(error: Exception) -> None:
-    slot, send = make_slot(), Sender(error)
-    started = start(*(work(slot, send, str(number)) for number in range(4)))
-    assert await outcomes(*started) == [type(error), *[DroppedDecision] * 3]
-    assert (send.messages, slot.cached, slot.is_in_use) == ([["0"]], None, False)
-
-
-async def test_failed_batch_reports_the_error_to_all_calls() -> None:
-    slot, send = make_slot(), Sender(None, StaleCache())
-    started = start(*(work(slot, send, str(number)) for number in range(4)))
-    expected = [type(None), StaleCache, StaleCache, DroppedDecision]
-    assert await outcomes(*started) == expected
-    assert (len(send.messages), slot.cached, slot.is_in_use) == (2, None, False)
 
 
 async def test_unexpected_error_makes_all_calls_of_a_batch_run_again() -> None:
