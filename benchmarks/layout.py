@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from waybook.dag.diagram.layout import compute_layout
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
+from waybook.dag.diagram.routing import compute_layout
 from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)

@@ -41,7 +41,7 @@ from waybook.app.request.services import Services
 from waybook.cli.demo.environment import temporary_database
 from waybook.core.decision_context import Channel
 from waybook.embedded_postgres.supervisor import attach
-from waybook.plan.states import PlanState
+from waybook.plan.model import PlanState
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.maintenance.migrate import migrate

@@ -30,8 +30,7 @@ from waybook.accounts.model import LOCAL_ORG
 from waybook.app.request.search.portable_search import PortableSearch, VectorCache
 from waybook.application import database_server, open_database
 from waybook.cli.demo.environment import temporary_database
-from waybook.research.embedding import builtin_embedder, cosine_similarity
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import Backend, builtin_embedder, cosine_similarity
 from waybook.research.fusion import MIN_SCORE, RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.settings_reading import read_settings

@@ -19,8 +19,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from waybook.research.embedding import SCALE, builtin_embedder
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import SCALE, Backend, builtin_embedder
 from waybook.research.query import SearchQuery, parse_query
 from waybook.research.vocabulary import builtin_word_vectors
 from waybook.store.research.artifacts import embedding_text

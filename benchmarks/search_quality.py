@@ -34,7 +34,7 @@ from limits import Check, finish
 from retrieval import EMBEDDER, Search, make_search
 from waybook.application import database_server, open_database
 from waybook.cli.demo.environment import temporary_database
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import Backend
 from waybook.research.fusion import MIN_SCORE, Hit, fuse
 from waybook.settings_reading import read_settings
 from waybook.store.accounts.accounts import add_org

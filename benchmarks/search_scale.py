@@ -47,7 +47,7 @@ from server_cpu import TICKS_PER_SECOND
 from waybook.app.request.search.portable_search import PortableSearch, VectorCache
 from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import Backend
 from waybook.research.fusion import Hit, RankedPassage, fuse
 from waybook.research.query import SearchQuery
 from waybook.store.driver.database import Database

@@ -7,18 +7,18 @@ from importlib import import_module
 
 _HOMES = {
     "Client": "waybook.client",
-    "PlanStatus": "waybook.plan.states",
-    "StepStatus": "waybook.plan.states",
+    "PlanStatus": "waybook.plan.model",
+    "StepStatus": "waybook.plan.model",
     "WaybookError": "waybook.errors",
-    "can_move_plan": "waybook.plan.states",
-    "can_move_step": "waybook.plan.states",
+    "can_move_plan": "waybook.plan.model",
+    "can_move_step": "waybook.plan.model",
     "compile_condition": "waybook.conditions.condition",
-    "derive_plan_status": "waybook.plan.states",
+    "derive_plan_status": "waybook.plan.model",
     "detect_stalled_steps": "waybook.plan.progress",
     "is_plan_stalled": "waybook.plan.progress",
-    "move_plan": "waybook.plan.states",
-    "move_step": "waybook.plan.states",
-    "replay": "waybook.core.replay",
+    "move_plan": "waybook.plan.model",
+    "move_step": "waybook.plan.model",
+    "replay": "waybook.core.changes",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub beside this file writes them out

@@ -1,9 +1,8 @@
 from waybook.client import Client
 from waybook.conditions.condition import compile_condition
-from waybook.core.replay import replay
+from waybook.core.changes import replay
 from waybook.errors import WaybookError
-from waybook.plan.progress import detect_stalled_steps, is_plan_stalled
-from waybook.plan.states import (
+from waybook.plan.model import (
     PlanStatus,
     StepStatus,
     can_move_plan,
@@ -12,6 +11,7 @@ from waybook.plan.states import (
     move_plan,
     move_step,
 )
+from waybook.plan.progress import detect_stalled_steps, is_plan_stalled
 
 __all__ = [
     "Client",

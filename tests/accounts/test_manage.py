@@ -13,7 +13,7 @@ from waybook.accounts.manage import NewToken, NewUser
 from waybook.accounts.model import Org, User, row_of
 from waybook.app.accounts import authentication
 from waybook.app.request import definition_cache
-from waybook.core.changes import Entry, Event
+from waybook.core.changes import Entry, Event, replay
 from waybook.core.decision_context import (
     Actor,
     Channel,
@@ -22,7 +22,6 @@ from waybook.core.decision_context import (
     Scope,
     expand_scopes,
 )
-from waybook.core.replay import replay
 from waybook.errors import Forbidden, InvalidInput, InvalidTransition
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

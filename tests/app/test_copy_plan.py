@@ -6,7 +6,7 @@ from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
 from waybook.app.request.request_context import RequestContext
-from waybook.core.replay import differences, replay
+from waybook.core.changes import differences, replay
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
-from waybook.core.replay import differences, replay
+from waybook.core.changes import differences, replay
 from waybook.store.runs import load
 
 

@@ -23,8 +23,8 @@ from waybook.app.request.layout_worker import (
     Links,
     render,
 )
-from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
+from waybook.dag.diagram.svg import Drawing
 from waybook.errors import Busy, TooLarge
 from waybook.store.runs.rows import DefinitionRow
 

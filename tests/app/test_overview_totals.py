@@ -6,7 +6,7 @@ from app.test_plan_names import looking
 from org_env import AgentClient, Body, OrgEnv
 from waybook.app.queries import overview as overview_query
 from waybook.app.queries.overview import LastLook, SectionTotal, read_overview
-from waybook.plan.states import StepStatus
+from waybook.plan.model import StepStatus
 from waybook.store import overview as overview_rows
 
 

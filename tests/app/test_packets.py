@@ -11,7 +11,7 @@ from org_env import AgentClient, Body, OrgEnv, make_step
 from packet_checks import completed, hostile_texts, store_all
 from waybook.app.request.search.search_backend import search_backend
 from waybook.json_values import Json
-from waybook.research.cutting import as_text
+from waybook.research.packet import as_text
 from waybook.store.driver.connection import DbConnection
 from waybook.store.research.search import CapabilitiesRow, SearchCapabilities
 

@@ -17,7 +17,7 @@ from org_env import AgentClient, Body, OrgEnv, make_step
 from patience import PATIENCE_SECONDS
 from plan_invariants import is_derivable
 from waybook.app.request.caller import Answer
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.model import PlanStatus, StepStatus
 
 ROUNDS = 4
 ENDED = {"plan_complete", "plan_failed"}

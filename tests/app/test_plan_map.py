@@ -18,7 +18,7 @@ from waybook.app.queries.plans.plan_map import (
 )
 from waybook.dag.progress.report import Report, StageReport, check, report
 from waybook.dag.progress.structure import map_json
-from waybook.plan.states import StepStatus
+from waybook.plan.model import StepStatus
 
 S = StepStatus
 

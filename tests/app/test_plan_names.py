@@ -13,7 +13,7 @@ from waybook.app.queries.plans.plan_list import (
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
-from waybook.plan.states import PlanState
+from waybook.plan.model import PlanState
 
 NAMES = (
     "Lakes of the north",

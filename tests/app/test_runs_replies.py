@@ -12,7 +12,7 @@ from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.dag.progress.report import check
-from waybook.research.cutting import escaped_size, truncate
+from waybook.research.packet import escaped_size, truncate
 from waybook.store.runs import jobs
 
 MAX_TOKENS = 48_000

@@ -26,9 +26,8 @@ from postgres_servers import ServerDatabase
 from rules_comparison import RulesComparison
 from waybook.app.request.locks import locking
 from waybook.app.request.locks.aggregates import LockedPlan
-from waybook.core.changes import Change
+from waybook.core.changes import Change, replay
 from waybook.core.decision_context import Channel, DecisionContext
-from waybook.core.replay import replay
 from waybook.core.usage import Usage
 from waybook.plan import modify as rules
 from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
@@ -40,6 +39,7 @@ from waybook.plan.model import (
     NewCondition,
     NewStep,
     Plan,
+    StepStatus,
     StepType,
 )
 from waybook.plan.next_step import (
@@ -52,7 +52,6 @@ from waybook.plan.next_step import (
 )
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import detect_stall, is_new_session, resume_session
-from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 from waybook.store.driver import queries
 from waybook.store.driver.connection import Results

@@ -16,8 +16,7 @@ from waybook.app.request.search import portable_search
 from waybook.app.request.search.portable_search import Held, VectorCache
 from waybook.app.request.search.search_backend import SearchBackend
 from waybook.errors import Misconfigured
-from waybook.research.embedding import DIMENSIONS, cosine_similarity
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import DIMENSIONS, Backend, cosine_similarity
 from waybook.research.query import parse_query
 from waybook.store.driver.database import Database
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention

@@ -9,7 +9,7 @@ from waybook.app.queries.plans.plan import StepStatusChange
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.terminal.bars import cell_counts, segmented_bar
 from waybook.cli.terminal.plan_board import timeline_bar
-from waybook.plan.states import StepStatus
+from waybook.plan.model import StepStatus
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 COUNTS = st.dictionaries(st.sampled_from(StepStatus), st.integers(0, 300))

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 from decision_proofs import decision
 from waybook.core.changes import Change, Entity, Event, as_json
-from waybook.plan.states import StepStatus
+from waybook.plan.model import StepStatus
 
 
 @decision("A26")

@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 from dag_builders import make_step as a_recipe_step
 from plan_builders import NOON, make_new_step, numbered_ids
 from run_env import make_run, make_stage_run
-from waybook.core.decision_context import Actor, Channel, DecisionContext
-from waybook.core.holder import Holder
+from waybook.core.decision_context import Actor, Channel, DecisionContext, Holder
 from waybook.dag.model import Strategy
 from waybook.plan.create import NewPlan, create
-from waybook.plan.model import DecisionKind, StepId
+from waybook.plan.model import DecisionKind, PlanStatus, StepId
 from waybook.plan.modify import RetryStep, modify
 from waybook.plan.next_step import StepReady, next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.states import PlanStatus
 from waybook.plan.submit import Submission, submit
 from waybook.run.next_job import JobReady, next_job
 

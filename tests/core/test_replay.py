@@ -11,13 +11,15 @@ from plan_builders import (
     step_id,
 )
 from plan_invariants import known_rows, rows_of
-from waybook.core.changes import Change, Entity, group_changes
-from waybook.core.replay import (
+from waybook.core.changes import (
+    Change,
+    Entity,
     ReplayError,
     Rows,
     change_from_json,
     changes_from_json,
     differences,
+    group_changes,
     replay,
 )
 from waybook.json_values import Json

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dag_evidence import CHANCE
 from exported_runs import JSON_VALUE, RANDOM_EXPORTS, SYSTEMS, load_example, places_in
-from waybook.dag.diagram.export import drawing_from_snapshot, export_drawing
+from waybook.dag.diagram.svg import drawing_from_snapshot, export_drawing
 from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import (
     SnapshotFormat,

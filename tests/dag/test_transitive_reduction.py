@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.dag.diagram.layers import LINES_PER_BOX, MIN_LINES, _without_implied, thin_edges
-from waybook.dag.diagram.layout import compute_layout
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
+from waybook.dag.diagram.routing import compute_layout
 from waybook.dag.diagram.svg import render_svg
 
 Edges = list[tuple[int, int]]

@@ -94,7 +94,7 @@ BUGS: Final = (
         _by("no_stale_result"),
         (
             Edit(
-                "core/attempts.py",
+                "core/decision_context.py",
                 "        return attempt == work.attempt\n    return work.holder",
                 "        return attempt <= work.attempt\n    return work.holder",
             ),
@@ -103,7 +103,13 @@ BUGS: Final = (
     Bug(
         "session ignored",
         _by("single_holder"),
-        (Edit("core/holder.py", HOLDER, "return other is not None and self[0] == other[0]"),),
+        (
+            Edit(
+                "core/decision_context.py",
+                HOLDER,
+                "return other is not None and self[0] == other[0]",
+            ),
+        ),
         shows="get_next_step",
     ),
     Bug(
@@ -161,7 +167,13 @@ BUGS: Final = (
     Bug(
         "holder without user",
         _by("single_holder"),
-        (Edit("core/holder.py", HOLDER, "return other is not None and self[1] == other[1]"),),
+        (
+            Edit(
+                "core/decision_context.py",
+                HOLDER,
+                "return other is not None and self[1] == other[1]",
+            ),
+        ),
         shows="get_next_step",
     ),
 )

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from decision_proofs import decision
 from plan_builders import ANN, BOB, NOON, PAT, make_context, make_new_step, numbered_ids
 from plan_invariants import check_decision, check_state, known_rows, rows_of
-from waybook.core.changes import Change
+from waybook.core.changes import Change, replay
 from waybook.core.decision_context import DecisionContext
-from waybook.core.replay import replay
 from waybook.errors import WaybookError
 from waybook.json_values import Json
 from waybook.plan.create import NewPlan, create
 from waybook.plan.draft import Decision
-from waybook.plan.edit import SetDependencies
 from waybook.plan.model import (
+    CLOSED_PLAN,
+    TERMINAL_STEP,
     BranchAction,
     DecisionKind,
     NewCondition,
@@ -27,6 +27,7 @@ from waybook.plan.model import (
     Plan,
     Step,
     StepId,
+    StepStatus,
 )
 from waybook.plan.modify import (
     AddSteps,
@@ -37,6 +38,7 @@ from waybook.plan.modify import (
     ReorderSteps,
     RetryStep,
     SetConditions,
+    SetDependencies,
     UpdateInstructions,
     modify,
 )
@@ -45,7 +47,6 @@ from waybook.plan.ordering import steps_before
 from waybook.plan.progress import count_done, percent
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import detect_stall, resume_session
-from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP, StepStatus
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 
 ACTORS = (ANN, BOB, PAT, ANN._replace(session=None), BOB._replace(session="a"))

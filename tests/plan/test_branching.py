@@ -27,10 +27,11 @@ from waybook.plan.model import (
     Condition,
     DecisionKind,
     Plan,
+    PlanStatus,
+    StepStatus,
 )
 from waybook.plan.modify import ReorderSteps, modify
 from waybook.plan.review import decide
-from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import StepDone, Submission, submit
 
 S = StepStatus

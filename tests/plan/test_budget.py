@@ -4,9 +4,8 @@ from hypothesis import strategies as st
 from plan_builders import changes_of, events_of, make_context, make_plan, make_step, step_id
 from waybook.core.usage import Totals, Usage
 from waybook.plan.create import NewPlan, create
-from waybook.plan.model import Budget, NewStep, StepType
+from waybook.plan.model import Budget, NewStep, StepStatus, StepType
 from waybook.plan.progress import budget_json, shares, warning
-from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
 
 TOKENS = Budget(tokens=1_000)

@@ -6,15 +6,13 @@ import pytest
 
 from plan_builders import ANN, BOB, NOON, make_context, make_new_plan, make_new_step
 from plan_invariants import check_state
-from waybook.core.changes import Change
-from waybook.core.replay import Row, Rows, replay
+from waybook.core.changes import Change, Row, Rows, replay
 from waybook.errors import InvalidStepReference, NotModifiable
 from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
 from waybook.plan.create import create
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchAction, NewCondition, Plan
+from waybook.plan.model import BranchAction, NewCondition, Plan, PlanStatus, StepStatus
 from waybook.plan.next_step import next_step
-from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 
 

@@ -4,8 +4,7 @@ from decision_proofs import decision
 from plan_builders import ANN, make_context, make_new_plan, make_new_step
 from waybook.errors import BadExpression, InvalidInput, InvalidStepReference, TooLarge
 from waybook.plan.create import NewPlan, create
-from waybook.plan.model import BranchAction, NewCondition
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.model import BranchAction, NewCondition, PlanStatus, StepStatus
 
 
 def make_new_condition(after: int = 1, expression: str = "true", **values: object) -> NewCondition:

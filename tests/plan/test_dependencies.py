@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from plan_builders import make_context, make_new_step
 from waybook.errors import InvalidStepReference, NotModifiable
 from waybook.plan.create import NewPlan, create
-from waybook.plan.model import BranchAction, NewCondition, NewStep, Plan, StepId
+from waybook.plan.model import TERMINAL_STEP, BranchAction, NewCondition, NewStep, Plan, StepId
 from waybook.plan.modify import AddSteps, RemoveStep, ReorderSteps, modify
 from waybook.plan.next_step import NothingPending, StepReady, next_step
-from waybook.plan.states import TERMINAL_STEP
 from waybook.plan.submit import Submission, submit
 
 

@@ -2,7 +2,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from waybook.plan.states import PlanStatus, StepStatus, derive_plan_status
+from waybook.plan.model import PlanStatus, StepStatus, derive_plan_status
 
 TERMINAL = {"completed", "skipped", "failed"}
 

@@ -13,10 +13,8 @@ from plan_builders import (
 )
 from waybook.core.changes import Entity, Event
 from waybook.errors import InvalidTransition
-from waybook.plan.draft import Draft
-from waybook.plan.model import BranchAction, DecisionKind, StepText
-from waybook.plan.rows import condition_row, step_row
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.draft import Draft, condition_row, step_row
+from waybook.plan.model import BranchAction, DecisionKind, PlanStatus, StepStatus, StepText
 
 S = StepStatus
 

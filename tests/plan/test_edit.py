@@ -5,10 +5,8 @@ import pytest
 from plan_builders import changes_of, make_context, make_plan, make_step, step_id
 from waybook.errors import InvalidStepReference, InvalidTransition
 from waybook.plan.draft import Decision
-from waybook.plan.edit import SetBudget, SetDependencies, SetTitle
-from waybook.plan.model import Budget, Plan
-from waybook.plan.modify import Modification, modify
-from waybook.plan.states import StepStatus
+from waybook.plan.model import Budget, Plan, StepStatus
+from waybook.plan.modify import Modification, SetBudget, SetDependencies, SetTitle, modify
 
 
 def modified(plan: Plan, *modifications: Modification) -> Decision[Plan]:

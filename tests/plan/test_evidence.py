@@ -11,9 +11,8 @@ from plan_builders import (
 )
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
-from waybook.plan.model import DecisionKind, Plan, StepText, StoredSource
+from waybook.plan.model import DecisionKind, Plan, StepStatus, StepText, StoredSource
 from waybook.plan.review import decide
-from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus

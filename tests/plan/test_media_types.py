@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.errors import InvalidInput
-from waybook.plan.output import (
+from waybook.plan.store_output import (
     FILE_EXTENSIONS,
     SYNTAX,
     TEXT_TYPES,

@@ -2,8 +2,7 @@ import pytest
 
 from plan_builders import make_condition, make_plan, make_step, step_id
 from waybook.errors import NotFound
-from waybook.plan.model import BranchOutcome, StepId
-from waybook.plan.states import StepStatus
+from waybook.plan.model import BranchOutcome, StepId, StepStatus
 
 
 def test_plan_finds_a_step_by_id() -> None:

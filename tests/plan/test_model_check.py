@@ -20,7 +20,7 @@ from plan_shapes import (
 )
 from plan_state_space import State, plan_of, walk
 from walk_progress import stuck_states
-from waybook.plan.states import CLOSED_PLAN, PlanStatus
+from waybook.plan.model import CLOSED_PLAN, PlanStatus
 
 WALKED = WIDE_SHAPES if os.environ.get("WAYBOOK_WALK") == "wide" else SHAPES
 

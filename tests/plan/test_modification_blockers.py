@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from plan_builders import make_context, make_plan, make_step
 from waybook.errors import Refused
-from waybook.plan.model import StepId
+from waybook.plan.model import PlanStatus, StepId, StepStatus
 from waybook.plan.modify import (
     FailStep,
     Modification,
@@ -15,7 +15,6 @@ from waybook.plan.modify import (
     blocking_reason,
     modify,
 )
-from waybook.plan.states import PlanStatus, StepStatus
 
 CHANGES: list[Modification] = [
     RemoveStep(StepId("s1")),

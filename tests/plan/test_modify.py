@@ -30,7 +30,15 @@ from waybook.errors import (
     WaybookError,
 )
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchAction, BranchOutcome, NewCondition, Plan, StepId
+from waybook.plan.model import (
+    BranchAction,
+    BranchOutcome,
+    NewCondition,
+    Plan,
+    PlanStatus,
+    StepId,
+    StepStatus,
+)
 from waybook.plan.modify import (
     AddSteps,
     CancelPlan,
@@ -43,7 +51,6 @@ from waybook.plan.modify import (
     UpdateInstructions,
     modify,
 )
-from waybook.plan.states import PlanStatus, StepStatus
 
 S = StepStatus
 GONE = StepId("gone")

@@ -15,7 +15,7 @@ from plan_builders import (
     step_id,
 )
 from waybook.core.decision_context import Actor
-from waybook.plan.model import DecisionKind, Plan
+from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import RemoveStep, modify
 from waybook.plan.next_step import (
     AwaitingReview,
@@ -27,7 +27,6 @@ from waybook.plan.next_step import (
     next_step,
 )
 from waybook.plan.review import decide
-from waybook.plan.states import PlanStatus, StepStatus
 
 S = StepStatus
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from decision_proofs import decision
 from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
+from waybook.plan.model import CLOSED_PLAN, PlanState, PlanStatus, StepStatus
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.progress import count_done, current_step, percent, plan_outcome
-from waybook.plan.states import CLOSED_PLAN, PlanState, PlanStatus, StepStatus
 
 S = StepStatus
 

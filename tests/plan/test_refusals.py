@@ -6,12 +6,11 @@ from decision_proofs import decision
 from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
 from waybook.errors import PlanTerminal
 from waybook.plan.draft import require_open, status_call
-from waybook.plan.model import DecisionKind, Plan
+from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.next_step import next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import detect_stall, resume_session
-from waybook.plan.states import PlanStatus, StepStatus
 
 CLOSED = [PlanStatus.COMPLETED, PlanStatus.FAILED]
 MUTATIONS: list[Callable[[Plan], object]] = [

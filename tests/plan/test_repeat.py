@@ -18,10 +18,11 @@ from waybook.plan.model import (
     NewStep,
     OnExhausted,
     Plan,
+    PlanStatus,
+    StepStatus,
     StepType,
 )
 from waybook.plan.repeat import current_loops, round_of, texts_to_repeat
-from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import StepDone, Submission, submit
 
 S = StepStatus

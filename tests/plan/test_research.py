@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import NOON, PAT, make_context, make_created_plan
-from waybook.core.changes import Entity, Event
-from waybook.core.replay import replay
+from waybook.core.changes import Entity, Event, replay
 from waybook.errors import InvalidInput, PlanTerminal
 from waybook.json_values import Json
+from waybook.plan.model import PlanStatus
 from waybook.plan.research import (
     RESERVED,
     ExistingResearch,
@@ -19,7 +19,6 @@ from waybook.plan.research import (
     store_research,
     store_standalone,
 )
-from waybook.plan.states import PlanStatus
 
 PAGE = ResearchSource(
     id="s1", content_hash="h1", url=None, title="A page", quote=None, retrieved_at=NOON

@@ -17,10 +17,9 @@ from plan_builders import (
 )
 from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, PlanTerminal
-from waybook.plan.model import DecisionKind, Plan
+from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.progress import open_review
 from waybook.plan.review import ReviewRequest, ReviewSurface, decide, request_review
-from waybook.plan.states import PlanStatus, StepStatus
 
 S = StepStatus
 K = DecisionKind

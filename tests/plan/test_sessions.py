@@ -11,9 +11,9 @@ from plan_builders import (
     step_id,
 )
 from waybook.plan.draft import Draft
+from waybook.plan.model import PlanStatus, StepStatus
 from waybook.plan.next_step import StepReady, next_step
 from waybook.plan.settle import is_new_session, register_session, resume_session
-from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 
 

@@ -4,8 +4,8 @@ from decision_proofs import decision
 from plan_builders import make_context, make_plan, make_step
 from plan_invariants import is_derivable
 from waybook.plan.draft import Draft
+from waybook.plan.model import PLAN_MOVES, PlanStatus, StepStatus
 from waybook.plan.settle import settle, transition_path
-from waybook.plan.states import PLAN_MOVES, PlanStatus, StepStatus
 
 S = StepStatus
 P = PlanStatus

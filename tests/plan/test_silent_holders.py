@@ -17,7 +17,7 @@ from plan_builders import (
 )
 from waybook.core.changes import Event
 from waybook.core.decision_context import Actor, Channel
-from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan
+from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import RetryStep, modify
 from waybook.plan.next_step import (
     NothingPending,
@@ -26,7 +26,6 @@ from waybook.plan.next_step import (
     StepReady,
     next_step,
 )
-from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus

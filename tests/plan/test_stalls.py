@@ -16,7 +16,7 @@ from plan_builders import (
     step_id,
 )
 from waybook.plan.draft import Draft
-from waybook.plan.model import DecisionKind, Plan
+from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import FailStep, modify
 from waybook.plan.next_step import NothingPending, next_step
 from waybook.plan.progress import (
@@ -30,7 +30,6 @@ from waybook.plan.progress import (
 )
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import detect_stall, resume_plan
-from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus

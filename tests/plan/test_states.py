@@ -2,7 +2,7 @@ import pytest
 
 from decision_proofs import decision
 from waybook.errors import InvalidTransition
-from waybook.plan.states import (
+from waybook.plan.model import (
     CLOSED_PLAN,
     DONE_STEP,
     PLAN_MOVES,

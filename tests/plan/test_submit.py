@@ -22,8 +22,7 @@ from waybook.core.decision_context import Actor
 from waybook.core.usage import Totals, Usage
 from waybook.errors import InvalidInput, InvalidTransition, PlanTerminal, StaleAttempt
 from waybook.plan.draft import Decision
-from waybook.plan.model import StepId
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.model import PlanStatus, StepId, StepStatus
 from waybook.plan.submit import Submission, fired_branches, submit
 
 S = StepStatus

@@ -12,14 +12,6 @@ from hypothesis import strategies as st
 from org_env import Body
 from packet_checks import hostile_texts
 from waybook.json_values import Json
-from waybook.research.cutting import (
-    allocate_space,
-    as_text,
-    escaped_size,
-    fair_share,
-    json_size,
-    truncate,
-)
 from waybook.research.packet import (
     CUT_OVERHEAD,
     MIN_TEXT_BYTES,
@@ -29,7 +21,13 @@ from waybook.research.packet import (
     Part,
     SingleEntry,
     TextField,
+    allocate_space,
+    as_text,
     build_packet,
+    escaped_size,
+    fair_share,
+    json_size,
+    truncate,
 )
 
 ID = "01980000-0000-7000-8000-000000000000"

@@ -5,16 +5,14 @@ import pytest
 from dag_builders import make_plan_step
 from plan_builders import PAT
 from run_env import RunEnv, make_run, make_stage_run
-from waybook.core.changes import Entity
-from waybook.core.replay import differences, replay
+from waybook.core.changes import Entity, differences, replay
 from waybook.dag.model import JobStatus, Strategy
 from waybook.dag.statuses import RunState
 from waybook.errors import InvalidTransition, RunCanceled
-from waybook.run.cancel import cancel_run
+from waybook.run.failure import cancel_run
 from waybook.run.next_job import CanceledRun
-from waybook.run.notifications import run_notifications
 from waybook.run.start import give_feedback, start_open_stage
-from waybook.run.status import awaiting_feedback, run_state
+from waybook.run.status import awaiting_feedback, run_notifications, run_state
 
 REASON = "The question has changed."
 

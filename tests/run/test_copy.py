@@ -7,7 +7,7 @@ from plan_builders import PAT
 from run_env import RunEnv, make_run
 from run_invariants import check_report, check_state
 from run_row_store import RunRowStore, changes_of
-from waybook.core.replay import differences, replay
+from waybook.core.changes import differences, replay
 from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidTransition, NotFound
 from waybook.run.copy import CopiedRun, OriginalDocument, copy_run, earlier_stages

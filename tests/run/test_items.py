@@ -9,7 +9,7 @@ from plan_builders import PAT
 from run_env import RunEnv, make_run
 from run_invariants import check_end, check_report, check_state, report_of_run
 from run_row_store import RunRowStore, changes_of
-from waybook.core.replay import differences, replay
+from waybook.core.changes import differences, replay
 from waybook.dag.model import Dag, JobStatus, Stage, Strategy
 from waybook.errors import InvalidInput, TooLarge
 from waybook.run import stages

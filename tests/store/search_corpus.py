@@ -9,8 +9,7 @@ from org_env import NOON
 from postgres_servers import ServerDatabase
 from waybook.app.request.search.portable_search import PortableSearch, VectorCache
 from waybook.plan.research import ResearchSource
-from waybook.research.embedding import builtin_embedder
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import Backend, builtin_embedder
 from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.store.accounts.accounts import add_org

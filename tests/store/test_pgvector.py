@@ -10,7 +10,7 @@ from store.search_corpus import SearchCorpus, make_search_corpus
 from store.test_queries import prepared
 from store.test_search import NOTES
 from waybook.app.request.search.search_backend import SearchBackend
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import Backend
 from waybook.research.fusion import fuse
 from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import migrate

@@ -4,8 +4,7 @@ from uuid import UUID
 
 from org_env import NOON
 from plan_builders import make_plan, make_step
-from waybook.plan.model import Plan, PlanId, StepId, StepText
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.model import Plan, PlanId, PlanStatus, StepId, StepStatus, StepText
 from waybook.store.audit import ChainHead
 from waybook.store.plans.cache import (
     CHECKS_AFTER_CHANGE,

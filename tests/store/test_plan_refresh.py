@@ -7,8 +7,7 @@ import pytest
 from org_env import NOON
 from plan_builders import make_plan, make_step
 from waybook.json_values import Json
-from waybook.plan.model import Plan
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.model import Plan, PlanStatus, StepStatus
 from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import as_json_text
 from waybook.store.plans.load import LoadedPlan

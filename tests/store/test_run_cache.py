@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from waybook.core.holder import Holder
+from waybook.core.decision_context import Holder
 from waybook.dag.expansion.units import ProducedDocument, Unit
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import Busy

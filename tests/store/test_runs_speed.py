@@ -12,7 +12,7 @@ from org_env import make_env
 from postgres_servers import Server, ServerDatabase, new_database
 from query_plans import explain, nodes
 from waybook.accounts.model import LOCAL_ORG
-from waybook.core.holder import Holder
+from waybook.core.decision_context import Holder
 from waybook.dag.expansion.inputs import DocumentSlot
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import Statement, new_id

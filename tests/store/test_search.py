@@ -12,7 +12,7 @@ from org_env import NOON, open_test_database
 from postgres_servers import ServerDatabase
 from store.search_corpus import EMBEDDER, SearchCorpus, make_search_corpus
 from waybook.plan.research import ResearchSource
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import Backend
 from waybook.research.fusion import fuse
 from waybook.research.passages import source_hash, source_id
 from waybook.research.query import parse_query

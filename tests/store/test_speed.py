@@ -19,8 +19,8 @@ from waybook.app.queries.plans.plan_list import (
     summaries_statement,
 )
 from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
-from waybook.core.holder import Holder
-from waybook.plan.states import PlanState
+from waybook.core.decision_context import Holder
+from waybook.plan.model import PlanState
 from waybook.store import audit, overview
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key

@@ -8,7 +8,7 @@ import pytest
 
 from waybook.core.changes import Event
 from waybook.dag.model import JobStatus, JobType
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.model import PlanStatus, StepStatus
 
 NUMBERS = (None, -1, 0, 1, 2)
 TIMES = (None, "2026-01-01T00:00:00Z")

@@ -7,8 +7,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
-from waybook.dag.diagram.status_marks import Annotation, Annotations
-from waybook.dag.diagram.symbols import STATUS_SYMBOLS
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation, Annotations
 
 Edges = Sequence[tuple[str, str]]
 

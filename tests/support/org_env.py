@@ -21,8 +21,8 @@ from waybook.app.request.services import Services
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.skill import Skill, SkillFile
 from waybook.bootstrap import Application
+from waybook.core.changes import Rows
 from waybook.core.decision_context import Channel, ReviewPolicy
-from waybook.core.replay import Rows
 from waybook.settings import Settings
 from waybook.store import audit
 from waybook.store.accounts import accounts

@@ -10,7 +10,7 @@ from waybook.core.changes import Change
 from waybook.core.decision_context import Actor, Channel, DecisionContext
 from waybook.json_values import Json
 from waybook.plan.create import NewPlan, create
-from waybook.plan.draft import Decision
+from waybook.plan.draft import Decision, new_step
 from waybook.plan.model import (
     BranchAction,
     Condition,
@@ -19,15 +19,15 @@ from waybook.plan.model import (
     NewStep,
     Plan,
     PlanId,
+    PlanStatus,
     Review,
     ReviewId,
     Step,
     StepId,
+    StepStatus,
     StepText,
     StepType,
 )
-from waybook.plan.rows import new_step
-from waybook.plan.states import PlanStatus, StepStatus
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from plan_builders import BOB, make_context
 from plan_invariants import check_state, known_rows, rows_of
-from waybook.core.replay import Rows, replay
+from waybook.core.changes import Rows, replay
 from waybook.errors import NotModifiable
 from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
-from waybook.plan.model import Plan
-from waybook.plan.states import DONE_STEP, StepStatus
+from waybook.plan.model import DONE_STEP, Plan, StepStatus
 
 
 def check_copies(plans: Iterable[Plan]) -> int:

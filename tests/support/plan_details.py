@@ -15,9 +15,8 @@ from waybook.app.queries.plans.plan import (
     step_window,
 )
 from waybook.core.usage import Totals
-from waybook.plan.model import Plan, PlanId, Step, StepId
-from waybook.plan.output import Output
-from waybook.plan.states import StepStatus
+from waybook.plan.model import Plan, PlanId, Step, StepId, StepStatus
+from waybook.plan.store_output import Output
 
 OPEN = (StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT, StepStatus.FAILED)
 REACH = 40

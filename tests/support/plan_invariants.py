@@ -3,23 +3,24 @@
 from collections.abc import Collection
 from functools import lru_cache
 
-from waybook.core.changes import Change, Entity
-from waybook.core.replay import Row, Rows, _apply
+from waybook.core.changes import Change, Entity, Row, Rows, _apply
 from waybook.core.usage import NO_USAGE
-from waybook.plan.draft import RESULT_FIELDS, Decision
-from waybook.plan.model import Condition, Plan, Step, StepText
-from waybook.plan.next_step import StepReady
-from waybook.plan.progress import count_done
-from waybook.plan.rows import condition_row, review_row, step_row
-from waybook.plan.states import (
+from waybook.plan.draft import RESULT_FIELDS, Decision, condition_row, review_row, step_row
+from waybook.plan.model import (
     CLOSED_PLAN,
     DONE_STEP,
+    Condition,
+    Plan,
     PlanStatus,
+    Step,
     StepStatus,
+    StepText,
     can_move_plan,
     can_move_step,
     derive_plan_status,
 )
+from waybook.plan.next_step import StepReady
+from waybook.plan.progress import count_done
 from waybook.plan.submit import StepDone
 
 #: Fields of the plan's row that a `Plan` object contains.

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from org_env import Body, make_step
 from waybook.plan import modify as rules
-from waybook.plan.edit import SetBudget, SetDependencies, SetTitle
 from waybook.plan.model import (
     BranchAction,
     Budget,
@@ -14,6 +13,7 @@ from waybook.plan.model import (
     StepId,
     StepType,
 )
+from waybook.plan.modify import SetBudget, SetDependencies, SetTitle
 
 LOOK = "Look it up."
 #: Kinds of modifications. Most kinds are listed twice and so chosen more often than `cancel`,

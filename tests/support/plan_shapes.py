@@ -14,6 +14,8 @@ from waybook.json_values import Json
 from waybook.plan.create import NewPlan
 from waybook.plan.draft import Decision
 from waybook.plan.model import (
+    CLOSED_PLAN,
+    TERMINAL_STEP,
     BranchAction,
     DecisionKind,
     NewCondition,
@@ -39,7 +41,6 @@ from waybook.plan.modify import (
 from waybook.plan.next_step import next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import detect_stall
-from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 
 #: Actors of the calls: two agents, and a person who may decide reviews.

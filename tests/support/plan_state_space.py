@@ -17,13 +17,15 @@ from typing import NamedTuple
 from plan_builders import NOON, make_review, make_step, numbered_ids
 from plan_invariants import check_decision, check_state, known_rows, rows_of
 from plan_shapes import ACTORS, Moments, Names, Shape
+from waybook.core.changes import replay
 from waybook.core.decision_context import DecisionContext
-from waybook.core.replay import replay
 from waybook.errors import WaybookError
 from waybook.json_values import Json
 from waybook.plan.create import create
 from waybook.plan.draft import Decision
 from waybook.plan.model import (
+    CLOSED_PLAN,
+    DONE_STEP,
     BranchAction,
     BranchOutcome,
     Condition,
@@ -32,15 +34,16 @@ from waybook.plan.model import (
     NewStep,
     Plan,
     PlanId,
+    PlanStatus,
     Review,
     Step,
     StepId,
+    StepStatus,
     StepText,
     StepType,
 )
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.repeat import repeated_range
-from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
 
 FRESH = NOON
 #: Time that passes in one transition: longer than the stall threshold, so a holder without a call

@@ -17,13 +17,12 @@ from plan_invariants import check_decision, check_state, known_rows, rows_of
 from plan_shapes import ACTORS, Call, Shape
 from plan_state_space import GAP, LATER, Walk, names_of, state_of, with_heartbeats
 from waybook.app.queries.audit import changes_in
+from waybook.core.changes import differences, replay
 from waybook.core.decision_context import Actor, DecisionContext
-from waybook.core.replay import differences, replay
 from waybook.errors import WaybookError
 from waybook.plan.create import create
 from waybook.plan.draft import Decision
-from waybook.plan.model import Plan, StepId
-from waybook.plan.states import CLOSED_PLAN
+from waybook.plan.model import CLOSED_PLAN, Plan, StepId
 from waybook.store import audit
 from waybook.store.audit import ChainHead, WriteContext
 from waybook.store.driver.database import Database, Transaction

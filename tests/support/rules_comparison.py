@@ -12,8 +12,8 @@ from org_env import AgentClient, Body, OrgEnv, make_env
 from plan_invariants import check_state, known_rows, rows_of
 from postgres_servers import ServerDatabase
 from waybook.app.request.caller import Answer
+from waybook.core.changes import Rows
 from waybook.core.decision_context import Channel, DecisionContext
-from waybook.core.replay import Rows
 from waybook.errors import WaybookError
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, StepId

@@ -6,8 +6,7 @@ from types import MappingProxyType
 
 from dag_runs import dag_counts
 from run_row_store import WITH_TEXTS, RunRowStore, changes_of, row_key
-from waybook.core.changes import Change, Entity
-from waybook.core.replay import Rows, _apply, differences, replay
+from waybook.core.changes import Change, Entity, Rows, _apply, differences, replay
 from waybook.dag.expansion.units import item_origins, units_of
 from waybook.dag.graph import output_keys
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType

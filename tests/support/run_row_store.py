@@ -11,16 +11,15 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from plan_builders import NOON
-from waybook.core.changes import WHOLE_ROW, Change, Entity, text_hash
-from waybook.core.holder import Holder
-from waybook.core.replay import Row, Rows
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Row, Rows, text_hash
+from waybook.core.decision_context import Holder
 from waybook.core.usage import NO_USAGE
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.dag.progress.report import AvailableDocument
 from waybook.run.draft import RunDecision
-from waybook.run.lists import lists_row
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
 from waybook.run.next_job import OpenJobs
+from waybook.run.stages import lists_row
 
 #: Time of inactivity after which a job can be claimed again.
 LEASE = timedelta(minutes=15)

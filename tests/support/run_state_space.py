@@ -20,9 +20,8 @@ from waybook.core.decision_context import DecisionContext
 from waybook.dag.model import JobStatus, Stage
 from waybook.dag.progress.report import Report, completed_never_decreases
 from waybook.errors import WaybookError
-from waybook.run.cancel import cancel_run
 from waybook.run.draft import RunDecision
-from waybook.run.failure import fail_job, regenerate, retry_failed
+from waybook.run.failure import cancel_run, fail_job, regenerate, retry_failed
 from waybook.run.model import Job
 from waybook.run.next_job import next_job
 from waybook.run.submit import Submission, SubmittedDocument, submit_job

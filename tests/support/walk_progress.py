@@ -19,10 +19,9 @@ from plan_state_space import (
 )
 from waybook.core.decision_context import DecisionContext, ReviewPolicy
 from waybook.plan.draft import Decision
-from waybook.plan.model import DecisionKind, Plan, Step, StepType
+from waybook.plan.model import CLOSED_PLAN, DecisionKind, Plan, PlanStatus, Step, StepType
 from waybook.plan.next_step import AwaitingReview, NothingPending, StepReady, next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.plan.submit import Submission, submit_and_take_next
 
 #: Limit on the number of turns, higher than a naive agent needs in any plan of the walk.

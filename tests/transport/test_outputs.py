@@ -17,7 +17,7 @@ from transport.test_reading import make_face, reading_as
 from waybook.app.queries.documents import file_name
 from waybook.app.request.caller import ReadableOutput
 from waybook.errors import NotFound, Unavailable, WaybookError
-from waybook.plan.output import FILE_EXTENSIONS, Output
+from waybook.plan.store_output import FILE_EXTENSIONS, Output
 from waybook.transport.http.requests import ReadApi, output_response
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

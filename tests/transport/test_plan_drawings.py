@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import NOON, make_plan, make_step
-from waybook.plan.states import StepStatus
+from waybook.plan.model import StepStatus
 from waybook.store.plans.details import StepStatusChange
 from waybook.transport.http.dashboard.activity import WIDTH, build_timeline
 from waybook.transport.http.dashboard.plans.plan_view import build_step_grid

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv
-from waybook.core.replay import Row, change_from_json, replay
+from waybook.core.changes import Row, change_from_json, replay
 
 WICKED = "# Not a heading of ours\n```\n<script>alert(1)</script>"
 

@@ -24,7 +24,7 @@ from waybook.app.tools.research.store_research import SourceArgument
 from waybook.app.tools.runs.submit import DocumentArgument
 from waybook.cli.app import app
 from waybook.cli.commands.serve import command as serve
-from waybook.plan.states import PLAN_MOVES, STEP_MOVES
+from waybook.plan.model import PLAN_MOVES, STEP_MOVES
 from waybook.settings import Settings
 from waybook.transport.http.metric_families import FAMILIES
 

@@ -15,7 +15,7 @@ from waybook.cli.demo.command import STORY_TIME
 from waybook.cli.demo.environment import FAST, SimulatedClock, temporary_database
 from waybook.cli.runtime import open_app
 from waybook.core.decision_context import Channel
-from waybook.dag.diagram.export import export_drawing
+from waybook.dag.diagram.svg import export_drawing
 from waybook.dag.progress.report import StepReport
 from waybook.dag.statuses import DrawingFormat
 from waybook.settings import Settings

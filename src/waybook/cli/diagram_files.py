@@ -31,7 +31,7 @@ def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
 
 
 def write_exports(drawing: object, exports: RequestedExports) -> None:
-    export_drawing = load("waybook.dag.diagram.export:export_drawing")
+    export_drawing = load("waybook.dag.diagram.svg:export_drawing")
     for form, where in exports.items():
         try:
             with click.open_file(where, "w", encoding="utf-8") as target:

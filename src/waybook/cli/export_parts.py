@@ -9,7 +9,7 @@ from waybook.app.queries.runs.run_export import read_run_rows, run_export_json, 
 from waybook.app.queries.timeline_export import plan_timeline, run_timeline
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.commands.export import ExportFormat
-from waybook.dag.diagram.export import export_drawing
+from waybook.dag.diagram.svg import export_drawing
 from waybook.dag.statuses import DrawingFormat
 
 

@@ -1,12 +1,36 @@
-"""The time, actor, scopes and review policy on which a decision depends."""
+"""The time, actor, scopes and review policy on which a decision depends, and the holder of work."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from waybook.core.holder import Holder
 from waybook.errors import Forbidden, NextCall
+
+
+class Holder(NamedTuple):
+    """User and session that hold a step or job.
+
+    Callers choose session names freely, so a session identifies a conversation only together with
+    the user.
+    """
+
+    user: str
+    session: str | None = None
+
+    def is_same_conversation(self, other: "Holder | None") -> bool:
+        """Return whether this holder and `other` are certainly the same conversation of one user.
+
+        Without a session, two agents of one user cannot be distinguished, so the result is False.
+
+        >>> Holder("ann", "main").is_same_conversation(Holder("ann", "main"))
+        True
+        >>> Holder("ann", "main").is_same_conversation(Holder("bob", "main"))
+        False
+        >>> Holder("ann").is_same_conversation(Holder("ann"))
+        False
+        """
+        return self.session is not None and self == other
 
 
 class Channel(StrEnum):
@@ -103,3 +127,37 @@ def require_decider(context: DecisionContext, *, requested_as: str | None, look:
             next_call=look,
             reviewPolicy=str(policy),
         )
+
+
+class ClaimedWork(Protocol):
+    """A step or job that an agent can claim."""
+
+    @property
+    def attempt(self) -> int: ...
+
+    @property
+    def held_by(self) -> str | None: ...
+
+    @property
+    def held_session(self) -> str | None: ...
+
+    @property
+    def holder(self) -> Holder | None: ...
+
+
+def is_current_attempt(attempt: int | None, work: ClaimedWork, actor: Actor) -> bool:
+    """Return whether a result belongs to the current attempt.
+
+    A result without an attempt number is accepted from the holder, or from anyone if there is no
+    holder.
+    """
+    if attempt is not None:
+        return attempt == work.attempt
+    return work.holder in {None, actor.holder}
+
+
+def is_repeated_result(attempt: int | None, work: ClaimedWork, actor: Actor) -> bool:
+    """Return whether the last holder submits the result of completed work again."""
+    if attempt is None:
+        return actor.holder == (work.held_by, work.held_session)
+    return attempt == work.attempt and actor.user == work.held_by

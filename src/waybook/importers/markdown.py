@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from waybook.core.report_text import without_escapes
+from waybook.core.hidden_characters import without_escapes
 from waybook.importers.references import take_references
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 from waybook.plan.model import StepType

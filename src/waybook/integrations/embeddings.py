@@ -7,8 +7,7 @@ from typing import Final, cast
 from waybook.errors import EndpointFailed
 from waybook.integrations.http_client import BoundedHttpClient
 from waybook.json_values import Json
-from waybook.research.embedding import DIMENSIONS, resize_vector
-from waybook.research.embedding_model import Vector
+from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
 
 MAX_TEXTS: Final = 32
 MAX_CHARACTERS: Final = 60_000

@@ -6,8 +6,14 @@ from waybook.dag.templates.engine import TemplateBudgetExceeded
 from waybook.errors import EndpointFailed
 from waybook.integrations.config import WebhookSettings
 from waybook.integrations.http_client import BoundedHttpClient
-from waybook.notifications.content import WebhookFormat, encode_body, load_templates
-from waybook.notifications.message import DeliveryOutcome, WebhookMessage, signature_headers
+from waybook.notifications.message import (
+    DeliveryOutcome,
+    WebhookFormat,
+    WebhookMessage,
+    encode_body,
+    load_templates,
+    signature_headers,
+)
 
 SECONDS: Final = 10.0
 #: A receiver that has permanently unsubscribed answers with this status.

@@ -1,17 +1,33 @@
-"""Webhook messages: delivery outcome, retry schedule, and signatures.
+"""Webhook messages: content, delivery outcome, retry schedule, and signatures.
 
-Signatures follow Standard Webhooks (https://www.standardwebhooks.com).
+Each kind of notification has one template, whose first line is the subject. The operator can
+replace a template with a file of the same name. Signatures follow Standard Webhooks
+(https://www.standardwebhooks.com).
 """
 
 import base64
 import binascii
 import hmac
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from importlib.resources import files
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, TypeAlias
 
+import orjson
+from jinja2 import Template
+
+from waybook.core.events import NotificationKind
+from waybook.core.hidden_characters import FLAG, escape_hidden, hidden_by_field
+from waybook.dag.templates.engine import (
+    TemplateBudgetExceeded,
+    TemplateRuleError,
+    compile_template,
+    render_template,
+)
 from waybook.errors import Misconfigured
-from waybook.json_values import Json
+from waybook.json_values import Json, rfc3339
 
 
 class WebhookMessage(NamedTuple):
@@ -144,3 +160,192 @@ def signature_headers(
     if signatures:
         headers["webhook-signature"] = " ".join(f"v1,{signature}" for signature in signatures)
     return headers
+
+
+_ID = "0190b2f0-0000-7000-8000-00000000000"
+_PLAN: dict[str, Json] = {
+    "planId": f"{_ID}1",
+    "planName": "Rivers",
+    "progress": {"percent": 50, "done": 2, "total": 4},
+    "url": f"http://127.0.0.1:8750/plans/{_ID}1",
+}
+_RUN: dict[str, Json] = {
+    "runId": f"{_ID}2",
+    "runName": "Rivers",
+    "dagSlug": "deep-research",
+    "progress": {"completedStages": 1, "totalStages": 3},
+    "url": f"http://127.0.0.1:8750/runs/{_ID}2",
+}
+_STEP: dict[str, Json] = {"stepId": f"{_ID}3", "stepOrder": 2, "stepTitle": "Compare them"}
+_STAGE: dict[str, Json] = {"stageSlug": "survey", "stageName": "Survey"}
+_REVIEW: dict[str, Json] = {
+    **_STEP,
+    "reviewId": f"{_ID}4",
+    "summary": "The longest is the Nile; sources differ.",
+    "questions": 1,
+}
+
+DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
+    {
+        NotificationKind.REVIEW_REQUESTED: {
+            **_PLAN,
+            "status": "awaiting_review",
+            "review": _REVIEW,
+            "reviewUrl": f"{_PLAN['url']}#review",
+        },
+        NotificationKind.REVIEW_OVERDUE: {
+            **_PLAN,
+            "status": "awaiting_review",
+            "review": _REVIEW,
+            "reviewUrl": f"{_PLAN['url']}#review",
+            "dueAt": "2029-12-31T12:00:00+00:00",
+        },
+        NotificationKind.PLAN_STALLED: {**_PLAN, "status": "stalled", "steps": [_STEP]},
+        NotificationKind.PLAN_COMPLETED: {**_PLAN, "status": "completed", "outcome": "completed"},
+        NotificationKind.PLAN_FAILED: {**_PLAN, "status": "failed", "outcome": "failed"},
+        NotificationKind.AWAITING_FEEDBACK: {**_RUN, **_STAGE},
+        NotificationKind.STAGE_FAILED: {**_RUN, **_STAGE, "failedSteps": ["compare"]},
+        NotificationKind.RUN_COMPLETED: _RUN,
+        NotificationKind.RUN_CANCELED: {**_RUN, "reason": "The question has changed."},
+        NotificationKind.TEST: {"url": "http://127.0.0.1:8750"},
+    }
+)
+_WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "mcp"}}
+
+
+def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
+    data = {**_WHO, **DATA[occasion]}
+    return {"type": str(occasion), "timestamp": "2030-01-01T12:00:00+00:00", "data": data}
+
+
+SUFFIX = ".txt"
+TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
+#: Maximum lengths that chat and mail systems accept.
+MAX_SUBJECT_LENGTH = 300
+MAX_BODY_LENGTH = 3_000
+
+Templates: TypeAlias = Mapping[NotificationKind, Template]
+
+
+class Message(NamedTuple):
+    subject: str
+    body: str
+
+
+def template_file(occasion: NotificationKind) -> str:
+    return f"{occasion}{SUFFIX}"
+
+
+def load_templates(own: Mapping[str, str]) -> Templates:
+    """Return a template for each kind of notification.
+
+    `own` has the operator's templates by file name.
+
+    Raises:
+        Misconfigured: a file matches no notification kind, or is not a valid template.
+    """
+    unknown = sorted(own.keys() - {template_file(occasion) for occasion in NotificationKind})
+    if unknown:
+        raise Misconfigured(f"webhook_templates_dir: {unknown[0]} belongs to no event")
+    folder = files("waybook.notifications").joinpath("templates")
+    templates: dict[NotificationKind, Template] = {}
+    for occasion in NotificationKind:
+        name = template_file(occasion)
+        text = own[name] if name in own else folder.joinpath(name).read_text("utf-8")
+        templates[occasion] = _checked(text, occasion)
+    return MappingProxyType(templates)
+
+
+def _checked(text: str, occasion: NotificationKind) -> Template:
+    """Compile a template, and check that it renders the sample payload."""
+    try:
+        template = compile_template(text, TEMPLATE_VARIABLES)
+        empty = not render_template(template, sample_payload(occasion)).strip()
+    except (TemplateRuleError, TemplateBudgetExceeded) as error:
+        raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)}: {error}") from None
+    if empty:
+        raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)} gives an empty text")
+    return template
+
+
+def render_message(template: Template, fields: Mapping[str, Json]) -> Message:
+    """Render a message. The first line of the rendered text is the subject.
+
+    Raises:
+        TemplateBudgetExceeded: rendering would cost too much.
+    """
+    subject, _, body = render_template(template, fields).strip().partition("\n")
+    return Message(subject.strip()[:MAX_SUBJECT_LENGTH], body.strip()[:MAX_BODY_LENGTH])
+
+
+JSON = "application/json"
+PLAIN = "text/plain; charset=utf-8"
+
+
+class WebhookFormat(StrEnum):
+    #: Format of the Standard Webhooks specification, for receivers that are programs.
+    STANDARD = "standard"
+    #: Format of Slack's incoming webhooks, which other chat systems accept too.
+    SLACK = "slack"
+    TEXT = "text"
+
+
+class EncodedBody(NamedTuple):
+    content_type: str
+    body: bytes
+
+
+def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
+    """Return the HTTP body of a message. Every delivery attempt sends the same bytes.
+
+    Raises:
+        TemplateBudgetExceeded: rendering the template would cost too much.
+    """
+    fields = payload(message)
+    if form is WebhookFormat.STANDARD:
+        return EncodedBody(JSON, orjson.dumps(fields))
+    template, seen = texts[NotificationKind(message.event)], _each_text(fields, escape_hidden)
+    if form is WebhookFormat.TEXT:
+        return EncodedBody(PLAIN, _as_text(render_message(template, seen)).encode())
+    text = _as_slack(render_message(template, _each_text(seen, escape_chat_text)))
+    return EncodedBody(JSON, orjson.dumps({"text": text}))
+
+
+def payload(message: WebhookMessage) -> dict[str, Json]:
+    """Return the JSON payload of a message. It lists hidden characters, if there are any."""
+    odd = hidden_by_field(message.data)
+    data = {**message.data, FLAG: odd} if odd else message.data
+    return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}
+
+
+def _as_text(message: Message) -> str:
+    return f"{message.subject}\n\n{message.body}\n" if message.body else f"{message.subject}\n"
+
+
+def _as_slack(message: Message) -> str:
+    return f"*{message.subject}*\n{message.body}".strip()
+
+
+def _each_text(fields: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
+    return {name: _changed(value, change) for name, value in fields.items()}
+
+
+def _changed(value: Json, change: Callable[[str], str]) -> Json:
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [_changed(item, change) for item in value]
+        case dict():
+            return _each_text(value, change)
+        case _:
+            return value
+
+
+def escape_chat_text(text: str) -> str:
+    """Escape a text so that a chat displays it literally and triggers no mentions.
+
+    >>> escape_chat_text("<!channel> & all")
+    '&lt;!channel&gt; &amp; all'
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -17,14 +17,15 @@ from waybook.plan.model import (
     Condition,
     OnExhausted,
     Plan,
+    PlanStatus,
     Step,
     StepId,
+    StepStatus,
 )
 from waybook.plan.new_conditions import compile_expression
 from waybook.plan.ordering import steps_before
 from waybook.plan.progress import count_done
 from waybook.plan.repeat import repeat_steps, values_read
-from waybook.plan.states import PlanStatus, StepStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from waybook.core.changes import Entity, Event
+from waybook.core.changes import Entity, Event, Row, Rows
 from waybook.core.decision_context import DecisionContext
-from waybook.core.replay import Row, Rows
 from waybook.errors import InvalidStepReference, NextCall, NotModifiable
 from waybook.json_values import Json
 from waybook.plan.create import NewPlan, blank_plan, plan_row
-from waybook.plan.draft import RESULT_FIELDS, Decision, Draft
+from waybook.plan.draft import RESULT_FIELDS, Decision, Draft, step_row
 from waybook.plan.model import (
+    DONE_STEP,
     GROWING,
     BranchAction,
     BranchOutcome,
@@ -19,14 +19,14 @@ from waybook.plan.model import (
     OnExhausted,
     Plan,
     PlanId,
+    PlanStatus,
     Step,
     StepId,
+    StepStatus,
     StepText,
     StepType,
 )
-from waybook.plan.rows import step_row
 from waybook.plan.settle import register_session
-from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
 MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"

@@ -15,20 +15,56 @@ from waybook.errors import (
 )
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft, require_open, status_call, wait_call
-from waybook.plan.edit import (
-    SetBudget,
-    SetDependencies,
-    SetTitle,
-    set_budget,
-    set_dependencies,
-    set_title,
+from waybook.plan.model import (
+    DONE_STEP,
+    MODIFIABLE,
+    Budget,
+    NewCondition,
+    NewStep,
+    Plan,
+    PlanStatus,
+    Step,
+    StepId,
+    StepStatus,
 )
-from waybook.plan.model import NewCondition, NewStep, Plan, Step, StepId
 from waybook.plan.new_conditions import check_size
-from waybook.plan.ordering import insertion_point, named_steps, validate_order
+from waybook.plan.ordering import changed_dependencies, insertion_point, named_steps, validate_order
 from waybook.plan.schema import check_new_steps
 from waybook.plan.settle import register_session, resume_plan, settle
-from waybook.plan.states import DONE_STEP, MODIFIABLE, PlanStatus, StepStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SetTitle:
+    step_id: StepId
+    title: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetDependencies:
+    step_id: StepId
+    depends_on: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetBudget:
+    budget: Budget | None
+
+
+def set_title(draft: Draft, step: Step, title: str | None) -> dict[str, Json]:
+    draft.set_step(step.id, title=title)
+    return {"action": "set_title", "stepId": step.id, "stepOrder": step.order}
+
+
+def set_dependencies(draft: Draft, step: Step, orders: tuple[int, ...]) -> dict[str, Json]:
+    draft.set_step(step.id, depends_on=changed_dependencies(draft.plan.steps, step, orders))
+    orders_json: list[Json] = [*orders]
+    details: dict[str, Json] = {"stepOrder": step.order, "dependsOn": orders_json}
+    return {"action": "set_dependencies", "stepId": step.id, **details}
+
+
+def set_budget(draft: Draft, budget: Budget | None) -> dict[str, Json]:
+    draft.set_budget(budget)
+    return {"action": "set_budget", "budget": budget.as_json() if budget else None}
 
 
 @dataclass(frozen=True, slots=True)

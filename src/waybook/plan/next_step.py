@@ -8,11 +8,10 @@ from waybook.core.changes import Entry, Event
 from waybook.core.decision_context import Actor, DecisionContext
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft
-from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan, Step, StepText
+from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan, PlanStatus, Step, StepStatus, StepText
 from waybook.plan.ordering import first_ready
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, detect_stalled_steps, whole_minutes
 from waybook.plan.settle import register_session, resume_plan, settle
-from waybook.plan.states import PlanStatus, StepStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from waybook.errors import InvalidStepReference, StalePlan
-from waybook.plan.model import NewCondition, NewStep, Plan, Step, StepId
-from waybook.plan.states import TERMINAL_STEP, StepStatus
+from waybook.plan.model import TERMINAL_STEP, NewCondition, NewStep, Plan, Step, StepId, StepStatus
 
 
 def first_ready(plan: Plan) -> Step | None:

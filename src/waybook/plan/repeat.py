@@ -10,6 +10,7 @@ from waybook.conditions.parser import Node, paths
 from waybook.json_values import Json
 from waybook.plan.draft import Draft
 from waybook.plan.model import (
+    DONE_STEP,
     MAX_CONDITIONS,
     MAX_STEPS,
     BranchAction,
@@ -20,13 +21,13 @@ from waybook.plan.model import (
     NewStep,
     OnExhausted,
     Plan,
+    PlanStatus,
     Round,
     Step,
     StepId,
     StepType,
 )
 from waybook.plan.ordering import replace_ids
-from waybook.plan.states import DONE_STEP, PlanStatus
 
 #: Limits on the values stored as the cause of a repetition: their number, and the length of each.
 MAX_VALUES: Final = 20

@@ -12,10 +12,9 @@ from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, NextCall, PlanTerminal
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft
-from waybook.plan.model import Plan, StepId
-from waybook.plan.output import OUTPUT
+from waybook.plan.model import CLOSED_PLAN, Plan, StepId
 from waybook.plan.settle import register_session
-from waybook.plan.states import CLOSED_PLAN
+from waybook.plan.store_output import OUTPUT
 
 RESERVED = frozenset({OUTPUT, "late_result", "source"})
 

@@ -8,12 +8,20 @@ from waybook.core.decision_context import DecisionContext, require_decider
 from waybook.core.pseudonyms import rejection_reason
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
-from waybook.plan.draft import Decision, Draft, require_open, status_call
-from waybook.plan.model import MAX_WAIT_SECONDS, DecisionKind, Plan, Review, ReviewId, StepId
-from waybook.plan.rows import review_row
+from waybook.plan.draft import Decision, Draft, require_open, review_row, status_call
+from waybook.plan.model import (
+    MAX_WAIT_SECONDS,
+    DecisionKind,
+    Plan,
+    PlanStatus,
+    Review,
+    ReviewId,
+    StepId,
+    StepStatus,
+    can_move_step,
+)
 from waybook.plan.schema import check_result
 from waybook.plan.settle import register_session, resume_plan, settle
-from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
 
 

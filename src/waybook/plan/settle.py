@@ -7,15 +7,16 @@ from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Usage
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft
-from waybook.plan.model import Plan, StepId
-from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, newly_stalled, whole_minutes
-from waybook.plan.states import (
+from waybook.plan.model import (
     CLOSED_PLAN,
+    Plan,
     PlanStatus,
+    StepId,
     StepStatus,
     can_move_plan,
     derive_plan_status,
 )
+from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, newly_stalled, whole_minutes
 
 
 def settle(draft: Draft) -> None:

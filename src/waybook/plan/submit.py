@@ -3,20 +3,32 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from waybook.core.attempts import is_current_attempt, is_repeated_result
 from waybook.core.changes import Entity, Event, as_json
-from waybook.core.decision_context import DecisionContext, ReviewPolicy
+from waybook.core.decision_context import (
+    DecisionContext,
+    ReviewPolicy,
+    is_current_attempt,
+    is_repeated_result,
+)
 from waybook.core.usage import Usage
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, Refused, StaleAttempt
 from waybook.json_values import Json
 from waybook.plan.branching import Branch, evaluate_conditions
 from waybook.plan.draft import Decision, Draft, closed_plan_error, status_call
-from waybook.plan.model import BranchOutcome, Plan, Step, StepId, StepText, StepType
+from waybook.plan.model import (
+    CLOSED_PLAN,
+    BranchOutcome,
+    Plan,
+    Step,
+    StepId,
+    StepStatus,
+    StepText,
+    StepType,
+)
 from waybook.plan.next_step import NextStep, take_step
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.plan.settle import record_usage, register_session, resume_plan, settle
-from waybook.plan.states import CLOSED_PLAN, StepStatus
 
 MAX_SOURCES_NAMED = 20
 

@@ -5,13 +5,13 @@ The built-in embedder looks up each word of a text in a table, and adds up the r
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from functools import cache, lru_cache
 from hashlib import sha256
 from math import isfinite, log, sqrt
 from struct import Struct
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from waybook.research.embedding_model import Vector
 from waybook.research.vocabulary import (
     BYTE_OFFSET,
     MAX_WORD_LENGTH,
@@ -19,6 +19,35 @@ from waybook.research.vocabulary import (
     builtin_word_vectors,
     split_words,
 )
+
+#: A vector of unit length, so that the nearest vectors have the greatest dot product.
+Vector: TypeAlias = tuple[float, ...]
+
+
+class EmbeddingModel(Protocol):
+    """Embedding model for many texts. Vectors of different models are never compared."""
+
+    @property
+    def name(self) -> str:
+        """Name under which vectors of this model are stored."""
+
+    async def vectors(self, texts: Sequence[str]) -> list[Vector]:
+        """Return an embedding for each text.
+
+        Raises:
+            EndpointFailed: the embedding endpoint did not return the vectors.
+        """
+
+    async def warm(self) -> None:
+        """Load the embedding model, so that the first request does not wait for it."""
+
+
+class Backend(StrEnum):
+    #: Vectors are stored in an ordinary table and ranked in this process.
+    PORTABLE = "portable"
+    #: Vectors are stored and ranked by the pgvector extension.
+    PGVECTOR = "pgvector"
+
 
 DIMENSIONS = 256
 #: A number of a vector is stored as an integer, which is the number times this.

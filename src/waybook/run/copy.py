@@ -10,9 +10,15 @@ from waybook.dag.model import JobStatus
 from waybook.errors import InvalidTransition, NextCall
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision, RunDraft
-from waybook.run.lists import copy_lists, lists_row
 from waybook.run.model import CompiledDag, Job, NewDocument, Run
-from waybook.run.stages import recreate_job, render_job, require_stage, start_stage
+from waybook.run.stages import (
+    copy_lists,
+    lists_row,
+    recreate_job,
+    render_job,
+    require_stage,
+    start_stage,
+)
 from waybook.run.start import StartedStages
 
 MAX_NAME_LENGTH = 200

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from waybook.core.holder import Holder
+from waybook.core.decision_context import Holder
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.dag.expansion.counts import rendered_keys
 from waybook.dag.expansion.inputs import ProducedDocuments, produced_documents

@@ -7,11 +7,10 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext, require_decider
 from waybook.errors import InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
-from waybook.run.cancel import require_active
 from waybook.run.draft import RunDecision, RunDraft
-from waybook.run.lists import input_lists, lists_row
+from waybook.run.failure import require_active
 from waybook.run.model import CompiledDag, Run, StageRun
-from waybook.run.stages import require_stage, start_stage, validate_models
+from waybook.run.stages import input_lists, lists_row, require_stage, start_stage, validate_models
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from waybook.core.attempts import is_repeated_result
 from waybook.core.changes import Entity, Event
-from waybook.core.decision_context import Actor, DecisionContext
+from waybook.core.decision_context import Actor, DecisionContext, is_repeated_result
 from waybook.core.usage import Usage
 from waybook.dag.expansion.units import ProducedDocument
 from waybook.dag.graph import output_keys
 from waybook.dag.model import JobStatus, RecipeStep
 from waybook.errors import InvalidInput, Refused, TooLarge
 from waybook.json_values import Json
-from waybook.run.cancel import cancellation_error
 from waybook.run.draft import RunDecision, RunDraft, record_usage
-from waybook.run.failure import not_processing_error, stale_attempt_error
-from waybook.run.lists import store_list
+from waybook.run.failure import cancellation_error, not_processing_error, stale_attempt_error
 from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
-from waybook.run.stages import advance, recreate_job, render_job, require_few_jobs
+from waybook.run.stages import advance, recreate_job, render_job, require_few_jobs, store_list
 
 
 class SubmittedDocument(NamedTuple):

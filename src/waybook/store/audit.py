@@ -11,9 +11,16 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, group_changes
+from waybook.core.changes import (
+    WHOLE_ROW,
+    Change,
+    Entity,
+    Entry,
+    Row,
+    changes_from_json,
+    group_changes,
+)
 from waybook.core.decision_context import Actor
-from waybook.core.replay import Row, changes_from_json
 from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 

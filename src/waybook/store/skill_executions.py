@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from waybook.core.holder import Holder
+from waybook.core.decision_context import Holder
 from waybook.store.driver.queries import Statement, first_value, load
 
 

@@ -8,9 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagrams import dense_diagram, lanes, make_chain_of, make_diagram, make_lane, sketches
-from waybook.dag.diagram.layout import compute_layout
 from waybook.dag.diagram.model import Diagram, Lane
-from waybook.dag.diagram.routing import Box, EdgeLine, Frame, Layout, Point, is_detour
+from waybook.dag.diagram.routing import (
+    Box,
+    EdgeLine,
+    Frame,
+    Layout,
+    Point,
+    compute_layout,
+    is_detour,
+)
 
 WIDTHS = st.sampled_from([None, 100, 500, 1000])
 STACKS = st.sampled_from([2, 3, 9])

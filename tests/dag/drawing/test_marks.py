@@ -6,9 +6,8 @@ from pathlib import Path
 from dag_builders import make_chain, make_dag, make_stage, make_step
 from dag_evidence import make_job, make_snapshot
 from waybook.cli.terminal.bars import PROGRESS_STYLES, STEP_STYLES
-from waybook.dag.diagram.export import drawing_from_snapshot, export_drawing
-from waybook.dag.diagram.status_marks import Annotation
-from waybook.dag.diagram.symbols import STATUS_SYMBOLS
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation
+from waybook.dag.diagram.svg import drawing_from_snapshot, export_drawing
 from waybook.dag.statuses import DrawingFormat
 
 ROOT = Path(__file__).parents[3]

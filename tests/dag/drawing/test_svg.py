@@ -9,14 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagrams import annotations, dense_diagram, make_chain_of, make_diagram, make_lane, sketches
-from waybook.dag.diagram.dimensions import text_width
-from waybook.dag.diagram.layout import compute_layout
-from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
-from waybook.dag.diagram.status_marks import Annotation, Annotations
+from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, text_width
+from waybook.dag.diagram.routing import compute_layout
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation, Annotations
 from waybook.dag.diagram.svg import render_svg, style_sheet
-from waybook.dag.diagram.symbols import STATUS_SYMBOLS
 from waybook.dag.statuses import ProgressStatus
-from waybook.plan.states import StepStatus
+from waybook.plan.model import StepStatus
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [

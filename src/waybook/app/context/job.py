@@ -31,7 +31,7 @@ from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
 from waybook.dag.templates.template import is_constant, render_prompt
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.research.cutting import escaped_size, fair_share, truncate
+from waybook.research.packet import escaped_size, fair_share, truncate
 from waybook.run.model import Job
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import inputs, jobs, load

@@ -9,8 +9,15 @@ from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.research.cutting import as_text, json_size, truncate
-from waybook.research.packet import Entry, EntryList, FetchCall, TextField
+from waybook.research.packet import (
+    Entry,
+    EntryList,
+    FetchCall,
+    TextField,
+    as_text,
+    json_size,
+    truncate,
+)
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Statement, is_id

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from waybook.app.queries.audit import RUN, changes_in, read_all_entries
 from waybook.app.request.request_context import RequestContext
-from waybook.core.replay import ReplayError, Row, Rows, differences, replay
+from waybook.core.changes import ReplayError, Row, Rows, differences, replay
 from waybook.json_values import Json
 from waybook.store import audit, skill_executions
 from waybook.store.accounts import accounts

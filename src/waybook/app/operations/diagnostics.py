@@ -16,8 +16,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.skills.loader import find_skills
 from waybook.errors import Misconfigured
 from waybook.integrations.config import WebhookSettings, webhook_from_settings
-from waybook.notifications.content import load_templates
-from waybook.notifications.message import Deliveries
+from waybook.notifications.message import Deliveries, load_templates
 from waybook.settings import Settings
 from waybook.store.driver.queries import first_column
 from waybook.store.maintenance import migrate

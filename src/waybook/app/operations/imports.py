@@ -24,9 +24,17 @@ from waybook.app.request.definition_cache import (
     definition_hash,
 )
 from waybook.app.request.request_context import RequestContext
-from waybook.core.changes import Entry, Event, text_hash
+from waybook.core.changes import (
+    Entry,
+    Event,
+    ReplayError,
+    Row,
+    Rows,
+    differences,
+    replay,
+    text_hash,
+)
 from waybook.core.decision_context import Scope
-from waybook.core.replay import ReplayError, Row, Rows, differences, replay
 from waybook.errors import Forbidden, InvalidInput, Refused
 from waybook.json_values import Body, Json
 from waybook.plan.new_conditions import check_size

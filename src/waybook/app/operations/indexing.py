@@ -10,7 +10,7 @@ from datetime import timedelta
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search.search_backend import search_backend
 from waybook.errors import Unavailable
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import Backend
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.research import artifacts, embeddings
 from waybook.store.research.artifacts import Embeddings, UnindexedRow

@@ -8,8 +8,7 @@ from waybook.app.request.outbox import link_statements, notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import NotificationKind
 from waybook.errors import Busy
-from waybook.plan.notifications import overdue_notification
-from waybook.plan.progress import open_review
+from waybook.plan.progress import open_review, overdue_notification
 from waybook.store import deliveries
 from waybook.store.deliveries import OverdueReview
 

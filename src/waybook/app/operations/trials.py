@@ -11,7 +11,7 @@ from waybook.app.request.search.search_backend import search_backend
 from waybook.dag.templates.rendering import render
 from waybook.errors import Unavailable, WaybookError
 from waybook.json_values import Json
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import Backend
 from waybook.research.query import parse_query
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import new_id

@@ -8,9 +8,8 @@ from typing import TypeAlias
 
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.short_ids import find_full_id
-from waybook.core.changes import Change, Event
+from waybook.core.changes import Change, Event, Rows, replay
 from waybook.core.decision_context import Channel, Scope
-from waybook.core.replay import Rows, replay
 from waybook.core.short_ids import IdKind
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty, rfc3339

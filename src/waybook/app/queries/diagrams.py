@@ -7,7 +7,6 @@ from typing import Final
 from waybook.app.queries.plans.plan import PlanDetail
 from waybook.app.queries.plans.plan_map import STAGE, plan_lane
 from waybook.app.queries.runs.run import RunDetail
-from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, diagram_from_structure
 from waybook.dag.diagram.status_marks import (
     BRANCH_MARK,
@@ -16,6 +15,7 @@ from waybook.dag.diagram.status_marks import (
     Branch,
     annotations_from_report,
 )
+from waybook.dag.diagram.svg import Drawing
 from waybook.dag.progress.structure import valid_structure
 from waybook.plan.model import (
     BranchAction,

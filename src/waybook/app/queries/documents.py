@@ -11,7 +11,7 @@ from waybook.app.request.request_context import RequestContext, id_or_nil, not_f
 from waybook.core.file_names import safe_file_name
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
-from waybook.plan.output import Output, file_extension
+from waybook.plan.store_output import Output, file_extension
 from waybook.store.driver.queries import LAST_ID, is_id
 from waybook.store.plans import details
 from waybook.store.plans.load import PlanRequest

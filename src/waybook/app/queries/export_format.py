@@ -11,7 +11,7 @@ import orjson
 
 from waybook.app.queries.audit import entry_view, read_entries
 from waybook.app.request.request_context import RequestContext
-from waybook.core.replay import Row, Rows
+from waybook.core.changes import Row, Rows
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
 from waybook.store.audit import SealedEntry

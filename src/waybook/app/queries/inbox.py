@@ -16,8 +16,7 @@ from waybook.app.request.request_context import RequestContext, id_or_nil, not_f
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, require_decider
 from waybook.errors import Forbidden, NextCall
 from waybook.json_values import Body, format_time, non_empty
-from waybook.plan.model import DecisionKind
-from waybook.plan.states import StepStatus
+from waybook.plan.model import DecisionKind, StepStatus
 from waybook.store.accounts import accounts
 from waybook.store.driver.queries import new_id
 from waybook.store.plans import lists

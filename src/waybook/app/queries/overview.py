@@ -10,8 +10,8 @@ from waybook.app.queries.runs.run_list import load_definitions
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import format_duration
 from waybook.dag.statuses import RunState
+from waybook.plan.model import CLOSED_PLAN, MODIFIABLE, PlanStatus, StepStatus
 from waybook.plan.progress import Progress
-from waybook.plan.states import CLOSED_PLAN, MODIFIABLE, PlanStatus, StepStatus
 from waybook.run.model import CompiledDag
 from waybook.store.activity import ActivityCounts, DecisionCount, activity_statements
 from waybook.store.overview import (

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search.search_backend import search_backend
-from waybook.research.embedding import StaticEmbedder
-from waybook.research.embedding_model import Backend
+from waybook.research.embedding import Backend, StaticEmbedder
 from waybook.research.fusion import MIN_SCORE, Hit, fuse
 from waybook.research.query import SearchQuery, parse_query
 from waybook.store.driver.connection import Results

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from waybook.plan.states import StepStatus
+from waybook.plan.model import StepStatus
 from waybook.store.plans.details import StepStatusChange
 
 #: A pause longer than this share of the working time is shortened.

@@ -6,8 +6,7 @@ from waybook.app.request.definition_cache import DefinitionCache, compile_defini
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.short_ids import IdKind
 from waybook.errors import NextCall, NotFound
-from waybook.plan.model import Plan
-from waybook.plan.states import TERMINAL_STEP
+from waybook.plan.model import TERMINAL_STEP, Plan
 from waybook.run.model import CompiledDag
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction

@@ -18,9 +18,8 @@ from typing import IO, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from waybook.app.request.cpu_queue import CpuQueue
-from waybook.dag.diagram.export import Drawing
-from waybook.dag.diagram.layout import compute_layout
-from waybook.dag.diagram.svg import render_svg
+from waybook.dag.diagram.routing import compute_layout
+from waybook.dag.diagram.svg import Drawing, render_svg
 from waybook.dag.model import Dag
 from waybook.errors import TooLarge, Unavailable
 

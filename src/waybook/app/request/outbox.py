@@ -10,9 +10,9 @@ from waybook.app.request.services import Services
 from waybook.core.events import Notification, NotificationKind
 from waybook.json_values import Json
 from waybook.plan.model import Plan
-from waybook.plan.notifications import plan_notifications
+from waybook.plan.progress import plan_notifications
 from waybook.run.model import CompiledDag, Run
-from waybook.run.notifications import run_notifications
+from waybook.run.status import run_notifications
 from waybook.store import deliveries, links
 from waybook.store.audit import WriteContext
 from waybook.store.driver.queries import Statement, new_id

@@ -10,9 +10,9 @@ from waybook.app.request.page_urls import review_url
 from waybook.core.decision_context import Channel
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import MAX_WAIT_SECONDS, Plan, PlanId, Review, Round, Step, StepType
-from waybook.plan.output import Output, is_missing
 from waybook.plan.progress import budget_json, whole_minutes
-from waybook.research.cutting import as_text, fair_share
+from waybook.plan.store_output import Output, is_missing
+from waybook.research.packet import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
 RESULTS_BUDGET = 24_000

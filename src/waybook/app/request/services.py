@@ -12,7 +12,7 @@ from waybook.app.request.wait_queue import WaitingCalls
 from waybook.integrations.llm_messages import Model
 from waybook.notifications.action_links import ActionLinks
 from waybook.notifications.message import WebhookSender
-from waybook.research.embedding_model import EmbeddingModel
+from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
 from waybook.store.accounts.last_used import LastUsed
 from waybook.store.driver.bus import Bus

@@ -18,7 +18,7 @@ import yaml
 
 from waybook.app.skills.skill import SKILL_FILE, Skill, SkillFile
 from waybook.errors import InvalidInput
-from waybook.plan.output import parse_text_type
+from waybook.plan.store_output import parse_text_type
 
 PARTS = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

@@ -24,7 +24,7 @@ from waybook.cli.diagram_files import (
 from waybook.cli.inputs import MAX_SNAPSHOT_BYTES, read_all, read_models
 from waybook.cli.options import json_option
 from waybook.dag.definitions.source_text import decode_text, parse_definition
-from waybook.dag.diagram.export import drawing_from_snapshot
+from waybook.dag.diagram.svg import drawing_from_snapshot
 from waybook.dag.snapshots.snapshot import SnapshotFormat, map_from_snapshot
 from waybook.errors import InvalidInput
 

@@ -35,7 +35,7 @@ from waybook.cli.terminal.plan_board import plan_display
 from waybook.core.durations import format_age
 from waybook.core.short_ids import short_id
 from waybook.page_address import current_base_url
-from waybook.plan.states import PlanState
+from waybook.plan.model import PlanState
 
 MIN_WIDTH_FOR_BARS = 100
 #: Columns on the right are left out until plan names have this width.

@@ -28,8 +28,8 @@ from waybook.cli.terminal.run_board import run_display
 from waybook.core.durations import format_age
 from waybook.core.short_ids import short_id
 from waybook.page_address import current_base_url
+from waybook.plan.model import StepStatus
 from waybook.plan.progress import progress_json
-from waybook.plan.states import StepStatus
 
 BAR_WIDTH = 15
 

@@ -8,10 +8,10 @@ from rich.text import Text
 
 from waybook.app.queries.audit import SubjectAsOf, event_label
 from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, STEP_STYLES
-from waybook.core.replay import Row
+from waybook.core.changes import Row
 from waybook.dag.statuses import ProgressStatus, RunState
 from waybook.json_values import Body, Json
-from waybook.plan.states import StepStatus, plan_state
+from waybook.plan.model import StepStatus, plan_state
 
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 

@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 from rich.text import Text
 
-from waybook.dag.diagram.symbols import STATUS_SYMBOLS
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.dag.statuses import ProgressStatus, RunState
-from waybook.plan.states import PlanState, StepStatus
+from waybook.plan.model import PlanState, StepStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from waybook.cli.terminal.console import (
 )
 from waybook.core.durations import format_duration
 from waybook.core.short_ids import short_id
-from waybook.plan.model import Step
-from waybook.plan.states import StepStatus
+from waybook.plan.model import Step, StepStatus
 
 
 def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:

@@ -31,8 +31,8 @@ from waybook.cli.terminal.console import (
 from waybook.core.short_ids import short_id
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.dag.statuses import ProgressStatus, RunState
+from waybook.plan.model import StepStatus
 from waybook.plan.progress import percent
-from waybook.plan.states import StepStatus
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
 MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TypeAlias
 
-from waybook.dag.diagram.dimensions import Dimensions
-from waybook.dag.diagram.grid import Grid, Item, neighbors
+from waybook.dag.diagram.layers import Grid, Item, neighbors
+from waybook.dag.diagram.model import Dimensions
 
 #: A line weighs more than a box, because a bend in a line looks worse than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05

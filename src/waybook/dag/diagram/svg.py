@@ -1,17 +1,22 @@
-"""Draws a diagram as SVG.
+"""Draws a diagram as SVG, and exports it as SVG, Mermaid or text.
 
 The SVG has no scripts and no external references, so that it looks the same on a page, in a chat,
 and as a file.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 
+from waybook.dag.definitions.definition import read_graphs
 from waybook.dag.diagram.boxes import (
     LEGEND_HEIGHT,
     box_status,
+    branch_lines,
+    branch_list,
     draw_box,
     element,
     escape_text,
@@ -19,14 +24,20 @@ from waybook.dag.diagram.boxes import (
     legend,
     text,
 )
-from waybook.dag.diagram.branches import branch_lines, branch_list
-from waybook.dag.diagram.dimensions import WORD_SIZE, text_width, truncate
+from waybook.dag.diagram.model import (
+    WORD_SIZE,
+    Diagram,
+    diagram_from_structure,
+    text_width,
+    truncate,
+)
 from waybook.dag.diagram.routing import (
     EdgeLine,
     Frame,
     Layout,
     TransitionRoute,
     arrowhead_data,
+    compute_layout,
     is_detour,
     path_data,
 )
@@ -36,8 +47,14 @@ from waybook.dag.diagram.status_marks import (
     NO_STATUS,
     NOT_STARTED,
     Annotations,
+    annotations_from_report,
     symbol_for,
 )
+from waybook.dag.diagram.text import markdown_outline, mermaid
+from waybook.dag.progress.report import report
+from waybook.dag.progress.structure import stage_order, structure_counts, valid_structure
+from waybook.dag.snapshots.snapshot import SnapshotFormat, is_definition, read_snapshot
+from waybook.dag.statuses import DrawingFormat
 
 StepUrl = Callable[[str, str], str | None]
 StageUrl = Callable[[str], str | None]
@@ -242,3 +259,56 @@ def _caption(layout: Layout, way_on: TransitionRoute, marks: Annotations) -> str
     (x, top), (_, bottom) = way_on.way
     room = layout.width - x - 4 * layout.measures.margin
     return text(x + 14, (top + bottom) // 2 + 4, truncate(caption, room, WORD_SIZE), "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    diagram: Diagram
+    annotations: Annotations = NO_ANNOTATIONS
+
+
+def export_drawing(form: DrawingFormat, drawing: Drawing) -> str:
+    if form is DrawingFormat.SVG:
+        return render_svg(compute_layout(drawing.diagram), drawing.annotations, styled=True) + "\n"
+    return _TEXTS[form](drawing.diagram, drawing.annotations)
+
+
+_TEXTS = MappingProxyType(
+    {DrawingFormat.MERMAID: mermaid, DrawingFormat.MARKDOWN: markdown_outline}
+)
+
+
+def drawing_from_snapshot(
+    data: object, models: Sequence[str] = (), form: SnapshotFormat | None = None
+) -> Drawing:
+    """Return the diagram of a run snapshot or a workflow definition.
+
+    `models` are used for the first stage if the data names none.
+
+    Raises:
+        InvalidInput: the data is neither a snapshot nor a definition.
+        BadRecipe: the definition is invalid, or the snapshot has no stages.
+    """
+    if form is None and is_definition(data):
+        return _definition(data, models)
+    snapshot = read_snapshot(data, form)
+    models_by_stage = {
+        slug: evidence.models for slug, evidence in snapshot.evidence.items() if evidence.models
+    }
+    expected = structure_counts(snapshot.structure, models_by_stage)
+    progress_report = report(snapshot.structure, snapshot.evidence, snapshot.warnings)
+    return Drawing(
+        diagram_from_structure(snapshot.structure),
+        annotations_from_report(progress_report, expected=expected),
+    )
+
+
+def _definition(data: object, models: Sequence[str]) -> Drawing:
+    dag, graphs = read_graphs(data, strict=False)
+    structure = valid_structure(dag, graphs)
+    expected = structure_counts(structure, {stage_order(dag)[0]: tuple(models)}) if models else {}
+    progress_report = report(structure, {})
+    return Drawing(
+        diagram_from_structure(structure),
+        annotations_from_report(progress_report, expected=expected) if models else NO_ANNOTATIONS,
+    )

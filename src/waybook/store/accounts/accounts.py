@@ -8,8 +8,8 @@ from uuid import UUID
 import psycopg
 
 from waybook.accounts.model import Org, OrgListItem, Token, TokenUse, User
+from waybook.core.changes import Row, Rows
 from waybook.core.decision_context import ReviewPolicy, Scope, expand_scopes
-from waybook.core.replay import Row, Rows
 from waybook.errors import InvalidInput
 from waybook.store.audit import GENESIS, ChainHead, StoredRow
 from waybook.store.driver.addresses import bounded_dsn

@@ -8,8 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import psycopg
 
-from waybook.core.changes import Entity
-from waybook.core.replay import Row, Rows
+from waybook.core.changes import Entity, Row, Rows
 from waybook.errors import InvalidInput
 from waybook.json_values import Json, rfc3339
 from waybook.store import audit

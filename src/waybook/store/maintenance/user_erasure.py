@@ -7,7 +7,7 @@ from uuid import UUID
 
 import orjson
 
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Event, group_changes
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Event, group_changes, replay
 from waybook.core.decision_context import Channel
 from waybook.core.pseudonyms import (
     Pseudonymization,
@@ -17,7 +17,6 @@ from waybook.core.pseudonyms import (
     rejection_reason,
     remove_member_details,
 )
-from waybook.core.replay import replay
 from waybook.errors import NotFound, Refused
 from waybook.json_values import Json
 from waybook.store.audit import GENESIS, SealedEntry, changes_of, seal

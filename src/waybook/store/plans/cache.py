@@ -8,8 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from waybook.plan.model import Plan, StepId, StepText
-from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
+from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, StepId, StepText
 from waybook.store.plans.load import LoadedPlan
 
 #: Org and id of a plan. The org is an int, because ints hash fast.

@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from waybook.json_values import Json
-from waybook.plan.model import MAX_OUTPUTS, Condition
-from waybook.plan.output import Output
-from waybook.plan.states import StepStatus
+from waybook.plan.model import MAX_OUTPUTS, Condition, StepStatus
+from waybook.plan.store_output import Output
 from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.plans.conditions import read_condition
 from waybook.store.plans.rows import ConditionRow, ReviewRow

@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from waybook.json_values import Json
-from waybook.plan.model import DecisionKind
-from waybook.plan.states import PlanState
+from waybook.plan.model import DecisionKind, PlanState
 from waybook.store.driver.queries import Statement, load
 
 

@@ -5,24 +5,24 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from waybook.core.decision_context import Channel
-from waybook.core.holder import Holder
-from waybook.core.replay import Rows as PlanRows
+from waybook.core.changes import Rows as PlanRows
+from waybook.core.decision_context import Channel, Holder
 from waybook.core.usage import totals_from_json
 from waybook.plan.model import (
     Budget,
     DecisionKind,
     Plan,
     PlanId,
+    PlanStatus,
     Review,
     ReviewId,
     Step,
     StepId,
+    StepStatus,
     StepText,
     StepType,
     StoredSource,
 )
-from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store import calls
 from waybook.store.audit import ChainHead, StoredRow
 from waybook.store.calls import Key, StoredAnswer

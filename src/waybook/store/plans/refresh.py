@@ -11,12 +11,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from waybook.core.changes import Entity
-from waybook.core.replay import ChangedFields, ReplayError, changed_rows, new_value
+from waybook.core.changes import ChangedFields, Entity, ReplayError, changed_rows, new_value
 from waybook.core.usage import totals_from_json
 from waybook.plan.draft import RESULT_FIELDS
-from waybook.plan.model import Plan, Step, StepId, StepType
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.model import Plan, PlanStatus, Step, StepId, StepStatus, StepType
 from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import Statement, load
 from waybook.store.plans.load import LoadedPlan, PlanRequest, build_plan, read_text

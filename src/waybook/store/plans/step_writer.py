@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from waybook.core.changes import Entity
 from waybook.plan.draft import RESULT_FIELDS, Decision
-from waybook.plan.model import Plan, StepId
-from waybook.plan.states import StepStatus
+from waybook.plan.model import Plan, StepId, StepStatus
 from waybook.store.audit import Patch, Patches, WriteContext
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
 from waybook.store.plans.parameters import fill, scalar

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from waybook.json_values import Json
 from waybook.plan.research import ExistingResearch, ResearchSource
-from waybook.research.embedding_model import Backend, Vector
+from waybook.research.embedding import Backend, Vector
 from waybook.research.fusion import RankedPassage
 from waybook.research.passages import json_to_text, passages
 from waybook.store.audit import StoredRow

@@ -13,8 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
-from waybook.research.embedding import DIMENSIONS, SCALE
-from waybook.research.embedding_model import Vector
+from waybook.research.embedding import DIMENSIONS, SCALE, Vector
 from waybook.research.fusion import RankedPassage
 from waybook.store.driver.queries import Ids, Rows, Statement, Value, first_value, load
 

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from waybook.errors import Misconfigured
 from waybook.json_values import Json
-from waybook.research.embedding_model import Backend, Vector
+from waybook.research.embedding import Backend, Vector
 from waybook.research.fusion import Hit, RankedPassage
 from waybook.research.query import SearchQuery, Term
 from waybook.store.driver.queries import AsJson, Ids, Statement, Value, load

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC
 from typing import Any, NamedTuple
 
-from waybook.core.holder import Holder
+from waybook.core.decision_context import Holder
 from waybook.dag.expansion.units import ProducedDocument, Unit
 from waybook.dag.model import JobStatus, JobType
 from waybook.run.copy import OriginalDocument

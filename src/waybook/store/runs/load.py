@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from waybook.core.replay import Rows as RunRows
+from waybook.core.changes import Rows as RunRows
 from waybook.core.usage import totals_from_json
 from waybook.dag.expansion.units import Origins
 from waybook.run.model import Run, RunList, StageRun, StepRun

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from waybook.core.forecast import MIN_UNITS, Forecast, estimate_sum, make_forecast
-from waybook.plan.model import Plan, Step
-from waybook.plan.states import CLOSED_PLAN, StepStatus
+from waybook.plan.model import CLOSED_PLAN, Plan, Step, StepStatus
 from waybook.store.plans.forecast import FinishedStepRow
 
 FinishedStep: TypeAlias = FinishedStepRow

@@ -14,8 +14,16 @@ from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
-from waybook.plan.model import Plan, Review, Step, StepId
-from waybook.plan.output import Output
+from waybook.plan.model import (
+    CLOSED_PLAN,
+    Plan,
+    PlanStatus,
+    Review,
+    Step,
+    StepId,
+    StepStatus,
+    derive_plan_status,
+)
 from waybook.plan.progress import (
     Progress,
     current_step,
@@ -24,7 +32,7 @@ from waybook.plan.progress import (
     plan_outcome,
     plan_progress,
 )
-from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, derive_plan_status
+from waybook.plan.store_output import Output
 from waybook.store import calls
 from waybook.store.driver.queries import Statement
 from waybook.store.plans import details, forecast, lists, load

@@ -18,16 +18,14 @@ from waybook.app.queries.export_format import (
 )
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.core.changes import Row, Rows
 from waybook.core.durations import MINUTE
-from waybook.core.hidden_characters import escape_hidden
-from waybook.core.replay import Row, Rows
-from waybook.core.report_text import inert
+from waybook.core.hidden_characters import escape_hidden, inert
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.json_values import Body, Json, non_empty, rfc3339
-from waybook.plan.model import GROWING, BranchAction, BranchOutcome
+from waybook.plan.model import GROWING, BranchAction, BranchOutcome, plan_state
 from waybook.plan.ordering import added_reference
 from waybook.plan.progress import Progress, plan_progress
-from waybook.plan.states import plan_state
 from waybook.store.plans import details, load
 from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import PlanRequest, read_stored_rows

@@ -14,12 +14,12 @@ from waybook.app.queries.plans.plan import (
 )
 from waybook.app.queries.plans.plan_map import STAGE, chain_or_dependencies
 from waybook.app.request.request_context import RequestContext
-from waybook.core.replay import Row
-from waybook.dag.diagram.export import Drawing
+from waybook.core.changes import Row
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, exceeds, steps_around
 from waybook.dag.diagram.status_marks import Annotation, Annotations
+from waybook.dag.diagram.svg import Drawing
 from waybook.errors import InvalidInput
-from waybook.plan.states import DONE_STEP, StepStatus, plan_state
+from waybook.plan.model import DONE_STEP, StepStatus, plan_state
 
 #: Maximum number of audit entries that a page replays.
 MAX_REPLAYED_ENTRIES = 20_000

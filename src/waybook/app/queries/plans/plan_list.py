@@ -10,8 +10,8 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import find_full_id
 from waybook.core.short_ids import IdKind, short_id
 from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.plan.model import OPEN_STATES, PlanState, StepStatus
 from waybook.plan.progress import Progress
-from waybook.plan.states import OPEN_STATES, PlanState, StepStatus
 from waybook.store.driver.queries import LAST_ID, Statement, is_id
 from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow

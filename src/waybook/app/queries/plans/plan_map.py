@@ -11,8 +11,7 @@ from waybook.dag.progress.report import Report, StageEvidence, report
 from waybook.dag.progress.structure import Evidence, Structure, valid_structure
 from waybook.dag.statuses import ProgressStatus
 from waybook.json_values import Json, format_time
-from waybook.plan.model import Plan, Step
-from waybook.plan.states import StepStatus
+from waybook.plan.model import Plan, Step, StepStatus
 
 STAGE = "plan"
 

@@ -34,7 +34,7 @@ from waybook.app.queries.export_format import (
 from waybook.app.queries.plans.plan_history import past_drawing, past_plan
 from waybook.app.request.layout_worker import DrawingJob, render
 from waybook.app.request.request_context import RequestContext
-from waybook.core.replay import Row, Rows, replay
+from waybook.core.changes import Row, Rows, replay
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import style_sheet
 from waybook.dag.templates.rendering import markdown_to_html

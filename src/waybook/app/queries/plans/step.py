@@ -10,7 +10,6 @@ from waybook.app.request.request_context import RequestContext, id_or_nil, not_f
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Totals
 from waybook.json_values import Json
-from waybook.plan.edit import SetDependencies, SetTitle
 from waybook.plan.model import Condition, Plan, Review, Step, StepId, StepText
 from waybook.plan.modify import (
     FailStep,
@@ -18,6 +17,8 @@ from waybook.plan.modify import (
     RemoveStep,
     RetryStep,
     SetConditions,
+    SetDependencies,
+    SetTitle,
     blocking_reason,
 )
 from waybook.plan.progress import detect_stalled_steps

@@ -17,9 +17,9 @@ from waybook.app.queries.runs.run import RunDetail
 from waybook.app.request.access import load_run
 from waybook.app.request.definition_cache import definition_body
 from waybook.app.request.request_context import RequestContext
-from waybook.core.replay import Rows
-from waybook.core.report_text import inert
-from waybook.dag.diagram.export import export_drawing
+from waybook.core.changes import Rows
+from waybook.core.hidden_characters import inert
+from waybook.dag.diagram.svg import export_drawing
 from waybook.dag.statuses import DrawingFormat
 from waybook.json_values import Body, rfc3339
 from waybook.run.model import CompiledDag

@@ -10,8 +10,7 @@ from waybook.app.request.outbox import plan_notification_statements
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.events import PLAN, ChangeEvent
 from waybook.plan.draft import Decision
-from waybook.plan.model import Plan, StepId, StepText
-from waybook.plan.states import StepStatus
+from waybook.plan.model import Plan, StepId, StepStatus, StepText
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction

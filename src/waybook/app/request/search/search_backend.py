@@ -16,8 +16,13 @@ from waybook.app.request.search.portable_search import (
 )
 from waybook.app.request.services import Services
 from waybook.errors import EndpointFailed, Misconfigured
-from waybook.research.embedding import StaticEmbedder, builtin_embedder
-from waybook.research.embedding_model import Backend, EmbeddingModel, Vector
+from waybook.research.embedding import (
+    Backend,
+    EmbeddingModel,
+    StaticEmbedder,
+    Vector,
+    builtin_embedder,
+)
 from waybook.settings import Settings
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database

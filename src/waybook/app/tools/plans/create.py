@@ -24,16 +24,15 @@ from waybook.app.request.plan_arguments import (
 from waybook.app.request.reply import next_call, origin_view
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
 from waybook.app.request.tool import Tool
+from waybook.core.changes import replay
 from waybook.core.events import PLAN, ChangeEvent
-from waybook.core.replay import replay
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, non_empty
 from waybook.plan.copy import CopiedPlan, CopyOptions
 from waybook.plan.copy import copy_plan as decide_copy
 from waybook.plan.create import NewPlan, create
-from waybook.plan.model import MAX_STEPS, Plan
+from waybook.plan.model import MAX_STEPS, Plan, StepStatus
 from waybook.plan.progress import count_done
-from waybook.plan.states import StepStatus
 from waybook.store import skill_executions
 from waybook.store.plans import writer
 from waybook.store.plans.cache import PlanCache

@@ -51,9 +51,9 @@ from waybook.plan.next_step import (
     next_step,
     replaces_silent_holder,
 )
-from waybook.plan.output import is_missing, latest
 from waybook.plan.progress import time_until_stall
 from waybook.plan.repeat import round_of
+from waybook.plan.store_output import is_missing, latest
 from waybook.store.plans import details, load
 
 MAX_LEFT_BEHIND = 10

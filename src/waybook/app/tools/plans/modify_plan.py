@@ -31,7 +31,7 @@ from waybook.app.request.reply import fit_reply, next_call, step_view
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, non_empty
-from waybook.plan import edit, modify
+from waybook.plan import modify
 from waybook.plan.draft import Decision
 from waybook.plan.model import MAX_CONDITIONS, Plan, StepId
 
@@ -115,21 +115,21 @@ class SetTitle(StepChange):
     title: Name | None = Field(default=None, description="default: none")
 
     def change(self) -> modify.Modification:
-        return edit.SetTitle(self.id, self.title)
+        return modify.SetTitle(self.id, self.title)
 
 
 class SetDependencies(StepChange):
     depends_on: LenientJson[list[StepOrder]] = Field(description="orders of all steps to wait for")
 
     def change(self) -> modify.Modification:
-        return edit.SetDependencies(self.id, tuple(self.depends_on))
+        return modify.SetDependencies(self.id, tuple(self.depends_on))
 
 
 class SetBudget(Nested):
     budget: BudgetArgument = None
 
     def change(self) -> modify.Modification:
-        return edit.SetBudget(to_budget(self.budget))
+        return modify.SetBudget(to_budget(self.budget))
 
 
 class CancelPlan(SingleArgument):

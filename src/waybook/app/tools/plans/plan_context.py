@@ -32,10 +32,9 @@ from waybook.app.tools.plans.step_context import (
 )
 from waybook.core.changes import Entity
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.model import Plan, Review, Step
+from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Review, Step
 from waybook.plan.progress import open_review, plan_progress
 from waybook.plan.settle import is_new_session, resume_session
-from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
 from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry, build_packet
 from waybook.store import audit
 from waybook.store.audit import SealedEntry

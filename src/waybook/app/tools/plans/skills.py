@@ -14,7 +14,7 @@ from waybook.app.skills.skill import Skill, SkillFile
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotFound
 from waybook.json_values import Body, Json, non_empty
-from waybook.research.cutting import fair_share, truncate
+from waybook.research.packet import fair_share, truncate
 from waybook.store import audit, skill_executions
 from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import new_id

@@ -34,10 +34,19 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.model import OnExhausted, Plan, PlanId, Review, Step
+from waybook.plan.model import (
+    CLOSED_PLAN,
+    OnExhausted,
+    Plan,
+    PlanId,
+    PlanState,
+    PlanStatus,
+    Review,
+    Step,
+    StepStatus,
+)
 from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops
-from waybook.plan.states import CLOSED_PLAN, PlanState, PlanStatus, StepStatus
 from waybook.store.driver.queries import is_id
 
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")

@@ -32,9 +32,8 @@ from waybook.app.request.request_context import RequestContext, id_or_nil, not_f
 from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.model import Plan, Step, StepId
+from waybook.plan.model import TERMINAL_STEP, Plan, Step, StepId
 from waybook.plan.repeat import round_of
-from waybook.plan.states import TERMINAL_STEP
 from waybook.research.packet import Entry, EntryList, Part, SingleEntry, build_packet
 from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import (

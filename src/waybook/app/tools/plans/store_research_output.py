@@ -11,9 +11,15 @@ from waybook.app.request.reply import next_after_completion, next_call, output_v
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json
-from waybook.plan.output import COMMON_TYPES, Output, parse_text_type
-from waybook.plan.states import CLOSED_PLAN
-from waybook.plan.store_output import NewOutput, StoredOutput, store_output
+from waybook.plan.model import CLOSED_PLAN
+from waybook.plan.store_output import (
+    COMMON_TYPES,
+    NewOutput,
+    Output,
+    StoredOutput,
+    parse_text_type,
+    store_output,
+)
 from waybook.store.plans import details, load
 from waybook.store.plans.rows import PlanBrief
 

@@ -31,11 +31,19 @@ from waybook.core.decision_context import Channel, DecisionContext, Scope
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.branching import Branch
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchOutcome, DecisionKind, Plan, StepId, StepType
+from waybook.plan.model import (
+    CLOSED_PLAN,
+    BranchOutcome,
+    DecisionKind,
+    Plan,
+    PlanStatus,
+    StepId,
+    StepStatus,
+    StepType,
+)
 from waybook.plan.progress import count_done, progress_json
 from waybook.plan.repeat import texts_to_repeat
 from waybook.plan.review import ReviewRequest, ReviewSurface, decide, request_review
-from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 from waybook.plan.submit import (
     StepDone,
     Submission,

@@ -29,7 +29,6 @@ from waybook.errors import SAME_CALL, EndpointFailed, InvalidInput, NextCall, To
 from waybook.integrations.llm_messages import Model, ModelReply, ModelRequest, extract_json
 from waybook.json_values import Body, Json, format_time
 from waybook.plan.schema import Mismatch, check_schema, mismatches
-from waybook.research.cutting import truncate
 from waybook.research.extraction import (
     fence_text,
     label_text,
@@ -37,6 +36,7 @@ from waybook.research.extraction import (
     prompt,
     retry_prompt,
 )
+from waybook.research.packet import truncate
 from waybook.store import calls
 from waybook.store.driver.queries import new_id
 from waybook.store.research import artifacts

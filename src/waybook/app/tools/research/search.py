@@ -22,8 +22,8 @@ from waybook.app.request.tool import Tool
 from waybook.app.tools.research.store_research import Query, Tag, Word
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.research.cutting import escaped_size, truncate
 from waybook.research.fusion import WEIGHTS, Hit, MatchReason
+from waybook.research.packet import escaped_size, truncate
 from waybook.research.query import SearchQuery, Snippet, build_snippet
 from waybook.store.driver.queries import first_value
 from waybook.store.research import artifacts, search

@@ -33,7 +33,7 @@ from waybook.core.events import RUN, ChangeEvent
 from waybook.dag.model import Dag
 from waybook.errors import BadRecipe
 from waybook.json_values import Body, Json, format_time
-from waybook.research.cutting import truncate
+from waybook.research.packet import truncate
 from waybook.run.model import CompiledDag
 from waybook.run.stages import require_runnable
 from waybook.store.driver.queries import new_id

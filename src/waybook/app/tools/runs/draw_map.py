@@ -30,14 +30,13 @@ from waybook.app.request.page_urls import review_url
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, MAX_DETAIL_REPLY_BYTES, next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import PLAN, RUNS, Tool
-from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import diagram_from_structure
-from waybook.dag.diagram.status_marks import DONE_STATUSES, UNKNOWN, symbol_for
-from waybook.dag.diagram.symbols import STATUS_SYMBOLS
+from waybook.dag.diagram.status_marks import DONE_STATUSES, STATUS_SYMBOLS, UNKNOWN, symbol_for
+from waybook.dag.diagram.svg import Drawing
 from waybook.dag.progress.structure import valid_structure
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import progress_json
-from waybook.research.cutting import as_text
+from waybook.research.packet import as_text
 from waybook.store.runs import load
 
 MAX_RESULT_LENGTH = 4_000

@@ -23,10 +23,9 @@ from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RUNS, Tool
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.research.cutting import truncate
-from waybook.run.cancel import require_active
+from waybook.research.packet import truncate
 from waybook.run.draft import RunDecision
-from waybook.run.failure import require_holder
+from waybook.run.failure import require_active, require_holder
 from waybook.run.model import Job
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentSliceRow

@@ -29,8 +29,8 @@ from waybook.app.request.waiting import (
     WaitSeconds,
     answer_or_wait,
 )
+from waybook.core.decision_context import Holder
 from waybook.core.events import RUN
-from waybook.core.holder import Holder
 from waybook.dag.model import JobStatus, JobType
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.run.draft import RunDecision

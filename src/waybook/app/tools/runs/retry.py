@@ -18,7 +18,7 @@ from waybook.app.request.request_context import RequestContext, ToolReply, id_or
 from waybook.app.request.tool import RUNS, Tool
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
-from waybook.run.cancel import cancel_run as decide_cancellation
+from waybook.run.failure import cancel_run as decide_cancellation
 from waybook.run.failure import regenerate
 from waybook.run.failure import retry_failed as decide_retry
 from waybook.run.made_from import jobs_after

@@ -16,7 +16,7 @@ from waybook.app.queries.inbox import (
     StageDocument,
 )
 from waybook.json_values import Json
-from waybook.plan.states import PlanState
+from waybook.plan.model import PlanState
 from waybook.transport.http.dashboard.line_diff import TOO_LONG, Diff, compare_texts, result_text
 from waybook.transport.http.html.layout import MAX_LENGTH, RichText, to_rich_text
 

@@ -16,7 +16,7 @@ from waybook.app.queries.runs.forecast import start_preview
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.caller import Answer
 from waybook.core.forecast import Forecast
-from waybook.plan.states import DONE_STEP
+from waybook.plan.model import DONE_STEP
 from waybook.run.copy import COPY_SUFFIX, MAX_NAME_LENGTH, earlier_stages
 from waybook.run.model import MAX_MODELS
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message

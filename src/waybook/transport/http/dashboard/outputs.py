@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from waybook.app.queries.documents import latest_outputs, plan_outputs, read_output
 from waybook.app.request.caller import ReadableOutput
-from waybook.plan.output import Output
+from waybook.plan.store_output import Output
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.html.layout import document_html

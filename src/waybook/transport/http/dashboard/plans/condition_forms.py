@@ -22,6 +22,7 @@ from waybook.conditions.condition import (
 )
 from waybook.errors import BadExpression
 from waybook.json_values import Json, non_empty
+from waybook.plan.draft import condition_row
 from waybook.plan.model import (
     MAX_REPEATS,
     BranchAction,
@@ -30,7 +31,6 @@ from waybook.plan.model import (
     StepId,
     StepType,
 )
-from waybook.plan.rows import condition_row
 from waybook.transport.http.dashboard.plans.plan_forms import FormError, is_number
 
 OPERATORS: Final = {

@@ -12,8 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.core.short_ids import short_id
 from waybook.core.usage import to_dollars
-from waybook.plan.model import Budget
-from waybook.plan.states import MODIFIABLE, StepStatus
+from waybook.plan.model import MODIFIABLE, Budget, StepStatus
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plans.plan_forms import (
     FormError,

@@ -15,7 +15,7 @@ from waybook.app.queries.plans.plan_list import (
 )
 from waybook.core.short_ids import short_id
 from waybook.errors import InvalidInput
-from waybook.plan.states import OPEN_STATES, PlanState
+from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.mcp.prompts import RESUME_PLAN
 

@@ -15,7 +15,7 @@ from waybook.app.queries.plans.plan_export import export_json, read_plan_rows, r
 from waybook.app.queries.plans.step import StepDetail, read_step_detail
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.core.file_names import safe_file_name
-from waybook.dag.diagram.export import Drawing, export_drawing
+from waybook.dag.diagram.svg import Drawing, export_drawing
 from waybook.dag.statuses import DrawingFormat
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plans.condition_forms import (

@@ -13,12 +13,11 @@ from waybook.app.queries.plans.plan import PAGE_SIZE, PlanDetail, StepWindow, fo
 from waybook.app.request.layout_worker import DrawingJob, Links, render
 from waybook.core.short_ids import short_id
 from waybook.core.usage import to_dollars
-from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.layers import stack_siblings
 from waybook.dag.diagram.model import STACK_FROM, Lane
-from waybook.dag.diagram.symbols import STATUS_SYMBOLS
-from waybook.plan.model import Step
-from waybook.plan.output import Output, latest
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
+from waybook.dag.diagram.svg import Drawing
+from waybook.plan.model import MODIFIABLE, Step, StepStatus
 from waybook.plan.progress import (
     BudgetShare,
     Progress,
@@ -27,7 +26,7 @@ from waybook.plan.progress import (
     stall_threshold,
     warning,
 )
-from waybook.plan.states import MODIFIABLE, StepStatus
+from waybook.plan.store_output import Output, latest
 from waybook.transport.http.dashboard.activity import (
     HistoryRow,
     StepTimeline,

@@ -10,9 +10,8 @@ from waybook.app.queries.diagrams import AFTER_LOOP
 from waybook.app.queries.plans.step import Source, StepDetail, StoredArtifact
 from waybook.app.queries.timeline import Span, spans_of
 from waybook.json_values import Json
-from waybook.plan.model import BranchAction, Condition, Round, Step
+from waybook.plan.model import MODIFIABLE, BranchAction, Condition, Round, Step, StepStatus
 from waybook.plan.repeat import round_of
-from waybook.plan.states import MODIFIABLE, StepStatus
 from waybook.transport.http.dashboard.activity import (
     HistoryRow,
     StepTimeline,

@@ -21,7 +21,7 @@ from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunOrder, list_ru
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.core.file_names import safe_file_name
-from waybook.dag.diagram.export import export_drawing
+from waybook.dag.diagram.svg import export_drawing
 from waybook.dag.statuses import DrawingFormat, RunState
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.page import PageContext, error_message

@@ -16,12 +16,12 @@ from waybook.app.queries.runs.workflows import (
     read_workflow,
 )
 from waybook.app.request.layout_worker import DrawingJob, Links
-from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import (
     diagram_from_structure,
     diagram_of_stage,
     diagram_of_stages,
 )
+from waybook.dag.diagram.svg import Drawing
 from waybook.dag.model import RecipeStep
 from waybook.dag.progress.structure import valid_structure
 from waybook.errors import InvalidInput, NotFound
