@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from waybook.app.queries.audit import entry_details
 from waybook.app.request.answers import build_within
@@ -13,13 +16,14 @@ from waybook.research.packet import (
     Entry,
     EntryList,
     FetchCall,
+    Part,
     TextField,
     as_text,
+    build_packet,
     json_size,
     truncate,
 )
 from waybook.store import audit
-from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Statement, is_id
 from waybook.store.plans.contexts import (
     Page,
@@ -33,18 +37,16 @@ from waybook.store.plans.contexts import (
 )
 
 BYTES_PER_TOKEN = 4
-DEFAULT_TOKENS = 6_000
 #: A larger token budget has no effect, unless the caller requests detail.
 REPLY_TOKENS = 12_000
 MAX_TOKENS = 200_000
-MIN_TOKENS = 500
-MAX_PACKET_BYTES = BYTES_PER_TOKEN * REPLY_TOKENS
+BudgetTokens = Annotated[int, Field(ge=500, le=MAX_TOKENS)]
 
 
 def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
     if detail:
         return min(BYTES_PER_TOKEN * (tokens or MAX_TOKENS), MAX_REPLY_BYTES)
-    return min(BYTES_PER_TOKEN * (tokens or DEFAULT_TOKENS), MAX_PACKET_BYTES)
+    return BYTES_PER_TOKEN * min(tokens or 6_000, REPLY_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,13 @@ class PacketReader:
     def get(self, part: str) -> FetchCall:
         return FetchCall(self.tool, {**self.args, "part": part})
 
-    def with_more_room(self, **more: Json) -> FetchCall:
-        return FetchCall(self.tool, {**self.args, **more})
+    def reply(self, head: Body, parts: Sequence[Part], following: Json, most: int) -> Body:
+        """Return a context of at most this many bytes, with the suggested next call."""
+        again = FetchCall(self.tool, {**self.args, "budgetTokens": REPLY_TOKENS})
+        ending: Body = {"next": following}
+        return build_within(
+            lambda room: build_packet(head, parts, ending=ending, room=room, again=again), most
+        )
 
     def text(
         self, name: str, value: Json, *, part: str | None = None, counts: int = 1
@@ -92,6 +99,13 @@ class PacketReader:
         )
 
     def artifact(self, stored: StoredArtifact) -> Entry:
+        get, (value, length) = self.get(f"artifact:{stored.id}"), stored.content
+        content = TextField(name="content", value=value, get=get, length=length)
+        if stored.passage is not None and len(as_text(value)) < length:
+            length = max(length, len(stored.passage) + 1)
+            content = TextField(
+                name="content", value=stored.passage, get=get, length=length, resumes=False
+            )
         return Entry(
             frame=non_empty(
                 artifactId=stored.id,
@@ -102,16 +116,7 @@ class PacketReader:
                 createdAt=format_time(stored.created_at),
                 createdBy=stored.created_by,
             ),
-            texts=(self._content(stored),),
-        )
-
-    def _content(self, stored: StoredArtifact) -> TextField:
-        get, (value, length) = self.get(f"artifact:{stored.id}"), stored.content
-        if stored.passage is None or len(as_text(value)) >= length:
-            return TextField(name="content", value=value, get=get, length=length)
-        length = max(length, len(stored.passage) + 1)
-        return TextField(
-            name="content", value=stored.passage, get=get, length=length, resumes=False
+            texts=(content,),
         )
 
     def artifacts(
@@ -162,8 +167,18 @@ async def read_continuation(
     Raises:
         NotFound: there is no such part, or it is empty.
     """
-    rows = (await ctx.read(part_statement(plan_id, part, page)))[0]
-    length, text = _event_piece(rows, page) if part.startswith("event:") else _piece(rows)
+    rows = (await ctx.read(_part_statement(plan_id, part, page)))[0]
+    if not rows:
+        raise not_found("entry" if part.startswith("event:") else "part")
+    if part.startswith("event:"):
+        (entry,) = audit.read_entries(rows)
+        details = as_text(entry_details(entry))
+        length, text = len(details), details[page.offset :]
+    else:
+        row: TextSliceRow = rows[0]
+        if row.length is None:
+            raise not_found("part")
+        length, text = row.length, row.text
     frame: Body = {**reader.args, "part": part, "content": "", "left": length}
     spent = json_size({**frame, "next": ending}) + json_size(
         reader.get(part).to_json(length, offset=length)
@@ -178,7 +193,7 @@ async def read_continuation(
     return build_within(piece, page.most)
 
 
-def part_statement(plan_id: str, part: str, page: Page) -> Statement:
+def _part_statement(plan_id: str, part: str, page: Page) -> Statement:
     """Select one of a plan's texts by the name in `part`.
 
     Raises:
@@ -206,17 +221,3 @@ def part_statement(plan_id: str, part: str, page: Page) -> Statement:
             *(f"{part_kind}:ID" for part_kind in (*STEP_PARTS, *PARTS_BY_ID, *PARTS_BY_NUMBER)),
         ],
     )
-
-
-def _piece(rows: list[TextSliceRow]) -> tuple[int, str]:
-    if not rows or rows[0].length is None:
-        raise not_found("part")
-    return rows[0].length, rows[0].text
-
-
-def _event_piece(rows: list[SealedEntry], page: Page) -> tuple[int, str]:
-    if not rows:
-        raise not_found("entry")
-    (entry,) = audit.read_entries(rows)
-    text = as_text(entry_details(entry))
-    return len(text), text[page.offset :]

@@ -73,7 +73,18 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
 
     async def decide() -> Proposal[Written]:
         skill = skill_executions.read_latest(opened.results[0])
-        decision = create(_new_plan(args, skill), opened.decision_context)
+        new_plan = NewPlan(
+            name=args.name,
+            research_question=args.research_question,
+            steps=tuple(step.new_step() for step in args.steps),
+            conditions=tuple(c.new_condition() for c in args.branching_conditions or ()),
+            formatting_notes=args.output_formatting_notes,
+            stall_seconds=minutes_to_seconds(args.stall_minutes),
+            skill_execution_id=skill,
+            budget=to_budget(args.budget),
+            sequential=args.sequential,
+        )
+        decision = create(new_plan, opened.decision_context)
         plan = decision.plan
         statements, head = writer.statements(None, decision, opened.write_context)
 
@@ -84,27 +95,13 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
 
         event = ChangeEvent(PLAN, plan.id, head.seq, list_changed=True)
         return Proposal(
-            Written(statements, event=event, remember=remember), created_plan_reply(plan)
+            Written(statements, event=event, remember=remember), _created_plan_reply(plan)
         )
 
     return await update(opened, decide)
 
 
-def _new_plan(args: CreateResearchPlan, skill_execution_id: str | None) -> NewPlan:
-    return NewPlan(
-        name=args.name,
-        research_question=args.research_question,
-        steps=tuple(step.new_step() for step in args.steps),
-        conditions=tuple(c.new_condition() for c in args.branching_conditions or ()),
-        formatting_notes=args.output_formatting_notes,
-        stall_seconds=minutes_to_seconds(args.stall_minutes),
-        skill_execution_id=skill_execution_id,
-        budget=to_budget(args.budget),
-        sequential=args.sequential,
-    )
-
-
-def created_plan_reply(plan: Plan) -> Body:
+def _created_plan_reply(plan: Plan) -> Body:
     """Return the reply for a new plan, with its first step."""
     first = next(plan.steps_with_status(StepStatus.PENDING))
     carried = count_done(plan.statuses())
@@ -158,7 +155,7 @@ async def copy_plan(ctx: RequestContext, args: CopyPlan) -> ToolReply:
         statements, head = writer.statements(None, decision, opened.write_context)
         event = ChangeEvent(PLAN, decision.plan.id, head.seq, list_changed=True)
         # Do not cache a copy: its conditions exist only as rows, which the next call loads.
-        return Proposal(Written(statements, event=event), created_plan_reply(decision.plan))
+        return Proposal(Written(statements, event=event), _created_plan_reply(decision.plan))
 
     return await update(opened, decide)
 

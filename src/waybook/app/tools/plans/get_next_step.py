@@ -109,8 +109,9 @@ def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
     if not isinstance(reply, (AwaitingReview, NothingPending)):
         return None
     plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
-    is_review = isinstance(reply, AwaitingReview)
-    retry_after = RETRY_AFTER_PERSON_SECONDS if is_review else RETRY_AFTER_WORK_SECONDS
+    retry_after = RETRY_AFTER_WORK_SECONDS
+    if isinstance(reply, AwaitingReview):
+        retry_after = RETRY_AFTER_PERSON_SECONDS
     if is_paused(plan):
         return Nothing(subject, retry_after)
     gap = time_until_stall(plan, now=locked.now, patience=locked.ctx.services.stall_threshold)
@@ -129,36 +130,34 @@ async def next_step_reply(
     `notes` and `results` are what this call stores and the database does not have yet.
     """
     plan = decision.plan
-    if locked.is_cached and _needs_rows(decision, reply):
-        return None
+    if locked.is_cached:
+        needs_rows = isinstance(reply, AwaitingReview | PlanComplete)
+        if isinstance(reply, StepReady):
+            needs_rows = round_of(plan, reply.step) is not None
+        if needs_rows or replaces_silent_holder(decision.entries):
+            return None
     match reply:
         case StepReady():
             return await _ready(locked, plan, reply, results)
         case PlanComplete():
             return await _complete(locked, plan, notes)
         case AwaitingReview():
-            return await _awaiting(locked)
+            (rows,) = await locked.send(load.review_statement(plan.id))
+            review, base_url = load.read_review(rows), locked.ctx.services.base_url
+            return {
+                "status": "awaiting_review",
+                "planId": plan.id,
+                "review": review_view(review, plan.id, base_url) if review else None,
+                "next": wait_call(plan.id, "Wait: a person decides, not you."),
+            }
         case PlanFailed():
-            return _failed(reply, plan)
+            call = copy_call(plan)
+            following = next_call(call.tool, call.why, planId=plan.id)
+            return {"status": "plan_failed", "reason": reply.reason, "next": following}
         case NothingPending():
             return _nothing(reply, plan.id)
         case _:
             assert_never(reply)
-
-
-def _needs_rows(decision: Decision[object], reply: NextStep) -> bool:
-    """Return whether a reply needs rows that are not in a cached plan."""
-    if isinstance(reply, StepReady):
-        is_repeated = round_of(decision.plan, reply.step) is not None
-        return is_repeated or replaces_silent_holder(decision.entries)
-    is_brief = isinstance(reply, PlanFailed | NothingPending)
-    return not is_brief or replaces_silent_holder(decision.entries)
-
-
-def _failed(failed: PlanFailed, plan: Plan) -> Body:
-    call = copy_call(plan)
-    following = next_call(call.tool, call.why, planId=plan.id)
-    return {"status": "plan_failed", "reason": failed.reason, "next": following}
 
 
 async def _ready(
@@ -235,7 +234,14 @@ async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, s
     there, media_type = details.read_outputs(output_rows), brief.output_media_type
     all_notes = {**{row.step_id: row.notes for row in notes}, **new_notes}
     formatting: list[Json] = [
-        _notes(step, all_notes[step.id]) for step in plan.steps if step.id in all_notes
+        non_empty(
+            stepId=step.id,
+            stepOrder=step.order,
+            notes=all_notes[step.id],
+            **completion_view(step),
+        )
+        for step in plan.steps
+        if step.id in all_notes
     ]
     body: Body = {
         "status": "plan_complete",
@@ -256,32 +262,17 @@ async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, s
     return fit_reply(body, ("outputs", "stepFormattingNotes"), detail_call)
 
 
-def _notes(step: Step, notes: Json) -> Json:
-    return non_empty(stepId=step.id, stepOrder=step.order, notes=notes, **completion_view(step))
-
-
-async def _awaiting(locked: LockedPlan) -> Body:
-    (rows,) = await locked.send(load.review_statement(locked.plan.id))
-    review, base_url = load.read_review(rows), locked.ctx.services.base_url
-    why = "Wait: a person decides, not you."
-    return {
-        "status": "awaiting_review",
-        "planId": locked.plan.id,
-        "review": review_view(review, locked.plan.id, base_url) if review else None,
-        "next": wait_call(locked.plan.id, why),
-    }
-
-
-def _holder(step: Step) -> Json:
-    last_seen = step.last_seen_at or step.in_progress_since
-    return non_empty(stepId=step.id, heldBy=step.held_by, lastSeenAt=format_time(last_seen))
-
-
 def _nothing(nothing: NothingPending, plan_id: str) -> Body:
-    in_progress: list[Json] = [_holder(step) for step in nothing.in_progress]
+    in_progress: list[Json] = [
+        non_empty(
+            stepId=step.id,
+            heldBy=step.held_by,
+            lastSeenAt=format_time(step.last_seen_at or step.in_progress_since),
+        )
+        for step in nothing.in_progress
+    ]
     failed: list[Json] = [{"stepId": step.id} for step in nothing.failed]
-    why = "Wait until a step is free or the plan ends."
-    call = wait_call(plan_id, why)
+    call = wait_call(plan_id, "Wait until a step is free or the plan ends.")
     if not (in_progress or failed or nothing.waiting):
         why = "The plan has no steps. Add steps, or cancel it."
         call = next_call("modify_plan", why, planId=plan_id)

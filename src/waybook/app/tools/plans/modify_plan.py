@@ -32,8 +32,7 @@ from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan import modify
-from waybook.plan.draft import Decision
-from waybook.plan.model import MAX_CONDITIONS, Plan, StepId
+from waybook.plan.model import MAX_CONDITIONS, StepId
 
 TEXT_SCHEMA = WithJsonSchema({"type": "string"})
 IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
@@ -222,31 +221,24 @@ async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:
             rationale=args.modification_rationale,
             expected_revision=args.expected_revision,
         )
-        body = _reply(decision.plan, decision)
-        return _dry_run(decision, body) if args.dry_run else Proposal(decision, body)
+        plan = decision.plan
+        body = non_empty(
+            planId=plan.id,
+            planStatus=str(plan.status),
+            revision=plan.revision,
+            steps=[step_view(step, attempt=step.attempt) for step in plan.steps],
+            applied=sum(entry.event == "plan_modified" for entry in decision.entries),
+            next=next_call("get_next_step", "Claim the next step.", planId=plan.id),
+        )
+        look = next_call("get_plan_status", "Get the full list.", planId=plan.id, detail=True)
+        body = fit_reply(body, ("steps",), look)
+        if not args.dry_run:
+            return Proposal(decision, body)
+        why = "See the plan. Repeat the call without dryRun to apply it."
+        changes: list[Json] = [
+            change.as_json() for entry in decision.entries for change in entry.changes
+        ]
+        shown = next_call("get_plan_status", why, planId=plan.id)
+        return {**body, "dryRun": True, "diff": changes, "next": shown}
 
     return await update(locked, decide)
-
-
-def _dry_run(decision: Decision[Plan], body: Body) -> Body:
-    why = "See the plan. Repeat the call without dryRun to apply it."
-    shown = next_call("get_plan_status", why, planId=decision.plan.id)
-    return {**body, "dryRun": True, "diff": _diff(decision), "next": shown}
-
-
-def _reply(plan: Plan, decision: Decision[Plan]) -> Body:
-    steps: list[Json] = [step_view(step, attempt=step.attempt) for step in plan.steps]
-    body = non_empty(
-        planId=plan.id,
-        planStatus=str(plan.status),
-        revision=plan.revision,
-        steps=steps,
-        applied=sum(entry.event == "plan_modified" for entry in decision.entries),
-        next=next_call("get_next_step", "Claim the next step.", planId=plan.id),
-    )
-    detail_call = next_call("get_plan_status", "Get the full list.", planId=plan.id, detail=True)
-    return fit_reply(body, ("steps",), detail_call)
-
-
-def _diff(decision: Decision[Plan]) -> list[Json]:
-    return [change.as_json() for entry in decision.entries for change in entry.changes]

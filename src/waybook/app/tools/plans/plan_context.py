@@ -1,15 +1,12 @@
 """The context with which a new conversation continues a plan."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 from pydantic import Field
 
 from waybook.app.context.parts import (
-    MAX_TOKENS,
-    MIN_TOKENS,
-    REPLY_TOKENS,
+    BudgetTokens,
     PacketReader,
     byte_budget,
     read_continuation,
@@ -17,7 +14,6 @@ from waybook.app.context.parts import (
 )
 from waybook.app.queries.audit import changes_in, entry_details
 from waybook.app.request.access import load_plan
-from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import DetailField, Id, Offset, PlanIdField, SessionArguments
 from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.page_urls import review_url
@@ -35,7 +31,7 @@ from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Review, Step
 from waybook.plan.progress import open_review, plan_progress
 from waybook.plan.settle import is_new_session, resume_session
-from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry, build_packet
+from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
 from waybook.store.plans import contexts, load
@@ -61,9 +57,7 @@ MAX_EVENTS_SINCE = 200
 class GetResearchContext(SessionArguments):
     plan_id: PlanIdField
     since: Offset | None = Field(default=None, description="return only changes after this seq")
-    budget_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS)] | None = Field(
-        default=None, description="size in tokens"
-    )
+    budget_tokens: BudgetTokens | None = Field(default=None, description="size in tokens")
     detail: DetailField = False
     part: Id | None = Field(default=None, description="part that cut names")
     offset: Offset = Field(default=0, description="continue at this character")
@@ -103,17 +97,17 @@ async def get_research_context(ctx: RequestContext, args: GetResearchContext) ->
         return await read_continuation(ctx, reader, plan_id, args.part, page, ending)
     material = await _material(ctx, plan_id, args, most)
     if is_new_session(material.plan, ctx.session):
-        await _note_session(ctx, plan_id)
+        async with LockedPlan(ctx, plan_id=plan_id) as locked:
+            await locked.write(resume_session(locked.plan, locked.decision_context))
+    following = next_call("get_next_step", "Claim the next step.", planId=plan_id)
+    if material.plan.status in CLOSED_PLAN:
+        why = "This plan has ended. List the open plans."
+        following = next_call("list_active_plans", why)
     if args.part is not None:
-        head, every = Body(planId=plan_id), named_list(args.part, material, reader)
-    else:
-        material = await _with_what_matters(ctx, material)
-        head, every = plan_frame(material), plan_parts(material, reader)
-    again = reader.with_more_room(budgetTokens=REPLY_TOKENS)
-    last: Body = {"next": _next(material.plan)}
-    return build_within(
-        lambda room: build_packet(head, every, ending=last, room=room, again=again), most
-    )
+        named = _named_list(args.part, material, reader)
+        return reader.reply({"planId": plan_id}, named, following, most)
+    material = await _with_what_matters(ctx, material)
+    return reader.reply(_frame(material), _parts(material, reader), following, most)
 
 
 async def _material(
@@ -167,22 +161,11 @@ async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> Pla
     return replace(material, ranked=order_by_hits(rows, hits))
 
 
-async def _note_session(ctx: RequestContext, plan_id: str) -> None:
-    async with LockedPlan(ctx, plan_id=plan_id) as locked:
-        await locked.write(resume_session(locked.plan, locked.decision_context))
-
-
 def _changed(entries: Sequence[SealedEntry], entity: Entity) -> frozenset[str]:
     return frozenset(change.id for change in changes_in(entries) if change.entity == entity)
 
 
-def _next(plan: Plan) -> Json:
-    if plan.status in CLOSED_PLAN:
-        return next_call("list_active_plans", "This plan has ended. List the open plans.")
-    return next_call("get_next_step", "Claim the next step.", planId=plan.id)
-
-
-def plan_frame(of: PlanMaterial) -> Body:
+def _frame(of: PlanMaterial) -> Body:
     plan, brief = of.plan, of.brief
     return non_empty(
         planId=plan.id,
@@ -198,9 +181,12 @@ def plan_frame(of: PlanMaterial) -> Body:
     )
 
 
-def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
+def _parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
     brief = of.brief
     review = open_review(of.plan)
+    newest, total = [read_stored(row) for row in of.newest], total_count(of.newest)
+    if of.since is not None:
+        newest, total = [], len(of.ranked)
     return [
         *reader.text("name", of.plan.name),
         *reader.text("researchQuestion", brief.question if of.since is None else None, counts=3),
@@ -209,12 +195,12 @@ def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
         *reader.text("reason", of.plan.fail_reason, counts=2),
         *([_review(review, of, reader)] if review else []),
         _steps(of, reader),
-        _artifacts(of, reader),
-        _events(of),
+        reader.artifacts(of.ranked, newest, total, counts=3),
+        _events(of, reader),
     ]
 
 
-def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
+def _named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]
@@ -258,78 +244,60 @@ def _entries(steps: Sequence[Step], of: PlanMaterial, reader: PacketReader) -> I
     instructions = {row.step_id: TextPrefix(row.text, row.length) for row in of.instructions}
     results = results_by_step(of.results)
     for step in steps:
-        yield _entry(step, instructions, results, reader)
-
-
-def _entry(
-    step: Step,
-    instructions: Mapping[str, TextPrefix],
-    results: Mapping[str, tuple[float | None, TextPrefix]],
-    reader: PacketReader,
-) -> Entry:
-    confidence, result = results.get(step.id, (None, None))
-    waits_for: list[Json] = [*step.depends_on]
-    return Entry(
-        frame=step_header(
-            step,
-            attempt=step.attempt,
-            heldBy=step.held_by if step.completed_at is None else None,
-            confidence=confidence,
-            **completion_view(step),
-            lastActivityAt=None if step.completed_at else _last_activity(step),
-        ),
-        texts=(
-            *reader.text("dependsOn", waits_for or None, part=f"dependsOn:{step.id}"),
-            *reader.text("failReason", step.fail_reason, part=f"failReason:{step.id}"),
-            *reader.beginning(
-                "instructions", instructions.get(step.id), part=f"instructions:{step.id}"
+        confidence, result = results.get(step.id, (None, None))
+        waits_for: list[Json] = [*step.depends_on]
+        last_activity = None
+        if step.completed_at is None:
+            times = [at for at in (step.in_progress_since, step.last_seen_at) if at]
+            last_activity = format_time(max(times, default=None))
+        yield Entry(
+            frame=step_header(
+                step,
+                attempt=step.attempt,
+                heldBy=step.held_by if step.completed_at is None else None,
+                confidence=confidence,
+                **completion_view(step),
+                lastActivityAt=last_activity,
             ),
-            *reader.beginning("resultSummary", result, part=f"result:{step.id}", counts=3),
-        ),
-        several=True,
-    )
+            texts=(
+                *reader.text("dependsOn", waits_for or None, part=f"dependsOn:{step.id}"),
+                *reader.text("failReason", step.fail_reason, part=f"failReason:{step.id}"),
+                *reader.beginning(
+                    "instructions", instructions.get(step.id), part=f"instructions:{step.id}"
+                ),
+                *reader.beginning("resultSummary", result, part=f"result:{step.id}", counts=3),
+            ),
+            several=True,
+        )
 
 
-def _last_activity(step: Step) -> str | None:
-    times = [t for t in (step.in_progress_since, step.last_seen_at, step.completed_at) if t]
-    return format_time(max(times)) if times else None
-
-
-def _artifacts(of: PlanMaterial, reader: PacketReader) -> EntryList:
-    if of.since is not None:
-        return reader.artifacts(of.ranked, (), len(of.ranked), counts=3)
-    newest = [read_stored(row) for row in of.newest]
-    return reader.artifacts(of.ranked, newest, total_count(of.newest), counts=3)
-
-
-def _events(of: PlanMaterial) -> EntryList:
+def _events(of: PlanMaterial, reader: PacketReader) -> EntryList:
     """Return the latest audit entries, newest first.
 
     With `since`, return the later entries, oldest first.
     """
-    reader = PacketReader("get_research_context", {"planId": of.plan.id})
+    entries = tuple(
+        Entry(
+            frame=non_empty(
+                seq=entry.seq,
+                at=format_time(entry.at),
+                event=entry.event,
+                actor=entry.actor,
+                channel=entry.channel,
+                sessionId=entry.session,
+            ),
+            texts=tuple(reader.text("details", entry_details(entry), part=f"event:{entry.seq}")),
+        )
+        for entry in of.entries
+    )
     seqs = [entry.seq for entry in of.entries]
     numbers = [of.since, *seqs] if of.since is not None else [0] * (len(seqs) + 1)
     beyond = min(seqs, default=1) - 1 if of.since is None else of.plan.seq - max(numbers)
     return EntryList(
         name="recentEvents",
-        entries=tuple(_event(entry, reader) for entry in of.entries),
+        entries=entries,
         get=FetchCall(reader.tool, reader.args),
         beyond=max(0, beyond),
         resume=lambda shown: {"since": numbers[shown]},
         counts=2,
-    )
-
-
-def _event(entry: SealedEntry, reader: PacketReader) -> Entry:
-    return Entry(
-        frame=non_empty(
-            seq=entry.seq,
-            at=format_time(entry.at),
-            event=entry.event,
-            actor=entry.actor,
-            channel=entry.channel,
-            sessionId=entry.session,
-        ),
-        texts=tuple(reader.text("details", entry_details(entry), part=f"event:{entry.seq}")),
     )

@@ -10,7 +10,7 @@ from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
 from waybook.app.request.tool import Tool
-from waybook.app.skills.skill import Skill, SkillFile
+from waybook.app.skills.skill import Skill
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotFound
 from waybook.json_values import Body, Json, non_empty
@@ -22,7 +22,7 @@ from waybook.store.plans import writer
 from waybook.store.skill_executions import SkillExecutionRow
 
 MAX_DESCRIPTIONS_BYTES = 25_000
-FILE = 40_000
+MAX_FILE_BYTES = 40_000
 
 
 class ListSkills(ReadArguments):
@@ -43,17 +43,25 @@ async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
             next_call=NextCall("list_skills", {}, "List the skills."),
         )
     if args.name is None:
+        skills = installed_skills(ctx.services)
+        share = fair_share([len(skill.description) for skill in skills], MAX_DESCRIPTIONS_BYTES)
+        texts = [
+            text if len(text) <= share else f"{text[:share]} …"
+            for text in (skill.description for skill in skills)
+        ]
         return {
-            "skills": _listed(installed_skills(ctx.services)),
+            "skills": [
+                _view(skill, text, files=False) for skill, text in zip(skills, texts, strict=True)
+            ],
             "next": next_call("start_skill", "Start the skill that fits, then create a plan."),
         }
-    skill = find_skill(ctx, args.name)
+    skill = _find_skill(ctx, args.name)
     start = next_call("start_skill", "Start work with this skill.", name=skill.name)
     shown = {} if args.file is None else {"file": _file_view(skill, args.file)}
     return {"skills": [_view(skill, skill.description)], **shown, "next": start}
 
 
-def find_skill(ctx: RequestContext, name: str) -> Skill:
+def _find_skill(ctx: RequestContext, name: str) -> Skill:
     """Return the skill with this name.
 
     Raises:
@@ -68,17 +76,8 @@ def find_skill(ctx: RequestContext, name: str) -> Skill:
     )
 
 
-def file_names(skill: Skill) -> list[Json] | None:
+def _file_names(skill: Skill) -> list[Json] | None:
     return [file.path for file in skill.extra_files] or None
-
-
-def _listed(skills: tuple[Skill, ...]) -> list[Json]:
-    share = fair_share([len(skill.description) for skill in skills], MAX_DESCRIPTIONS_BYTES)
-    return [_view(skill, _shortened(skill.description, share), files=False) for skill in skills]
-
-
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} …"
 
 
 def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
@@ -86,7 +85,7 @@ def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
         name=skill.name,
         description=description,
         outputMediaType=skill.output_media_type,
-        files=file_names(skill) if files else None,
+        files=_file_names(skill) if files else None,
     )
 
 
@@ -97,24 +96,18 @@ def _file_view(skill: Skill, path: str) -> Body:
             f"the skill {skill.name} has no such file",
             next_call=NextCall("list_skills", {"name": skill.name}, "List the files of the skill."),
         )
-    text = text_of(file)
-    if text is None:
-        raise InvalidInput(
-            "this file is not text; read its resource to get its bytes",
-            resource=f"skill://{skill.name}/{file.path}",
-        )
-    shown = truncate(text, FILE)
-    resource = f"skill://{skill.name}/{file.path}" if len(shown) < len(text) else None
-    return non_empty(
-        path=file.path, text=shown, left=len(text) - len(shown) or None, resource=resource
-    )
-
-
-def text_of(file: SkillFile) -> str | None:
+    resource = f"skill://{skill.name}/{file.path}"
     try:
-        return file.content.decode()
+        text = file.content.decode()
     except UnicodeDecodeError:
-        return None
+        raise InvalidInput(
+            "this file is not text; read its resource to get its bytes", resource=resource
+        ) from None
+    shown = truncate(text, MAX_FILE_BYTES)
+    left = len(text) - len(shown)
+    return non_empty(
+        path=file.path, text=shown, left=left or None, resource=resource if left else None
+    )
 
 
 class StartSkill(MutatingArguments):
@@ -130,7 +123,7 @@ class StartSkill(MutatingArguments):
     reply={"skillExecutionId": "string"},
 )
 async def start_skill(ctx: RequestContext, args: StartSkill) -> ToolReply:
-    skill = find_skill(ctx, args.name)
+    skill = _find_skill(ctx, args.name)
     opened = OpenTransaction(ctx)
 
     async def decide() -> Proposal[Written]:
@@ -147,22 +140,20 @@ async def start_skill(ctx: RequestContext, args: StartSkill) -> ToolReply:
         made = Change(Entity.SKILL_EXECUTION, skill_id, WHOLE_ROW, None, row)
         entry = Entry(Event.SKILL_STARTED, {"skill": skill.name}, (made,))
         statements = writer.start_skill(row, skill_id, entry, opened.write_context)
-        return Proposal(Written(statements), _reply(skill, skill_id))
+        why = "Create the skill's plan, with the same sessionId."
+        body = non_empty(
+            skillExecutionId=skill_id,
+            name=skill.name,
+            status="started",
+            instructions=skill.body,
+            files=_file_names(skill),
+            outputMediaType=skill.output_media_type,
+            outputFormattingInstructions=skill.formatting_instructions,
+            next=next_call("create_research_plan", why),
+        )
+        return Proposal(Written(statements), body)
 
     return await update(opened, decide)
-
-
-def _reply(skill: Skill, skill_id: str) -> Body:
-    return non_empty(
-        skillExecutionId=skill_id,
-        name=skill.name,
-        status="started",
-        instructions=skill.body,
-        files=file_names(skill),
-        outputMediaType=skill.output_media_type,
-        outputFormattingInstructions=skill.formatting_instructions,
-        next=next_call("create_research_plan", "Create the skill's plan, with the same sessionId."),
-    )
 
 
 class CompleteSkill(MutatingArguments):

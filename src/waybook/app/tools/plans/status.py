@@ -3,6 +3,7 @@
 import base64
 import json
 from datetime import UTC, datetime
+from typing import cast
 
 import orjson
 from pydantic import Field
@@ -38,11 +39,8 @@ from waybook.plan.model import (
     CLOSED_PLAN,
     OnExhausted,
     Plan,
-    PlanId,
     PlanState,
     PlanStatus,
-    Review,
-    Step,
     StepStatus,
 )
 from waybook.plan.progress import newly_stalled
@@ -78,9 +76,19 @@ async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
     if not args.detail:
         detail_call = next_call("get_plan_status", "Get full lists.", planId=plan_id, detail=True)
         return fit_reply(body, LISTS, detail_call)
-    body["usage"] = {**detail.plan.usage.as_reply(), "steps": _by_step(detail)}
-    if detail.review is not None:
-        body["openReview"] = _full_review(ctx, detail.review, plan_id)
+    orders = {str(step.id): step.order for step in detail.plan.steps}
+    usage_by_step: list[Json] = [
+        non_empty(stepId=step_id, stepOrder=orders.get(step_id), **usage.as_reply())
+        for step_id, usage in sorted(
+            detail.usage.items(), key=lambda item: (orders.get(item[0], len(orders) + 1), item[0])
+        )
+    ]
+    body["usage"] = {**detail.plan.usage.as_reply(), "steps": usage_by_step}
+    if detail.review is not None and detail.review.result_summary is not None:
+        # An approval accepts this result. The page has all of a long one.
+        result = detail.review.result_summary
+        if len(orjson.dumps(result)) <= RESULTS_BUDGET:
+            body["openReview"] = {**cast("Body", body["openReview"]), "resultSummary": result}
     if len(orjson.dumps(body)) > limit:
         fewer = await shown_results(ctx, plan_id, rows, most, DETAIL_RESULTS_BUDGET)
         body["completedSteps"] = _completed(detail.plan, fewer)
@@ -104,7 +112,10 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
         "totalSteps": progress.total,
         **non_empty(sequential=plan.sequential or None),
         "currentStep": holder_view(current) if current else None,
-        "activeSteps": _views(plan, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT),
+        "activeSteps": [
+            holder_view(step)
+            for step in plan.steps_with_status(StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
+        ],
         "completedSteps": _completed(plan, results),
         "pendingSteps": [step_view(step) for step in plan.steps_with_status(StepStatus.PENDING)],
         "failedSteps": [
@@ -121,17 +132,6 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
         "reason": plan.fail_reason,
         "next": _next(plan),
     }
-
-
-def _full_review(ctx: RequestContext, review: Review, plan_id: PlanId) -> Body:
-    """Return a review with the result that an approval accepts; the page has all of a long one."""
-    body, result = review_view(review, plan_id, ctx.services.base_url), review.result_summary
-    size = len(orjson.dumps(result))
-    return {**body, **({} if size > RESULTS_BUDGET else non_empty(resultSummary=result))}
-
-
-def _views(plan: Plan, *statuses: StepStatus) -> list[Json]:
-    return [holder_view(step) for step in plan.steps_with_status(*statuses)]
 
 
 def _loops(plan: Plan) -> list[Json]:
@@ -152,24 +152,13 @@ def _loops(plan: Plan) -> list[Json]:
 
 
 def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:
-    done = plan.steps_with_status(StepStatus.COMPLETED, StepStatus.SKIPPED)
-    return [_completed_view(step, results.get(step.id, {})) for step in done]
-
-
-def _completed_view(step: Step, result: Body) -> Json:
-    fields = {"resultSummary": None, **result}
-    confidence = fields.pop("confidence", None)
-    return {**step_view(step), **fields, "confidence": confidence, **completion_view(step)}
-
-
-def _by_step(detail: PlanDetail) -> list[Json]:
-    orders = {str(step.id): step.order for step in detail.plan.steps}
-    took = detail.usage
-    last = len(orders) + 1
-    return [
-        non_empty(stepId=step_id, stepOrder=orders.get(step_id), **took[step_id].as_reply())
-        for step_id in sorted(took, key=lambda id_: (orders.get(id_, last), id_))
-    ]
+    views: list[Json] = []
+    for step in plan.steps_with_status(StepStatus.COMPLETED, StepStatus.SKIPPED):
+        result = {"resultSummary": None, **results.get(step.id, {})}
+        confidence = result.pop("confidence", None)
+        view = {**step_view(step), **result, "confidence": confidence, **completion_view(step)}
+        views.append(view)
+    return views
 
 
 def _next(plan: Plan) -> Json:
@@ -197,12 +186,20 @@ async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
     before_at, before = _read_cursor(args.cursor)
     wanted = PlanFilter(order=PlanOrder.ACTIVITY, before=before, before_at=before_at)
     page = await plan_summaries(ctx, wanted, limit=args.limit)
+    cursor = None
+    if page.last:
+        text = json.dumps([page.last.updated_at.isoformat(), page.last.id])
+        cursor = base64.urlsafe_b64encode(text.encode()).decode()
+    following = next_call("create_research_plan", "No plan is open. Create one.")
+    if page.plans:
+        why = "Read the plan before you continue it."
+        following = next_call("get_research_context", why, planId=page.plans[0].id)
     return {
         "plans": [_view(plan, ctx.services.base_url) for plan in page.plans],
         "total": page.total,
         **({"totalIsMinimum": True} if page.is_minimum() else {}),
-        "nextCursor": _cursor(page.last) if page.last else None,
-        "next": _next_of_list(page.plans),
+        "nextCursor": cursor,
+        "next": following,
     }
 
 
@@ -226,18 +223,6 @@ def _view(plan: PlanSummary, base_url: str) -> Json:
         "createdBy": plan.created_by,
         "createdAt": format_time(plan.created_at),
     }
-
-
-def _next_of_list(plans: tuple[PlanSummary, ...]) -> Json:
-    if not plans:
-        return next_call("create_research_plan", "No plan is open. Create one.")
-    why = "Read the plan before you continue it."
-    return next_call("get_research_context", why, planId=plans[0].id)
-
-
-def _cursor(plan: PlanSummary) -> str:
-    text = json.dumps([plan.updated_at.isoformat(), plan.id])
-    return base64.urlsafe_b64encode(text.encode()).decode()
 
 
 def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:

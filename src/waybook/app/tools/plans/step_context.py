@@ -1,16 +1,13 @@
 """The context for an agent that works on a step, most important parts first."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
 
 from pydantic import Field
 
 from waybook.app.context.parts import (
-    MAX_TOKENS,
-    MIN_TOKENS,
-    REPLY_TOKENS,
     STEP_PARTS,
+    BudgetTokens,
     PacketReader,
     byte_budget,
     read_continuation,
@@ -18,7 +15,6 @@ from waybook.app.context.parts import (
 )
 from waybook.app.queries.research_search import run_search
 from waybook.app.request.access import load_plan
-from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import Id, Offset, ReadArguments, StepIdField
 from waybook.app.request.reply import (
     author_view,
@@ -34,7 +30,7 @@ from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import TERMINAL_STEP, Plan, Step, StepId
 from waybook.plan.repeat import round_of
-from waybook.research.packet import Entry, EntryList, Part, SingleEntry, build_packet
+from waybook.research.packet import Entry, EntryList, Part, SingleEntry
 from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import (
     FIRST_PAGE,
@@ -59,9 +55,7 @@ LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 class GetStepContext(ReadArguments):
     step_id: StepIdField
-    budget_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS)] | None = Field(
-        default=None, description="size in tokens"
-    )
+    budget_tokens: BudgetTokens | None = Field(default=None, description="size in tokens")
     part: Id | None = Field(default=None, description="part that cut names")
     offset: Offset = Field(default=0, description="continue at this character")
 
@@ -92,19 +86,6 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
     The call also counts as a heartbeat.
     """
     step_id = id_or_nil(args.step_id).lower()
-    about = await _about(ctx, step_id)
-    reader = PacketReader("get_step_context", {"stepId": step_id})
-    if args.part is None or args.part in LISTS:
-        material = await _material(ctx, about, step_id, args)
-        return _reply(material, reader, args)
-    part = f"{args.part}:{step_id}" if args.part in STEP_PARTS else args.part
-    page = Page(args.offset, byte_budget(args.budget_tokens))
-    ending = next_call("get_step_context", "Go back to the step.", stepId=step_id)
-    return await read_continuation(ctx, reader, about.plan_id, part, page, ending)
-
-
-async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
-    """Record a heartbeat. Return the step's plan and the question to search for."""
     library = search_backend(ctx.services)
     _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
@@ -116,14 +97,27 @@ async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
         raise not_found("step")
     about: StepSubject = rows[0]
     ctx.cache_step_plan(step_id, about.plan_id)
-    return about
+    reader = PacketReader("get_step_context", {"stepId": step_id})
+    if args.part is None or args.part in LISTS:
+        material = await _material(ctx, about, step_id, args)
+        following, most = _next(material.plan, material.step), byte_budget(args.budget_tokens)
+        if args.part is None:
+            return reader.reply(_frame(material), _parts(material, reader), following, most)
+        head: Body = {"planId": about.plan_id, "stepId": step_id}
+        return reader.reply(head, _named_list(args.part, material, reader), following, most)
+    part = f"{args.part}:{step_id}" if args.part in STEP_PARTS else args.part
+    page = Page(args.offset, byte_budget(args.budget_tokens))
+    ending = next_call("get_step_context", "Go back to the step.", stepId=step_id)
+    return await read_continuation(ctx, reader, about.plan_id, part, page, ending)
 
 
 async def _material(
     ctx: RequestContext, about: StepSubject, step_id: str, args: GetStepContext
 ) -> StepMaterial:
     plan_id, most = about.plan_id, byte_budget(args.budget_tokens)
-    hits = await matching_artifacts(ctx, plan_id, about.question) if _searched(about, args) else {}
+    hits: dict[str, int] = {}
+    if about.has_research and args.part is None:
+        hits = await matching_artifacts(ctx, plan_id, about.question)
     page = Page(args.offset if args.part else 0, most)
     wanted = PlanRequest(plan_id=plan_id, texts=(step_id,), review=False)
     loaded, result_sets = await load_plan(
@@ -154,10 +148,6 @@ async def _material(
     )
 
 
-def _searched(about: StepSubject, args: GetStepContext) -> bool:
-    return about.has_research and args.part is None
-
-
 async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
     results, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
     return {hit.subject_id: hit.part for hit in results.hits[:MAX_MATCHES]}
@@ -166,21 +156,6 @@ async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -
 def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredArtifact]:
     stored = {row.id: contexts.read_stored(row) for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
-
-
-def _reply(material: StepMaterial, reader: PacketReader, args: GetStepContext) -> Body:
-    plan, step = material.plan, material.step
-    ending: Body = {"next": _next(plan, step)}
-    again = reader.with_more_room(budgetTokens=REPLY_TOKENS)
-    most = byte_budget(args.budget_tokens)
-    if args.part is None:
-        head, every = step_frame(material), step_parts(material, reader)
-    else:
-        head = Body(planId=plan.id, stepId=step.id)
-        every = named_list(args.part, material, reader)
-    return build_within(
-        lambda room: build_packet(head, every, ending=ending, room=room, again=again), most
-    )
 
 
 def _next(plan: Plan, step: Step) -> Json:
@@ -192,7 +167,7 @@ def _next(plan: Plan, step: Step) -> Json:
     return work_call(step)
 
 
-def step_frame(of: StepMaterial) -> Body:
+def _frame(of: StepMaterial) -> Body:
     plan, step = of.plan, of.step
     text, round_ = plan.texts[step.id], round_of(plan, step)
     return non_empty(
@@ -210,30 +185,28 @@ def step_frame(of: StepMaterial) -> Body:
     )
 
 
-def step_parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
-    every = (*_texts(of, reader), *_lists(of, reader))
-    always_included = ("earlierResults", "artifacts")
-    return [
-        part
-        for part in every
-        if not isinstance(part, EntryList) or part.entries or part.name in always_included
-    ]
-
-
-def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
+def _parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
     plan, step = of.plan, of.step
     text = plan.texts[step.id]
     waits_for: list[Json] = [*step.depends_on]
-    yield from reader.text("instructions", text.instructions, counts=6)
-    yield from reader.text("title", step.title)
-    yield from reader.text("planName", plan.name, part="name")
-    yield from reader.text("researchQuestion", of.question, counts=2)
-    yield from reader.text("resultSchema", text.result_schema, counts=2)
-    yield from reader.text("dependsOn", waits_for or None)
-    yield from reader.text("failReason", step.fail_reason)
+    always_included = ("earlierResults", "artifacts")
+    return [
+        *reader.text("instructions", text.instructions, counts=6),
+        *reader.text("title", step.title),
+        *reader.text("planName", plan.name, part="name"),
+        *reader.text("researchQuestion", of.question, counts=2),
+        *reader.text("resultSchema", text.result_schema, counts=2),
+        *reader.text("dependsOn", waits_for or None),
+        *reader.text("failReason", step.fail_reason),
+        *(
+            part
+            for part in _lists(of, reader)
+            if not isinstance(part, EntryList) or part.entries or part.name in always_included
+        ),
+    ]
 
 
-def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
+def _named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
     """Return only the list with this name."""
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
@@ -244,7 +217,19 @@ def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
 def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
     text = of.plan.texts[of.step.id].instructions
     decided = [_decided(row, text, reader) for row in of.feedback]
-    failed = [_failed(row, reader) for row in of.failures]
+    failed = [
+        Entry(
+            frame=non_empty(seq=row.seq, at=format_time(row.at), by=row.actor),
+            texts=tuple(
+                reader.beginning(
+                    "reason",
+                    None if row.reason is None else TextPrefix(row.reason, row.length),
+                    part=f"failure:{row.seq}",
+                )
+            ),
+        )
+        for row in of.failures
+    ]
     mine = [read_stored(row) for row in of.so_far]
     results = results_by_step(of.results)
     yield reader.page("feedback", decided, of.page, total_count(of.feedback), counts=2)
@@ -252,7 +237,12 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
     stored = [reader.artifact(artifact) for artifact in mine]
     yield reader.page("soFar", stored, of.page, total_count(of.so_far), counts=3)
     if of.step.id in results:
-        yield _own(*results[of.step.id], reader)
+        confidence, read = results[of.step.id]
+        own_result = Entry(
+            frame=non_empty(confidence=confidence),
+            texts=tuple(reader.beginning("resultSummary", read, part="result")),
+        )
+        yield SingleEntry(name="result", entry=own_result, counts=2)
     yield _earlier(of, results, reader)
     newest = [read_stored(row) for row in of.newest]
     # In a copied plan, the artifacts belong to the steps of the original plan.
@@ -268,43 +258,26 @@ def _earlier(
     of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> EntryList:
     """Return the results of the dependencies or, without dependencies, of all earlier steps."""
-    entries = [
-        Entry(
-            frame=step_header(
-                step,
-                confidence=results[step.id][0] if step.id in results else None,
-                **completion_view(step),
-            ),
-            texts=tuple(_outcome(step, results, reader)),
-        )
-        for step in reversed(_before(of.plan, of.step))
-        if step.id in results or step.id in of.step.depends_on
-    ]
+    plan = of.plan
+    before = [step for step in plan.steps if step.order < of.step.order]
+    if of.step.depends_on:
+        round_ = round_of(plan, of.step)
+        named = {*of.step.depends_on, *(step.id for step in (round_.latest if round_ else ()))}
+        before = [step for step in plan.steps if step.id in named]
+    entries: list[Entry] = []
+    for step in reversed(before):
+        if step.id in results:
+            confidence, read = results[step.id]
+            texts = reader.beginning("resultSummary", read, part=f"result:{step.id}")
+        elif step.id in of.step.depends_on:
+            confidence = None
+            texts = reader.text("failReason", step.fail_reason, part=f"failReason:{step.id}")
+        else:
+            continue
+        frame = step_header(step, confidence=confidence, **completion_view(step))
+        entries.append(Entry(frame=frame, texts=tuple(texts)))
     offset = of.page.offset
     return reader.page("earlierResults", entries[offset:], of.page, len(entries), counts=5)
-
-
-def _before(plan: Plan, step: Step) -> list[Step]:
-    if step.depends_on:
-        round_ = round_of(plan, step)
-        named = {*step.depends_on, *(other.id for other in (round_.latest if round_ else ()))}
-        return [other for other in plan.steps if other.id in named]
-    return [other for other in plan.steps if other.order < step.order]
-
-
-def _outcome(
-    step: Step, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
-) -> Iterable[Any]:
-    if step.id in results:
-        part = f"result:{step.id}"
-        return reader.beginning("resultSummary", results[step.id][1], part=part)
-    return reader.text("failReason", step.fail_reason, part=f"failReason:{step.id}")
-
-
-def _own(confidence: float | None, read: TextPrefix, reader: PacketReader) -> SingleEntry:
-    texts = tuple(reader.beginning("resultSummary", read, part="result"))
-    frame: Body = {} if confidence is None else {"confidence": confidence}
-    return SingleEntry(name="result", entry=Entry(frame=frame, texts=texts), counts=2)
 
 
 def _decided(row: FeedbackRow, instructions: str, reader: PacketReader) -> Entry:
@@ -321,11 +294,3 @@ def _decided(row: FeedbackRow, instructions: str, reader: PacketReader) -> Entry
     read = TextPrefix(feedback, row.length)
     texts = reader.beginning("feedback", read, part=f"feedback:{row.id}")
     return Entry(frame=frame, texts=tuple(texts))
-
-
-def _failed(row: FailureRow, reader: PacketReader) -> Entry:
-    read = None if row.reason is None else TextPrefix(row.reason, row.length)
-    return Entry(
-        frame=non_empty(seq=row.seq, at=format_time(row.at), by=row.actor),
-        texts=tuple(reader.beginning("reason", read, part=f"failure:{row.seq}")),
-    )

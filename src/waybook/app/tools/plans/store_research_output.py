@@ -10,13 +10,11 @@ from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import next_after_completion, next_call, output_view
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import Tool
-from waybook.json_values import Body, Json
+from waybook.json_values import Body
 from waybook.plan.model import CLOSED_PLAN
 from waybook.plan.store_output import (
     COMMON_TYPES,
     NewOutput,
-    Output,
-    StoredOutput,
     parse_text_type,
     store_output,
 )
@@ -50,27 +48,21 @@ async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) 
     async def decide() -> PlanProposal:
         before = details.read_outputs(locked.results[0])
         decision = store_output(locked.plan, new, before, locked.decision_context)
-        return Proposal(decision, _reply(locked, decision.reply, before))
+        plan, output = locked.plan, decision.reply.output
+        following = next_call("get_next_step", "Claim the next step.", planId=plan.id)
+        if plan.status in CLOSED_PLAN:
+            brief: PlanBrief = locked.results[1][0]
+            following = next_after_completion(
+                plan.id, brief.output_media_type, brief.skill_execution_id, [*before, output]
+            )
+        body: Body = {
+            "planId": plan.id,
+            "status": "stored" if decision.reply.is_new else "unchanged",
+            **output_view(output),
+            "resource": f"waybook://outputs/{output.id}",
+            "downloadUrl": f"{ctx.services.base_url}/api/outputs/{output.id}",
+            "next": following,
+        }
+        return Proposal(decision, body)
 
     return await update(locked, decide)
-
-
-def _reply(locked: LockedPlan, stored: StoredOutput, before: list[Output]) -> Body:
-    output, base_url = stored.output, locked.ctx.services.base_url
-    return {
-        "planId": locked.plan.id,
-        "status": "stored" if stored.is_new else "unchanged",
-        **output_view(output),
-        "resource": f"waybook://outputs/{output.id}",
-        "downloadUrl": f"{base_url}/api/outputs/{output.id}",
-        "next": _next(locked, [*before, output]),
-    }
-
-
-def _next(locked: LockedPlan, there: list[Output]) -> Json:
-    if locked.plan.status not in CLOSED_PLAN:
-        return next_call("get_next_step", "Claim the next step.", planId=locked.plan.id)
-    brief: PlanBrief = locked.results[1][0]
-    return next_after_completion(
-        locked.plan.id, brief.output_media_type, brief.skill_execution_id, there
-    )

@@ -29,7 +29,6 @@ from waybook.app.request.tool import Tool
 from waybook.app.tools.plans.get_next_step import next_step_reply
 from waybook.core.decision_context import Channel, DecisionContext, Scope
 from waybook.json_values import Body, Json, non_empty
-from waybook.plan.branching import Branch
 from waybook.plan.draft import Decision
 from waybook.plan.model import (
     CLOSED_PLAN,
@@ -78,12 +77,23 @@ class SubmitStepResult(MutatingArguments):
     reply={"planStatus": "string"},
 )
 async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> ToolReply:
-    submission, step_id = _submission(args), StepId(args.step_id.lower())
+    check_result_size(
+        resultSummary=args.result_summary, stepExecutionReport=args.step_execution_report
+    )
+    submission = Submission(
+        result_summary=args.result_summary,
+        confidence=args.confidence,
+        report=args.step_execution_report,
+        formatting_notes=args.output_formatting_notes,
+        usage=to_usage(args.usage),
+        attempt=args.attempt,
+    )
+    step_id = StepId(args.step_id.lower())
     plan_id = await plan_of_step(ctx, step_id)
     locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
 
     async def decide() -> OptionalPlanProposal:
-        context = await submission_context(locked, step_id)
+        context = await _submission_context(locked, step_id)
         if context is None or not await locked.load_texts(texts_to_repeat(locked.plan, step_id)):
             return None
         rule = partial(submit, locked.plan, step_id, submission, context)
@@ -92,14 +102,14 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
             rule = partial(
                 submit_and_take_next, locked.plan, step_id, submission, context, patience
             )
-        decision = await evaluate(ctx, locked.plan, step_id, rule)
+        decision = await _evaluate(ctx, locked.plan, step_id, rule)
         body = await _reply(locked, decision, submission)
         return None if body is None else Proposal(decision, body)
 
     return await update(locked, decide)
 
 
-async def submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
+async def _submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
     """Return the decision context, with the review policy if the step is a checkpoint.
 
     Return None if the policy must first be read from the database.
@@ -117,7 +127,7 @@ async def _reply(
 ) -> Body | None:
     plan, following = decision.plan, decision.reply.following
     if following is None:
-        return submission_reply(decision)
+        return _submission_reply(decision)
     step_id, notes = decision.reply.step.id, submission.formatting_notes
     results: Body = {step_id: submission.result_summary}
     body = await next_step_reply(
@@ -128,7 +138,7 @@ async def _reply(
     return {**body, "planStatus": str(plan.status), "submitted": _outcome(decision)}
 
 
-async def evaluate(
+async def _evaluate(
     ctx: RequestContext,
     plan: Plan,
     step_id: StepIdField | None,
@@ -148,22 +158,9 @@ async def evaluate(
     return decision
 
 
-def _submission(args: SubmitStepResult) -> Submission:
-    check_result_size(
-        resultSummary=args.result_summary, stepExecutionReport=args.step_execution_report
-    )
-    return Submission(
-        result_summary=args.result_summary,
-        confidence=args.confidence,
-        report=args.step_execution_report,
-        formatting_notes=args.output_formatting_notes,
-        usage=None if args.usage is None else to_usage(args.usage),
-        attempt=args.attempt,
-    )
-
-
-def submission_reply(decision: Decision[StepDone]) -> Body:
+def _submission_reply(decision: Decision[StepDone]) -> Body:
     plan, done, outcome = decision.plan, decision.reply, _outcome(decision)
+    why = "See how the plan ended." if plan.status in CLOSED_PLAN else "Claim the next step."
     return {
         "planId": plan.id,
         "stepId": done.step.id,
@@ -173,7 +170,7 @@ def submission_reply(decision: Decision[StepDone]) -> Body:
         **non_empty(budget=budget_view(plan)),
         "branches": [],
         **outcome,
-        "next": next_after_step(plan),
+        "next": next_call("get_next_step", why, planId=plan.id),
     }
 
 
@@ -186,22 +183,15 @@ def _outcome(decision: Decision[StepDone]) -> Body:
     }
     if done.branches:
         branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
-        errors = _errors(done.branches)
+        errors: list[Json] = [
+            branch.as_json() for branch in done.branches if branch.outcome is BranchOutcome.ERROR
+        ]
         outcome |= non_empty(branches=branches or None, conditionErrors=errors or None)
     if done.step.answers_revision is not None:
         outcome["answersRevision"] = done.step.answers_revision
     if plan.status is PlanStatus.FAILED and plan.fail_reason is not None:
         outcome["reason"] = plan.fail_reason
     return outcome
-
-
-def next_after_step(plan: Plan) -> Json:
-    why = "See how the plan ended." if plan.status in CLOSED_PLAN else "Claim the next step."
-    return next_call("get_next_step", why, planId=plan.id)
-
-
-def _errors(branches: tuple[Branch, ...]) -> list[Json]:
-    return [branch.as_json() for branch in branches if branch.outcome is BranchOutcome.ERROR]
 
 
 class RequestUserReview(MutatingArguments):
@@ -234,7 +224,6 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
     async def decide() -> PlanProposal:
         decision = request_review(locked.plan, step_id, request, locked.decision_context)
         plan, review = decision.plan, decision.reply
-        why = "Wait: a person decides, not you."
         body: Body = {
             "planId": plan.id,
             "reviewId": review.id,
@@ -242,7 +231,7 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
             "stepStatus": str(plan.step(review.step_id).status),
             "planStatus": str(plan.status),
             "reviewUrl": review_url(plan.id, ctx.services.base_url),
-            "next": wait_call(plan.id, why),
+            "next": wait_call(plan.id, "Wait: a person decides, not you."),
         }
         return Proposal(decision, body)
 
@@ -305,17 +294,13 @@ async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) ->
             review_id=args.review_id,
             place=args.place,
         )
-        decision = await evaluate(ctx, locked.plan, step_id, rule)
-        return Proposal(decision, _decision_reply(decision, args.decision))
+        decision = await _evaluate(ctx, locked.plan, step_id, rule)
+        step = decision.reply.step
+        body = {"decision": args.decision, **_submission_reply(decision)}
+        if step.status is StepStatus.IN_PROGRESS and step.held_by:
+            body["instructions"] = decision.plan.texts[step.id].instructions
+            body["attempt"] = step.attempt
+            body["next"] = work_call(step)
+        return Proposal(decision, body)
 
     return await update(locked, decide_review)
-
-
-def _decision_reply(decision: Decision[StepDone], decision_kind: str) -> Body:
-    step = decision.reply.step
-    body = {"decision": decision_kind, **submission_reply(decision)}
-    if step.status is StepStatus.IN_PROGRESS and step.held_by:
-        body["instructions"] = decision.plan.texts[step.id].instructions
-        body["attempt"] = step.attempt
-        body["next"] = work_call(step)
-    return body
