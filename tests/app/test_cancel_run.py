@@ -7,8 +7,9 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
+from waybook.app.queries.export_format import export_body
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
-from waybook.app.queries.runs.run_export import read_run_rows, run_export_body, run_report_text
+from waybook.app.queries.runs.run_export import read_run_rows, run_report_text
 from waybook.app.queries.runs.run_list import OPEN, RunFilter, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.statuses import RunState
@@ -96,7 +97,7 @@ async def test_lists_export_and_report_show_canceled_run_as_closed(
     detail = await read_run_detail(ctx, full_id(run["runId"]), RunInclude.ALL)
     assert (detail.is_closed, detail.workers) == (True, ())
     assert f"Canceled by ann, 2030-01-01 12:00 UTC: {REASON}" in run_report_text(detail)
-    exported = run_export_body(await read_run_rows(ctx, full_id(run["runId"])))["run"]
+    exported = export_body(await read_run_rows(ctx, full_id(run["runId"])))["run"]
     assert isinstance(exported, dict)
     assert exported["cancelReason"] == REASON
 

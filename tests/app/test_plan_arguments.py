@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import ANN, NOON, make_context, make_new_plan, make_new_step
-from waybook.app.queries.plans.plan_export import PlanRows, plan_arguments
+from waybook.app.queries.export_format import ExportedRows
+from waybook.app.queries.plans.plan_export import plan_arguments
 from waybook.app.tools.plans.create import CreateResearchPlan
 from waybook.core.changes import replay
 from waybook.json_values import Body
@@ -14,7 +15,6 @@ from waybook.plan.create import NewPlan, create
 from waybook.plan.draft import Decision
 from waybook.plan.model import BranchAction, NewCondition, NewStep, OnExhausted
 from waybook.plan.next_step import next_step
-from waybook.plan.progress import plan_progress
 from waybook.plan.submit import Submission, submit
 
 STEPS = 4
@@ -78,16 +78,10 @@ def arguments_after(*decisions: Decision[object]) -> Body:
     changes = [
         change for decision in decisions for entry in decision.entries for change in entry.changes
     ]
-    rows = PlanRows(
-        plan_id=plan.id,
-        name=plan.name,
-        now=NOON,
-        progress=plan_progress(plan),
-        seq=plan.seq,
-        rows=replay(changes),
-        history=[],
+    exported = ExportedRows(
+        kind="plan", id=plan.id, name=plan.name, now=NOON, seq=plan.seq, rows=replay(changes)
     )
-    return plan_arguments(rows)
+    return plan_arguments(exported)
 
 
 def parsed(arguments: Body) -> tuple[tuple[NewStep, ...], tuple[NewCondition, ...]]:

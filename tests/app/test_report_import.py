@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.app.queries.plans.plan_export import PlanRows, report_text
+from waybook.app.queries.export_format import ExportedRows
+from waybook.app.queries.plans.plan_export import report_text
 from waybook.core.hidden_characters import contains_hidden
 from waybook.importers.formats import read_plan
 from waybook.plan.model import NewStep, StepType
-from waybook.plan.progress import Progress
 
 #: Texts that a report preserves exactly. They contain no blanks, because a report collapses blanks
 #: in titles and strips them from line ends, and no hidden characters, because it escapes them.
@@ -61,14 +61,13 @@ def test_import_of_plan_report_restores_the_steps_of_any_plan(
         for order, step in enumerate(steps, start=1)
     }
     report = report_text(
-        PlanRows(
-            plan_id="p",
+        ExportedRows(
+            kind="plan",
+            id="p",
             name="Name",
             now=noon,
-            progress=Progress({}),
             seq=0,
             rows={"plan": {"p": stamped}, "step": rows},  # type: ignore[dict-item]
-            history=[],
         )
     )
     imported = read_plan(report, include_done=True)

@@ -17,7 +17,8 @@ from full_ids import full_id
 from run_place import run_directory
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
 from waybook.app.operations.imports import import_export, read_export
-from waybook.app.queries.plans.plan_export import PlanRows, export_json, read_plan_rows
+from waybook.app.queries.export_format import ExportedRows, export_json
+from waybook.app.queries.plans.plan_export import read_plan_rows
 from waybook.app.queries.runs.run_export import read_run_rows
 from waybook.cli.runtime import AppSession
 from waybook.core.decision_context import ALL_SCOPES, Scope
@@ -295,7 +296,7 @@ def test_importing_an_export_requires_administrator(terminal: Terminal, plan_id:
         with pytest.raises(Forbidden, match="only an administrator"):
             await import_export(call, read_export(json.loads(text)))
 
-    async def read(here: AppSession) -> PlanRows:
+    async def read(here: AppSession) -> ExportedRows:
         return await read_plan_rows(here.call, full_id(plan_id))
 
     rows = terminal.inside(read)

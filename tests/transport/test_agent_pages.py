@@ -129,7 +129,7 @@ async def test_agents_page_shows_the_latest_clients_first(
         await with_client(agent, client).call("get_plan_status", planId=plan["planId"])
         await world.dispatcher.calls.flush()
     (listed,) = (await list_agents(reading(agent))).agents
-    assert listed.clients == tuple(f"c{n}" for n in range(8, 0, -1))
+    assert listed.clients == [f"c{n}" for n in range(8, 0, -1)]
 
 
 async def test_agent_page_for_a_day_lists_only_that_day(

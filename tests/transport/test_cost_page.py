@@ -105,4 +105,4 @@ async def test_cost_page_assigns_usage_to_the_submitting_session(
     await make_costs(world)
     call = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
     listed = (await count_costs(call)).agents
-    assert [(row.agent.session, row.usage.results) for row in listed] == [("b", 2), ("a", 1)]
+    assert [(row.session, row.usage.results) for row in listed] == [("b", 2), ("a", 1)]

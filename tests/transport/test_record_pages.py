@@ -17,7 +17,7 @@ from full_ids import full_id
 from org_env import NOON, AgentClient, Body, OrgEnv
 from transport.page_reader import make_reader, visible_text
 from waybook.app.queries.audit import AuditFilter, all_entries, browse_audit
-from waybook.app.queries.timeline_export import FORMULA_PREFIXES, escape_cell
+from waybook.app.queries.timeline import FORMULA_PREFIXES, escape_cell
 from waybook.app.queries.usage import count_calls
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Change, Entity, Entry, Event

@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator
 
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
+from waybook.app.queries.export_format import export_json
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
-from waybook.app.queries.runs.run_export import read_run_rows, run_export_json, run_report_text
-from waybook.app.queries.timeline_export import plan_timeline, run_timeline
+from waybook.app.queries.runs.run_export import read_run_rows, run_report_text
+from waybook.app.queries.timeline import plan_timeline, run_timeline
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.commands.export import ExportFormat
 from waybook.dag.diagram.svg import export_drawing
@@ -23,7 +24,7 @@ async def plan_drawn(ctx: RequestContext, plan_id: str, form: ExportFormat) -> s
 async def run_parts(ctx: RequestContext, run_id: str, form: ExportFormat) -> AsyncIterator[bytes]:
     match form:
         case ExportFormat.JSON:
-            async for part in run_export_json(ctx, await read_run_rows(ctx, run_id)):
+            async for part in export_json(ctx, await read_run_rows(ctx, run_id)):
                 yield part
         case ExportFormat.MARKDOWN:
             yield run_report_text(await read_run_detail(ctx, run_id, RunInclude.ALL)).encode()

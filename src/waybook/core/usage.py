@@ -6,6 +6,7 @@ Cost is a whole number of millionths of a dollar, so that sums are exact.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Protocol
 
 from waybook.json_values import Json
 
@@ -89,6 +90,26 @@ class Totals:
 
 
 NO_USAGE = Totals()
+
+
+class UsageSums(Protocol):
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def cost_micros(self) -> int: ...
+    @property
+    def results(self) -> int: ...
+
+
+def read_totals(row: UsageSums) -> Totals:
+    return Totals(
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cost_micros=row.cost_micros,
+        results=row.results,
+    )
 
 
 def totals_from_json(stored: Mapping[str, int] | None) -> Totals:

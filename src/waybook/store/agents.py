@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from waybook.core.usage import Totals
+from waybook.core.usage import Totals, read_totals
 from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
 
 MAX_COUNTED = 2_000
@@ -46,13 +46,13 @@ class AgentRow(NamedTuple):
         return AgentKey(self.name, self.session)
 
     @property
+    def has_more(self) -> bool:
+        """Whether the counts are too low because not all rows were read."""
+        return max(self.counted, self.results) >= MAX_COUNTED
+
+    @property
     def usage(self) -> Totals:
-        return Totals(
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            cost_micros=self.cost_micros,
-            results=self.results,
-        )
+        return read_totals(self)
 
 
 class AgentCounts(NamedTuple):
@@ -104,6 +104,10 @@ class AgentUsageRow(NamedTuple):
     session: str
     total: int
     clients: list[str]
+
+    @property
+    def usage(self) -> Totals:
+        return read_totals(self)
 
 
 class UnreportedRow(NamedTuple):

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b, sha256
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
 
 from waybook.core.decision_context import Channel
-from waybook.core.usage import Totals, Usage
+from waybook.core.usage import Totals, Usage, read_totals
 from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
 from waybook.store import agents
@@ -95,6 +95,10 @@ class ModelUsageRow(NamedTuple):
     model: str | None
     total: int
 
+    @property
+    def usage(self) -> Totals:
+        return read_totals(self)
+
 
 class WorkUsageRow(NamedTuple):
     """Tokens and cost of a plan, a run, or the server's own model.
@@ -110,6 +114,18 @@ class WorkUsageRow(NamedTuple):
     run_id: str | None
     name: str
     total: int
+
+    @property
+    def kind(self) -> str:
+        return "plan" if self.plan_id else "run" if self.run_id else "tool"
+
+    @property
+    def id(self) -> str | None:
+        return self.plan_id or self.run_id
+
+    @property
+    def usage(self) -> Totals:
+        return read_totals(self)
 
 
 class StepUsageRow(NamedTuple):
@@ -275,26 +291,6 @@ def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str
 
 def steps_statement(plan_id: str) -> Statement:
     return SQL["usage_of_steps"](plan_id=plan_id)
-
-
-class UsageSums(Protocol):
-    @property
-    def input_tokens(self) -> int: ...
-    @property
-    def output_tokens(self) -> int: ...
-    @property
-    def cost_micros(self) -> int: ...
-    @property
-    def results(self) -> int: ...
-
-
-def read_totals(row: UsageSums) -> Totals:
-    return Totals(
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cost_micros=row.cost_micros,
-        results=row.results,
-    )
 
 
 def read_steps(rows: Iterable[StepUsageRow]) -> dict[str, Totals]:

@@ -3,8 +3,7 @@
 An agent is a user and a session.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, TypeAlias
@@ -15,7 +14,6 @@ from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, summaries
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Entity
 from waybook.core.short_ids import parse_short_id
-from waybook.core.usage import Totals
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import rfc3339
 from waybook.store import agents, audit
@@ -78,36 +76,11 @@ AgentKey: TypeAlias = StoredKey
 PAGE_SIZE = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldItem:
-    """A step or job that an agent works on."""
-
-    kind: str
-    work_id: str
-    work_name: str
-    item_id: str
-    number: int | None
-    title: str
-    since: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
-    """An agent with a summary of its work in the last 30 days."""
-
-    key: AgentKey
-    clients: tuple[str, ...]
-    last_seen_at: datetime
-    completed: int
-    failed: int
-    usage: Totals
-    has_more: bool
-    held: tuple[HeldItem, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class AgentsPage:
-    agents: list[Agent]
+    agents: list[AgentRow]
+    #: Steps and jobs that each agent works on.
+    held: Mapping[AgentKey, list[HeldRow]]
     next_cursor: str | None
 
 
@@ -115,7 +88,8 @@ class AgentsPage:
 class AgentActivity:
     """Audit entries of an agent, newest first, with the names of the plans and runs."""
 
-    agent: Agent
+    agent: AgentRow
+    held: list[HeldRow]
     entries: list[SealedEntry]
     names: Names
     counts: AgentCounts
@@ -142,11 +116,12 @@ async def list_agents(
     rows, *held = await ctx.read(statement, *agents.held_statements())
     read = agents.read_agents(rows)
     shown = read[:limit]
-    items = _held_by(row for rows in held for row in rows)
-    return AgentsPage(
-        [_agent(row, items.get(row.key, ())) for row in shown],
-        _cursor(shown[-1]) if len(read) > limit else None,
-    )
+    items: dict[AgentKey, list[HeldRow]] = {row.key: [] for row in shown}
+    for item in (item for items_of_kind in held for item in items_of_kind):
+        items.get(AgentKey(item.held_by, item.session), []).append(item)
+    last = shown[-1] if len(read) > limit else None
+    place = (rfc3339(last.last_seen_at), *(quote(t, safe="") for t in last.key)) if last else ()
+    return AgentsPage(shown, items, ",".join(place) or None)
 
 
 async def read_agent(
@@ -179,7 +154,8 @@ async def read_agent(
     read = audit.read_entries(listed)
     shown = read[:PAGE_SIZE]
     return AgentActivity(
-        agent=_agent(row, [_held_item(item) for items in held for item in items]),
+        agent=row,
+        held=[item for items in held for item in items],
         entries=shown,
         names=await find_names(ctx, shown),
         counts=counted,
@@ -196,43 +172,6 @@ def _bounds(day: date | None) -> tuple[str, datetime | None]:
         return rfc3339(midnight), midnight + timedelta(days=1)
     except OverflowError:
         raise InvalidInput(f"{day} is too far in the future") from None
-
-
-def _agent(row: AgentRow, held: Sequence[HeldItem]) -> Agent:
-    most = agents.MAX_COUNTED
-    return Agent(
-        key=row.key,
-        clients=tuple(row.clients),
-        last_seen_at=row.last_seen_at,
-        completed=row.completed,
-        failed=row.failed,
-        usage=row.usage,
-        has_more=row.counted >= most or row.results >= most,
-        held=tuple(held),
-    )
-
-
-def _held_by(rows: Iterable[HeldRow]) -> dict[AgentKey, list[HeldItem]]:
-    held: dict[AgentKey, list[HeldItem]] = defaultdict(list)
-    for row in rows:
-        held[AgentKey(row.held_by, row.session)].append(_held_item(row))
-    return held
-
-
-def _held_item(row: HeldRow) -> HeldItem:
-    return HeldItem(
-        kind=row.kind,
-        work_id=row.work_id,
-        work_name=row.work_name,
-        item_id=row.item_id,
-        number=row.number,
-        title=row.title or "",
-        since=row.since.astimezone(UTC),
-    )
-
-
-def _cursor(row: AgentRow) -> str:
-    return ",".join((rfc3339(row.last_seen_at), *(quote(text, safe="") for text in row.key)))
 
 
 def _place(cursor: str | None) -> tuple[str, str, str]:

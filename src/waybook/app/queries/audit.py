@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.short_ids import find_full_id
-from waybook.core.changes import Change, Event, Rows, replay
+from waybook.core.changes import Change, Event, Row, Rows, replay
 from waybook.core.decision_context import Channel, Scope
 from waybook.core.short_ids import IdKind
 from waybook.errors import InvalidInput, NotFound
@@ -284,10 +284,25 @@ def event_label(event: str, action: str | None, subject: str = "plan") -> str:
 RUN = "run"
 
 
+def entry_label(entry: SealedEntry) -> str:
+    """Return the human-readable label of an entry of a plan."""
+    action = entry_details(entry).get("action")
+    return event_label(entry.event, action if isinstance(action, str) else None)
+
+
 @dataclass(frozen=True, slots=True)
 class SubjectAsOf:
     rows: Rows
     last: SealedEntry
+
+
+def step_title(row: Row) -> str:
+    """Return the title of a step or, without a title, the first line of its instructions."""
+    return str(row["title"] or str(row["instructions"]).strip().split("\n", 1)[0])
+
+
+def steps_in_order(rows: Rows) -> list[tuple[str, Row]]:
+    return sorted(rows.get("step", {}).items(), key=lambda item: int(str(item[1]["order"])))
 
 
 async def subject_as_of(

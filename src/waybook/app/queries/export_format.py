@@ -4,7 +4,9 @@ An export contains every row and the audit chain, so that another installation c
 on import.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import orjson
@@ -13,8 +15,9 @@ from waybook.app.queries.audit import entry_view, read_entries
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Row, Rows
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, rfc3339
 from waybook.store.audit import SealedEntry
+from waybook.store.plans.details import HistoryEntry
 
 PLAN_FORMAT: Final = "waybook.plan"
 RUN_FORMAT: Final = "waybook.run"
@@ -41,24 +44,43 @@ RUN_KEYS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedRows:
+    """All rows of a plan or run as of its audit entry `seq`."""
+
+    kind: str
+    id: str
+    name: str
+    now: datetime
+    seq: int
+    rows: Rows
+    #: Newest audit entries of a plan.
+    history: Sequence[HistoryEntry] = ()
+    #: Definition of a run's workflow.
+    definition: Json = None
+
+    @property
+    def row(self) -> Row:
+        (row,) = self.rows[self.kind].values()
+        return row
+
+
 def exported_row(row_id: str, row: Row) -> Row:
     """Return a row for an export, with its id and with column names in camel case."""
     return {"id": row_id, **{_camel(name): value for name, value in row.items()}}
 
 
 def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
-    return {name: _list(rows.get(kind, {})) for kind, name in keys.items()}
+    def place(item: tuple[str, Row]) -> tuple[int, str]:
+        """Steps and conditions are sorted by number, and other rows by id."""
+        row_id, row = item
+        number = row.get("order", row.get("position"))
+        return number if isinstance(number, int) else 0, row_id
 
-
-def _list(rows: Mapping[str, Row]) -> list[Json]:
-    items = sorted(rows.items(), key=lambda item: (_place(item[1]), item[0]))
-    return [exported_row(row_id, row) for row_id, row in items]
-
-
-def _place(row: Row) -> int:
-    """Return the number by which steps and conditions are sorted, or 0 for other rows."""
-    place = row.get("order", row.get("position"))
-    return place if isinstance(place, int) else 0
+    return {
+        name: [exported_row(*item) for item in sorted(rows.get(kind, {}).items(), key=place)]
+        for kind, name in keys.items()
+    }
 
 
 def imported_row(item: Json, where: str) -> tuple[str, Row]:
@@ -99,13 +121,24 @@ def exported_entry(entry: SealedEntry) -> Body:
     return {**entry_view(entry), "record": entry.details}
 
 
-async def export_parts(
-    ctx: RequestContext, body: Body, subject_id: str, *, until: int
-) -> AsyncIterator[bytes]:
+def export_body(exported: ExportedRows) -> Body:
+    """Return the JSON export of a plan or run, without its audit entries."""
+    is_plan = exported.kind == "plan"
+    return {
+        "format": PLAN_FORMAT if is_plan else RUN_FORMAT,
+        "version": VERSION,
+        "exportedAt": rfc3339(exported.now),
+        exported.kind: exported_row(exported.id, exported.row),
+        **({} if is_plan else {"definition": exported.definition}),
+        **exported_rows(exported.rows, PLAN_KEYS if is_plan else RUN_KEYS),
+    }
+
+
+async def export_json(ctx: RequestContext, exported: ExportedRows) -> AsyncIterator[bytes]:
     """Yield a complete export piece by piece, to limit memory use."""
-    yield orjson.dumps(body)[:-1] + b',"audit":['
+    yield orjson.dumps(export_body(exported))[:-1] + b',"audit":['
     comma = b""
-    async for page in read_entries(ctx, subject_id, until=until):
+    async for page in read_entries(ctx, exported.id, until=exported.seq):
         yield comma + b",".join(orjson.dumps(exported_entry(entry)) for entry in page)
         comma = b","
     yield b"]}\n"

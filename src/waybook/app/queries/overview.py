@@ -1,6 +1,6 @@
 """Overview: work that needs a person, is in trouble, is running, or has finished, and activity."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -73,23 +73,18 @@ class TroubledPlan(NamedTuple):
         if self.status is PlanStatus.FAILED:
             why = self.row.fail_reason or "no reason stored"
             return f"Plan failed{by_user(self.row.last_change)}: {why}"
-        reasons = [self._stall_reason()] if self.stalled_step else []
-        if self.failed_steps:
-            reasons.append(self._failure_reason(self.failed_steps))
+        reasons, step, since, failed = [], self.stalled_step, self.inactive_since, self.failed_steps
+        if step:
+            gap = f" for {format_duration(self.now - since)}" if since else ""
+            who = step.holder or "the holder"
+            reasons.append(f"No heartbeat from {who}{gap} on step {step.label}")
+        if failed:
+            last = failed[-1]
+            first = f"{len(failed)} steps failed, last step" if len(failed) > 1 else "Failed: step"
+            who = f", held by {last.holder}" if last.holder else ""
+            why = last.fail_reason or "no reason stored"
+            reasons.append(f"{first} {last.label}{who}: {why}")
         return "; ".join(reasons) or "Stalled: no step has a holder"
-
-    def _stall_reason(self) -> str:
-        step, since = self.stalled_step, self.inactive_since
-        gap = f" for {format_duration(self.now - since)}" if since else ""
-        who = step.holder if step and step.holder else "the holder"
-        return f"No heartbeat from {who}{gap} on step {step.label}" if step else ""
-
-    @staticmethod
-    def _failure_reason(steps: Sequence[BlockedStep]) -> str:
-        last = steps[-1]
-        first = f"{len(steps)} steps failed, last step" if len(steps) > 1 else "Failed: step"
-        who = f", held by {last.holder}" if last.holder else ""
-        return f"{first} {last.label}{who}: {last.fail_reason or 'no reason stored'}"
 
     @property
     def retryable_steps(self) -> Sequence[BlockedStep]:
@@ -177,19 +172,13 @@ class SectionTotal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SectionTotals:
-    in_trouble: SectionTotal
-    running: SectionTotal
-    finished: SectionTotal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     needs: Sequence[WaitingWork]
     trouble: Sequence[TroubledPlan | TroubledRun]
     running: Sequence[RunningPlan | RunningRun]
     finished: Sequence[FinishedWork]
-    totals: SectionTotals
+    #: Number of entries of the sections `in_trouble`, `running` and `finished`.
+    totals: Mapping[str, SectionTotal]
     has_work: bool
     since: datetime
     now: datetime
@@ -220,12 +209,17 @@ async def read_overview(
         )
     )
     totals: OverviewTotals = counted[0]
-    dags = await _definitions(ctx, waiting, running)
+    keys = {row.dag for row in waiting if row.stages is not None}
+    keys.update(row.dag for row in running if row.status is None)
+    dags = await load_definitions(ctx, keys)
     return Overview(
         needs=[item for row in waiting if (item := _waiting(row, dags)) is not None],
         trouble=[_troubled(row, totals.now) for row in troubled],
         running=[_running(row, dags) for row in running],
-        finished=[_finished(row) for row in finished],
+        finished=[
+            FinishedWork(row, None if row.statuses is None else _progress(row.statuses))
+            for row in finished
+        ],
         totals=_section_totals(totals, troubled[0].kinds if troubled else "", most),
         has_work=totals.has_work,
         since=totals.since,
@@ -233,15 +227,7 @@ async def read_overview(
     )
 
 
-async def _definitions(
-    ctx: RequestContext, waiting: Iterable[WaitingRow], running: Iterable[RunningRow]
-) -> Dags:
-    keys = {row.dag for row in waiting if row.stages is not None}
-    keys.update(row.dag for row in running if row.status is None)
-    return await load_definitions(ctx, keys)
-
-
-def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTotals:
+def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> dict[str, SectionTotal]:
     """Return the totals per section. Work in trouble is counted in no other section."""
     open_plans, runs = kinds.count(TroubleKind.OPEN), kinds.count(TroubleKind.RUN)
     failed = kinds.count(TroubleKind.FAILED)
@@ -252,11 +238,12 @@ def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTo
         runs,
     )
     running = counted.open - counted.awaiting - open_plans - runs
-    return SectionTotals(
-        in_trouble=SectionTotal(len(kinds), highest >= max_troubled(most)),
-        running=_total(running, is_minimum=counted.open >= max_read(most)),
-        finished=_total(counted.finished - failed, is_minimum=counted.finished >= max_read(most)),
-    )
+    finished = counted.finished - failed
+    return {
+        "in_trouble": SectionTotal(len(kinds), highest >= max_troubled(most)),
+        "running": _total(running, is_minimum=counted.open >= max_read(most)),
+        "finished": _total(finished, is_minimum=counted.finished >= max_read(most)),
+    }
 
 
 def _total(total: int, *, is_minimum: bool) -> SectionTotal:
@@ -302,10 +289,6 @@ def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
     holders = sorted({holder for is_held, _, _, holder in steps if is_held and holder})
     _, order, title, _ = steps[0]
     return RunningPlan(row, progress, CurrentStep(order, title), holders)
-
-
-def _finished(row: FinishedRow) -> FinishedWork:
-    return FinishedWork(row, None if row.statuses is None else _progress(row.statuses))
 
 
 def _progress(initials: str) -> Progress:

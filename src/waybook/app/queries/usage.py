@@ -1,22 +1,21 @@
 """Queries of an org's usage: tool calls, tokens, cost by day and by agent, and deliveries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from waybook.app.request.request_context import RequestContext
-from waybook.core.usage import NO_USAGE, Totals
+from waybook.core.usage import NO_USAGE, Totals, read_totals
 from waybook.errors import NotFound
 from waybook.notifications.message import Deliveries, Delivery
 from waybook.store import agents, calls, deliveries
-from waybook.store.agents import AgentKey
+from waybook.store.agents import AgentUsageRow
 from waybook.store.calls import (
     CallRecord,
     ModelUsageRow,
     OrgUsageRow,
     ToolCallStats,
     WorkUsageRow,
-    read_totals,
 )
 from waybook.store.driver.queries import is_id
 
@@ -55,28 +54,12 @@ DEFAULT_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUsage:
-    model: str | None
-    usage: Totals
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkUsage:
-    """Usage of a plan, a run, or the server's own language model."""
-
-    kind: str
-    id: str | None
-    name: str
-    usage: Totals
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OrgUsage:
     since: datetime
     until: datetime
     usage: Totals
-    models: tuple[ModelUsage, ...]
-    work: tuple[WorkUsage, ...]
+    models: Sequence[ModelUsageRow]
+    work: Sequence[WorkUsageRow]
     models_total: int
     work_total: int
 
@@ -95,17 +78,11 @@ def org_usage(
         since=totals.since.astimezone(UTC),
         until=totals.until.astimezone(UTC),
         usage=read_totals(totals),
-        models=tuple(ModelUsage(model=row.model, usage=read_totals(row)) for row in models),
-        work=tuple(_work(row) for row in work),
+        models=models,
+        work=work,
         models_total=models[0].total if models else 0,
         work_total=work[0].total if work else 0,
     )
-
-
-def _work(row: WorkUsageRow) -> WorkUsage:
-    kind = "plan" if row.plan_id else "run" if row.run_id else "tool"
-    row_id = row.plan_id or row.run_id
-    return WorkUsage(kind=kind, id=row_id, name=row.name, usage=read_totals(row))
 
 
 async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Delivery]:
@@ -133,24 +110,11 @@ def delivery_not_found() -> NotFound:
 MAX_LISTED = 50
 
 
-@dataclass(frozen=True, slots=True)
-class DayUsage:
-    day: date
-    usage: Totals
-
-
-@dataclass(frozen=True, slots=True)
-class AgentUsage:
-    agent: AgentKey
-    usage: Totals
-    clients: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrgCosts:
     org: OrgUsage
-    days: tuple[DayUsage, ...]
-    agents: tuple[AgentUsage, ...]
+    days: Mapping[date, Totals]
+    agents: Sequence[AgentUsageRow]
     agents_total: int
     completed: int
     unreported: int
@@ -164,21 +128,15 @@ async def count_costs(ctx: RequestContext, since: datetime | None = None) -> Org
         *calls.org_statements(since, MAX_LISTED), *agents.cost_statements(since, MAX_LISTED)
     )
     org = org_usage(totals, models, work)
+    first, last = org.since.date(), org.until.date()
+    every_day = (first + timedelta(days=n) for n in range((last - first).days + 1))
     by_day = {date.fromisoformat(row.day): read_totals(row) for row in days}
     return OrgCosts(
         org=org,
-        days=tuple(DayUsage(day, by_day.get(day, NO_USAGE)) for day in days_of(org)),
-        agents=tuple(
-            AgentUsage(AgentKey(row.name, row.session), read_totals(row), tuple(row.clients))
-            for row in by_agent
-        ),
+        days={day: by_day.get(day, NO_USAGE) for day in every_day},
+        agents=by_agent,
         agents_total=by_agent[0].total if by_agent else 0,
         completed=counted.completed,
         unreported=counted.unreported,
         is_cut=counted.counted >= agents.MAX_ENTRIES_READ,
     )
-
-
-def days_of(org: OrgUsage) -> list[date]:
-    first, last = org.since.astimezone(UTC).date(), org.until.astimezone(UTC).date()
-    return [first + timedelta(days=n) for n in range((last - first).days + 1)]

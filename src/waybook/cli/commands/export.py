@@ -10,7 +10,8 @@ from typing import Final
 import click
 
 from waybook.app.operations.private_file import private_file
-from waybook.app.queries.plans.plan_export import export_json, read_plan_rows, report_text
+from waybook.app.queries.export_format import export_json
+from waybook.app.queries.plans.plan_export import read_plan_rows, report_text
 from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.request.request_context import RequestContext

@@ -4,7 +4,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from waybook.app.queries.usage import ModelUsage, OrgUsage, WorkUsage, count_usage
+from waybook.app.queries.usage import OrgUsage, count_usage
 from waybook.cli.inputs import read_time
 from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json
@@ -46,12 +46,11 @@ def _show(console: Console, org_usage: OrgUsage) -> None:
         return
     names = [(row.model or NOT_REPORTED, row.usage) for row in org_usage.models]
     _print(console, "model", names, org_usage.models_total)
-    work = [(_named(row), row.usage) for row in org_usage.work]
+    work = [
+        (f"{row.kind} {f'{short_id(row.id)} ' if row.id else ''}{row.name}", row.usage)
+        for row in org_usage.work
+    ]
     _print(console, "plan or run", work, org_usage.work_total)
-
-
-def _named(row: WorkUsage) -> str:
-    return f"{row.kind} {short_id(row.id)} {row.name}" if row.id else f"{row.kind} {row.name}"
 
 
 def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: int) -> None:
@@ -78,19 +77,18 @@ def _usage_json(org_usage: OrgUsage) -> dict[str, object]:
         "since": org_usage.since.isoformat(),
         "until": org_usage.until.isoformat(),
         "usage": org_usage.usage.as_reply(),
-        "models": [_model(row) for row in org_usage.models],
-        "work": [_work(row) for row in org_usage.work],
+        "models": [{"model": row.model, **row.usage.as_reply()} for row in org_usage.models],
+        "work": [
+            {
+                **(
+                    {f"{row.kind}Id": short_id(row.id), "name": row.name}
+                    if row.id
+                    else {row.kind: row.name}
+                ),
+                **row.usage.as_reply(),
+            }
+            for row in org_usage.work
+        ],
         "totalModels": org_usage.models_total,
         "totalWork": org_usage.work_total,
     }
-
-
-def _model(row: ModelUsage) -> dict[str, object]:
-    return {"model": row.model, **row.usage.as_reply()}
-
-
-def _work(row: WorkUsage) -> dict[str, object]:
-    named = (
-        {f"{row.kind}Id": short_id(row.id), "name": row.name} if row.id else {row.kind: row.name}
-    )
-    return {**named, **row.usage.as_reply()}

@@ -6,18 +6,19 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.audit import SubjectAsOf, event_label
+from waybook.app.queries.audit import SubjectAsOf, event_label, step_title, steps_in_order
 from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, STEP_STYLES
+from waybook.cli.terminal.console import plain_table
 from waybook.core.changes import Row
 from waybook.dag.statuses import ProgressStatus, RunState
-from waybook.json_values import Body, Json
+from waybook.json_values import Body
 from waybook.plan.model import StepStatus, plan_state
 
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
 
 def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = plain_table()
     if not one_plan:
         table.add_column("plan", no_wrap=True, style="dim")
     table.add_column("seq", justify="right", no_wrap=True)
@@ -27,12 +28,9 @@ def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
     for entry in entries:
         subject = [] if one_plan else [str(entry["subjectId"])[:13]]
         when = str(entry["at"])[:19].replace("T", " ")
-        table.add_row(*subject, str(entry["seq"]), when, _who(entry), _what(entry))
+        who = f"{entry.get('sessionId') or entry['actor']} ({entry['channel']})"
+        table.add_row(*subject, str(entry["seq"]), when, who, _what(entry))
     return table
-
-
-def _who(entry: Body) -> str:
-    return f"{entry.get('sessionId') or entry['actor']} ({entry['channel']})"
 
 
 def _what(entry: Body) -> Text:
@@ -77,7 +75,7 @@ def _step_then(step: Row) -> ProgressStatus:
 
 
 def _run_steps_then(then: SubjectAsOf) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = plain_table()
     table.add_column("step")
     table.add_column("status", no_wrap=True)
     table.add_column("jobs done", justify="right", no_wrap=True)
@@ -90,18 +88,16 @@ def _run_steps_then(then: SubjectAsOf) -> Table:
 
 
 def _steps_then(then: SubjectAsOf) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = plain_table()
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("step")
     table.add_column("status", no_wrap=True)
     table.add_column("try", justify="right", no_wrap=True)
     table.add_column("by", no_wrap=True, style="dim")
-    for row in sorted(then.rows["step"].values(), key=lambda row: cast("int", row["order"])):
+    for _, row in steps_in_order(then.rows):
         look = STEP_STYLES[StepStatus(str(row["status"]))]
         holder = row["held_session"] or row["held_by"] or ""
-        table.add_row(str(row["order"]), _title(row), look.text(), str(row["attempt"]), str(holder))
+        table.add_row(
+            str(row["order"]), step_title(row), look.text(), str(row["attempt"]), str(holder)
+        )
     return table
-
-
-def _title(row: dict[str, Json]) -> str:
-    return str(row["title"] or str(row["instructions"]).strip().split("\n", 1)[0])

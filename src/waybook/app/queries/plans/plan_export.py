@@ -1,20 +1,14 @@
 """Export of a plan: all its rows and audit entries as JSON, or a Markdown report."""
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 import orjson
 
-from waybook.app.queries.audit import event_label
+from waybook.app.queries.audit import event_label, step_title, steps_in_order
 from waybook.app.queries.export_format import (
-    PLAN_FORMAT,
-    PLAN_KEYS,
-    VERSION,
-    export_parts,
-    exported_row,
-    exported_rows,
+    ExportedRows,
 )
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil
@@ -22,10 +16,9 @@ from waybook.core.changes import Row, Rows
 from waybook.core.durations import MINUTE
 from waybook.core.hidden_characters import escape_hidden, inert
 from waybook.dag.diagram.status_marks import symbol_for
-from waybook.json_values import Body, Json, non_empty, rfc3339
-from waybook.plan.model import GROWING, BranchAction, BranchOutcome, plan_state
+from waybook.json_values import Body, Json, non_empty
+from waybook.plan.model import DONE_STEP, GROWING, BranchAction, BranchOutcome, plan_state
 from waybook.plan.ordering import added_reference
-from waybook.plan.progress import Progress, plan_progress
 from waybook.store.plans import details, load
 from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import PlanRequest, read_stored_rows
@@ -33,18 +26,7 @@ from waybook.store.plans.load import PlanRequest, read_stored_rows
 MAX_HISTORY_ENTRIES = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRows:
-    plan_id: str
-    name: str
-    now: datetime
-    progress: Progress
-    seq: int
-    rows: Rows
-    history: list[HistoryEntry]
-
-
-async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
+async def read_plan_rows(ctx: RequestContext, plan_id: str) -> ExportedRows:
     plan_id = id_or_nil(plan_id)
     loaded, (stored, texts, happenings) = await load_plan(
         ctx,
@@ -56,41 +38,24 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
     rows = read_stored_rows(stored)
     for text in texts:
         rows["artifact"][text.id]["content"] = text.content
-    return PlanRows(
-        plan_id=loaded.plan.id,
+    return ExportedRows(
+        kind="plan",
+        id=loaded.plan.id,
         name=loaded.plan.name,
         now=loaded.now,
-        progress=plan_progress(loaded.plan),
         seq=loaded.plan.seq,
         rows=rows,
         history=details.read_history(happenings),
     )
 
 
-def export_body(plan_rows: PlanRows) -> Body:
-    (plan,) = plan_rows.rows["plan"].values()
-    return {
-        "format": PLAN_FORMAT,
-        "version": VERSION,
-        "exportedAt": rfc3339(plan_rows.now),
-        "plan": exported_row(plan_rows.plan_id, plan),
-        **exported_rows(plan_rows.rows, PLAN_KEYS),
-    }
-
-
-def export_json(ctx: RequestContext, plan_rows: PlanRows) -> AsyncIterator[bytes]:
-    return export_parts(ctx, export_body(plan_rows), plan_rows.plan_id, until=plan_rows.seq)
-
-
-def plan_arguments(plan_rows: PlanRows) -> Body:
+def plan_arguments(exported: ExportedRows) -> Body:
     """Return the arguments with which `create_research_plan` makes a plan with the same steps.
 
     A condition that has already added its steps is left out, because these steps are among the
     arguments.
     """
-    rows = plan_rows.rows
-    (plan,) = rows["plan"].values()
-    steps = sorted(rows.get("step", {}).items(), key=lambda item: _number(item[1]["order"]))
+    rows, plan, steps = exported.rows, exported.row, steps_in_order(exported.rows)
     orders = {step_id: _number(step["order"]) for step_id, step in steps}
     conditions = [row for row in rows.get("condition", {}).values() if _has_effect(row, orders)]
     conditions.sort(key=lambda row: _number(row["position"]))
@@ -170,35 +135,24 @@ def condition_arguments(
     )
 
 
-FENCE = re.compile("`{3,}")
+def report_text(exported: ExportedRows) -> str:
+    rows = exported.rows
+    parts = (_head(exported), _steps(rows), _artifacts(rows), _history(exported))
+    return "".join(f"{line}\n" for part in parts for line in part)
 
 
-def report_text(plan_rows: PlanRows) -> str:
-    return (
-        "\n".join(
-            [
-                *_head(plan_rows),
-                *_steps(plan_rows.rows),
-                *_format_artifacts(plan_rows.rows),
-                *_past(plan_rows),
-            ]
-        )
-        + "\n"
-    )
-
-
-def _head(plan_rows: PlanRows) -> Iterator[str]:
-    (plan,) = plan_rows.rows["plan"].values()
-    progress = plan_rows.progress
+def _head(exported: ExportedRows) -> Iterator[str]:
+    plan, steps = exported.row, exported.rows.get("step", {}).values()
     yield f"# {_line(plan['name'])}"
     yield ""
     yield _quoted(plan["research_question"])
     yield ""
     state = plan_state(plan["status"], canceled=plan.get("canceled"))
     word = symbol_for(state).label
-    done = f"{progress.done} of {progress.total} steps done"
-    yield f"**{word}**, {done}, as of {_time(plan_rows.now)}."
-    yield f"Written by {_line(plan['created_by'])}, {_stored_time(plan['created_at'])}."
+    done = f"{sum(row['status'] in DONE_STEP for row in steps)} of {len(steps)} steps done"
+    yield f"**{word}**, {done}, as of {_time(exported.now)}."
+    created_at = datetime.fromisoformat(str(plan["created_at"]))
+    yield f"Written by {_line(plan['created_by'])}, {_time(created_at)}."
     if plan.get("fail_reason"):
         ended = "was canceled" if plan.get("canceled") else "failed"
         yield f"\nIt {ended}: {_line(plan['fail_reason'])}"
@@ -206,12 +160,11 @@ def _head(plan_rows: PlanRows) -> Iterator[str]:
 
 def _steps(rows: Rows) -> Iterator[str]:
     yield "\n## Steps"
-    steps = sorted(rows.get("step", {}).items(), key=lambda item: _number(item[1]["order"]))
+    steps = steps_in_order(rows)
     orders = {step_id: step["order"] for step_id, step in steps}
     for step_id, step in steps:
         look = symbol_for(str(step["status"]))
-        first = str(step["instructions"]).strip().split("\n", 1)[0]
-        yield f"\n### {step['order']}. {_line(step['title'] or first)}"
+        yield f"\n### {step['order']}. {_line(step_title(step))}"
         attempts = f", attempt {step['attempt']}" if _number(step["attempt"]) > 1 else ""
         yield f"\n{look.symbol} {look.label}, {step['type']}{attempts}\n"
         if step.get("depends_on"):
@@ -241,7 +194,7 @@ def _reviews(rows: Rows, step_id: str) -> Iterator[str]:
             yield f"\n{by if review.get('decision') else 'Awaiting decision.'}"
 
 
-def _format_artifacts(rows: Rows) -> Iterator[str]:
+def _artifacts(rows: Rows) -> Iterator[str]:
     artifacts = rows.get("artifact", {})
     research = {i: artifact for i, artifact in artifacts.items() if artifact["kind"] != "output"}
     if research:
@@ -271,12 +224,12 @@ def _sources(rows: Rows, artifact_id: str) -> Iterator[str]:
         yield f"- {_line(source['title'])}{where}"
 
 
-def _past(plan_rows: PlanRows) -> Iterator[str]:
+def _history(exported: ExportedRows) -> Iterator[str]:
     yield "\n## History\n"
-    left = plan_rows.seq - len(plan_rows.history)
+    left = exported.seq - len(exported.history)
     if left > 0:
         yield f"- ({left} entries before that)"
-    for entry in reversed(plan_rows.history):
+    for entry in reversed(exported.history):
         yield f"- {_time(entry.at)}: {_line(entry.session or entry.actor)} {_describe_entry(entry)}"
 
 
@@ -296,7 +249,7 @@ def _value(value: Json) -> str:
 
 def _fenced(text: str, language: str = "") -> str:
     """Return a Markdown code block. Its fence is longer than any fence in the text."""
-    longest = max((len(backticks) for backticks in FENCE.findall(text)), default=2)
+    longest = max((len(backticks) for backticks in re.findall("`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{escape_hidden(text)}\n{fence}"
 
@@ -316,10 +269,6 @@ def _items(value: Json) -> list[Json]:
 
 def _number(value: Json) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _stored_time(at: Json) -> str:
-    return _time(datetime.fromisoformat(str(at)))
 
 
 def _time(at: datetime) -> str:

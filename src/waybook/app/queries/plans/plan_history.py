@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waybook.app.queries.audit import SubjectAsOf, entry_details, event_label, subject_as_of
+from waybook.app.queries.audit import (
+    SubjectAsOf,
+    entry_label,
+    step_title,
+    steps_in_order,
+    subject_as_of,
+)
 from waybook.app.queries.plans.plan import (
     MAX_MAP_BOXES,
     STEPS_AROUND,
@@ -18,45 +24,41 @@ from waybook.core.changes import Row
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, exceeds, steps_around
 from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.dag.diagram.svg import Drawing
+from waybook.dag.snapshots.rows import as_list
 from waybook.errors import InvalidInput
-from waybook.plan.model import DONE_STEP, StepStatus, plan_state
+from waybook.plan.model import DONE_STEP, PlanState, plan_state
+from waybook.store.audit import SealedEntry
 
 #: Maximum number of audit entries that a page replays.
 MAX_REPLAYED_ENTRIES = 20_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastStep:
-    id: str
-    order: int
-    name: str
-    type: str
-    status: StepStatus
-    attempt: int
-    holder: str
-    depends_on: tuple[str, ...]
-    exists: bool
+MAX_NAME_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPlan:
-    name: str
-    status: str
-    sequential: bool
-    steps: tuple[PastStep, ...]
-    seq: int
+    row: Row
+    #: Rows of the steps by id, in the order of the plan.
+    steps: Mapping[str, Row]
+    #: Ids of the steps that still exist.
+    existing: frozenset[str]
+    last: SealedEntry
     last_seq: int
-    at: datetime
-    actor: str
-    event: str
+
+    @property
+    def status(self) -> PlanState:
+        return plan_state(self.row["status"], canceled=self.row.get("canceled"))
+
+    @property
+    def event(self) -> str:
+        return entry_label(self.last)
 
     @property
     def counts(self) -> dict[str, int]:
-        return dict(Counter(str(step.status) for step in self.steps))
+        return dict(Counter(str(step["status"]) for step in self.steps.values()))
 
     @property
     def done(self) -> int:
-        return sum(step.status in DONE_STEP for step in self.steps)
+        return sum(step["status"] in DONE_STEP for step in self.steps.values())
 
 
 async def read_plan_history(
@@ -82,49 +84,32 @@ async def read_plan_history(
 
 
 def past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> PastPlan:
-    """Build a past plan from replayed rows. `existing` has the ids of steps that still exist."""
-    plan = next(iter(then.rows["plan"].values()))
-    rows: Mapping[str, Row] = then.rows.get("step", {})
-    steps = [_past_step(step_id, row, exists=step_id in existing) for step_id, row in rows.items()]
-    action = entry_details(then.last).get("action")
     return PastPlan(
-        name=str(plan["name"]),
-        status=str(plan_state(plan["status"], canceled=plan.get("canceled"))),
-        sequential=bool(plan.get("sequential")),
-        steps=tuple(sorted(steps, key=lambda step: step.order)),
-        seq=then.last.seq,
+        row=next(iter(then.rows["plan"].values())),
+        steps=dict(steps_in_order(then.rows)),
+        existing=existing,
+        last=then.last,
         last_seq=last_seq,
-        at=then.last.at,
-        actor=then.last.session or then.last.actor,
-        event=event_label(then.last.event, action if isinstance(action, str) else None),
-    )
-
-
-def _past_step(step_id: str, row: Row, *, exists: bool) -> PastStep:
-    before = row.get("depends_on")
-    return PastStep(
-        id=step_id,
-        order=int(str(row["order"])),
-        name=str(row["title"] or str(row["instructions"]).strip().split("\n", 1)[0])[:200],
-        type=str(row["type"]),
-        status=StepStatus(str(row["status"])),
-        attempt=int(str(row["attempt"])),
-        holder=str(row["held_session"] or row["held_by"] or ""),
-        depends_on=tuple(map(str, before)) if isinstance(before, list) else (),
-        exists=exists,
     )
 
 
 def past_drawing(plan: PastPlan) -> Drawing:
     """Return the diagram of a past plan. Of a large plan, only a part is drawn."""
-    boxes = tuple(DiagramStep(step.id, step.name, step.type) for step in plan.steps)
-    steps = [(step.id, step.depends_on) for step in plan.steps]
-    edges = chain_or_dependencies(steps, sequential=plan.sequential)
+    rows = plan.steps
+    boxes = tuple(
+        DiagramStep(step_id, step_title(row)[:MAX_NAME_LENGTH], str(row["type"]))
+        for step_id, row in rows.items()
+    )
+    before = [
+        (step_id, [*map(str, as_list(row.get("depends_on")))]) for step_id, row in rows.items()
+    ]
+    edges = chain_or_dependencies(before, sequential=bool(plan.row.get("sequential")))
     lane = Lane(slug=STAGE, name="", steps=boxes, edges=edges)
-    if plan.steps and exceeds(lane, MAX_MAP_BOXES):
-        position = next((s for s in plan.steps if s.status not in DONE_STEP), plan.steps[-1])
-        lane = steps_around(lane, position.id, STEPS_AROUND)
+    if rows and exceeds(lane, MAX_MAP_BOXES):
+        is_open = (step_id for step_id, row in rows.items() if row["status"] not in DONE_STEP)
+        lane = steps_around(lane, next(is_open, [*rows][-1]), STEPS_AROUND)
     marks = {
-        (STAGE, step.id): Annotation(str(step.status), f"step {step.order}") for step in plan.steps
+        (STAGE, step_id): Annotation(str(row["status"]), f"step {row['order']}")
+        for step_id, row in rows.items()
     }
-    return Drawing(Diagram(name=plan.name, lanes=(lane,)), Annotations(steps=marks))
+    return Drawing(Diagram(name=str(plan.row["name"]), lanes=(lane,)), Annotations(steps=marks))

@@ -19,18 +19,11 @@ from markupsafe import Markup
 from waybook.app.queries.audit import (
     SubjectAsOf,
     changes_in,
-    entry_details,
-    event_label,
+    entry_label,
     read_all_entries,
+    step_title,
 )
-from waybook.app.queries.export_format import (
-    PLAN_FORMAT,
-    PLAN_KEYS,
-    VERSION,
-    exported_entry,
-    exported_row,
-    exported_rows,
-)
+from waybook.app.queries.export_format import ExportedRows, export_body, exported_entry
 from waybook.app.queries.plans.plan_history import past_drawing, past_plan
 from waybook.app.request.layout_worker import DrawingJob, render
 from waybook.app.request.request_context import RequestContext
@@ -39,7 +32,7 @@ from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import style_sheet
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.errors import NotFound, TooLarge
-from waybook.json_values import Body, Json, rfc3339
+from waybook.json_values import Json
 from waybook.store.audit import SealedEntry
 
 DATA_START: Final = '<script type="application/json" id="waybook-export">'
@@ -79,7 +72,7 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
         "plan": plan,
         "past": past,
         "symbol": symbol_for,
-        "steps": [_step(step_id, rows) for step_id in _in_order(rows)],
+        "steps": [_step(step_id, row, rows) for step_id, row in past.steps.items()],
         # `render` escapes every text in the drawing.
         "svg": Markup(render(DrawingJob(past_drawing(past), MAP_WIDTH, styled=True))),  # noqa: S704
         "entries": [_entry(entry) for entry in entries],
@@ -92,51 +85,37 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
 
 
 def _data(plan_id: str, rows: Rows, entries: Sequence[SealedEntry]) -> str:
-    (plan,) = rows["plan"].values()
-    export: Body = {
-        "format": PLAN_FORMAT,
-        "version": VERSION,
-        "exportedAt": rfc3339(entries[-1].at),
-        "plan": exported_row(plan_id, plan),
-        **exported_rows(rows, PLAN_KEYS),
-        "audit": [exported_entry(entry) for entry in entries],
-    }
+    last = entries[-1]
+    name = str(rows["plan"][plan_id]["name"])
+    exported = ExportedRows(
+        kind="plan", id=plan_id, name=name, now=last.at, seq=last.seq, rows=rows
+    )
+    export = {**export_body(exported), "audit": [exported_entry(entry) for entry in entries]}
     return orjson.dumps(export).decode().replace("<", "\\u003c")
 
 
-def _in_order(rows: Rows) -> list[str]:
-    steps = rows.get("step", {})
-    return sorted(steps, key=lambda step_id: int(str(steps[step_id]["order"])))
-
-
-def _step(step_id: str, rows: Rows) -> dict[str, object]:
-    step = rows["step"][step_id]
+def _step(step_id: str, step: Row, rows: Rows) -> dict[str, object]:
+    reviews = [row for row in rows.get("review", {}).values() if row["step_id"] == step_id]
+    reviews.sort(key=lambda row: str(row["requested_at"]))
     return {
         "row": step,
-        "name": step["title"] or str(step["instructions"]).strip().split("\n", 1)[0],
+        "name": step_title(step),
         "instructions": _rich(step["instructions"]),
         "result": _rich(step.get("result_summary")),
-        "reviews": [_review(row) for row in _reviews_of(step_id, rows)],
+        "reviews": [
+            {"row": row, "summary": _rich(row["summary"]), "feedback": _rich(row.get("feedback"))}
+            for row in reviews
+        ],
     }
 
 
-def _reviews_of(step_id: str, rows: Rows) -> list[Row]:
-    reviews = [row for row in rows.get("review", {}).values() if row["step_id"] == step_id]
-    return sorted(reviews, key=lambda row: str(row["requested_at"]))
-
-
-def _review(row: Row) -> dict[str, object]:
-    return {"row": row, "summary": _rich(row["summary"]), "feedback": _rich(row.get("feedback"))}
-
-
 def _entry(entry: SealedEntry) -> dict[str, object]:
-    action = entry_details(entry).get("action")
     return {
         "seq": entry.seq,
         "time": _time(entry.at),
         "actor": entry.session or entry.actor,
         "channel": entry.channel,
-        "event": event_label(entry.event, action if isinstance(action, str) else None),
+        "event": entry_label(entry),
         "seal": bytes(entry.hash).hex(),
     }
 

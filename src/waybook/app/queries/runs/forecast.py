@@ -40,8 +40,10 @@ def run_forecast(
     expected: Mapping[str, StageCounts],
     stages: int,
     history: Sequence[FinishedRunRow],
-    own: "OwnPace",
+    intervals: Sequence[float],
+    costs: Sequence[ResultCostRow],
 ) -> Forecast | None:
+    """Forecast a run from earlier runs or, without them, from its own intervals between jobs."""
     if run.completed_at or run.canceled_at or len(expected) < stages:
         return None
     total = add_counts(counts.total_jobs for counts in expected.values()).known
@@ -51,49 +53,35 @@ def run_forecast(
     if sum(row.jobs > 0 for row in history) >= MIN_RUNS:
         return _scaled(history, left)
     return make_forecast(
-        estimate_sum(own.intervals, left),
-        estimate_sum([row.cost_micros for row in own.costs], left),
-        f"{len(own.intervals)} finished jobs of this run",
+        estimate_sum(intervals, left),
+        estimate_sum([row.cost_micros for row in costs], left),
+        f"{len(intervals)} finished jobs of this run",
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnPace:
-    """Pace of a run: times between completed jobs, and costs of their results."""
-
-    intervals: Sequence[float]
-    costs: Sequence[ResultCostRow]
-
-
-def own_pace(
-    started: datetime | None, jobs: Sequence[JobTimesRow], costs: Sequence[ResultCostRow]
-) -> OwnPace:
+def job_intervals(started: datetime | None, jobs: Sequence[JobTimesRow]) -> list[float]:
+    """Return the seconds between the ends of completed jobs."""
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
     # If earlier jobs are missing, the time before the first listed job is unknown.
     is_complete = bool(jobs) and jobs[0].total == len(jobs)
     times = [started, *ends] if started is not None and is_complete else ends
-    gaps = [(end - start).total_seconds() for start, end in pairwise(times)]
-    return OwnPace(intervals=gaps, costs=costs)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageJobs:
-    slug: str
-    jobs: Count
+    return [(end - start).total_seconds() for start, end in pairwise(times)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
-    stages: tuple[StageJobs, ...]
+    #: Number of jobs of each stage.
+    stages: Mapping[str, Count]
     total: Count
     forecast: Forecast | None
     runs: int
 
     @property
-    def too_large(self) -> StageJobs | None:
-        return next((stage for stage in self.stages if (stage.jobs.known or 0) > MAX_JOBS), None)
+    def too_large(self) -> str | None:
+        """Return the first stage with too many jobs."""
+        return next((s for s, jobs in self.stages.items() if (jobs.known or 0) > MAX_JOBS), None)
 
 
 def start_preview(
@@ -110,12 +98,12 @@ def start_preview(
     """
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     counts = structure_counts(structure, {**copied_models, first or compiled_dag.order[0]: models})
-    stages = tuple(
-        StageJobs(slug=slug, jobs=counts[slug].total_jobs if slug in counts else Count())
+    stages = {
+        slug: counts[slug].total_jobs if slug in counts else Count()
         for slug in compiled_dag.order
         if slug not in copied_models
-    )
-    total = add_counts(stage.jobs for stage in stages)
+    }
+    total = add_counts(stages.values())
     return StartPreview(
         stages=stages,
         total=total,

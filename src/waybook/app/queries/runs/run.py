@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias, cast
 
 from waybook.app.queries.documents import DocumentListItem
-from waybook.app.queries.runs.forecast import FinishedRun, own_pace, run_forecast
+from waybook.app.queries.runs.forecast import FinishedRun, job_intervals, run_forecast
 from waybook.app.request.access import load_run
 from waybook.app.request.reply import cancellation_view, run_origin_view
 from waybook.app.request.request_context import RequestContext, id_or_nil
@@ -144,9 +144,14 @@ class RunDetail:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        pace = own_pace(self.created_at, self.job_times, self.result_costs)
-        stages = len(self.compiled_dag.order)
-        return run_forecast(self.run, self.expected, stages, self.finished_runs, pace)
+        return run_forecast(
+            self.run,
+            self.expected,
+            len(self.compiled_dag.order),
+            self.finished_runs,
+            job_intervals(self.created_at, self.job_times),
+            self.result_costs,
+        )
 
 
 async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude) -> RunDetail:

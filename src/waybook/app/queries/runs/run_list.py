@@ -76,12 +76,20 @@ class StageSummary(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunProgress:
+class RunSummary:
     id: str
     name: str
     compiled_dag: CompiledDag
+    created_at: datetime
+    created_by: str
     updated_at: datetime
+    completed_at: datetime | None
+    canceled_at: datetime | None
+    now: datetime
     stages: tuple[StageSummary, ...]
+    lists: tuple[RunList, ...]
+    #: None if documents are not counted.
+    documents_available: int | None
 
     @property
     def current(self) -> StageSummary | None:
@@ -109,18 +117,6 @@ class RunProgress:
     @property
     def steps_total(self) -> int:
         return sum(map(self.steps_of, self.compiled_dag.order))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary(RunProgress):
-    created_at: datetime
-    created_by: str
-    completed_at: datetime | None
-    canceled_at: datetime | None
-    now: datetime
-    lists: tuple[RunList, ...]
-    #: None if documents are not counted.
-    documents_available: int | None
 
     @property
     def state(self) -> RunState:

@@ -59,12 +59,6 @@ class JobList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunJobs:
-    detail: RunDetail
-    listed: JobList
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStepDetail:
     detail: RunDetail
     stage: str
@@ -102,11 +96,13 @@ class RunJobDetail:
     documents: Sequence[DocumentVersion]
 
 
-async def read_run_jobs(ctx: RequestContext, run_id: str, filter_: JobFilter) -> RunJobs:
+async def read_run_jobs(
+    ctx: RequestContext, run_id: str, filter_: JobFilter
+) -> tuple[RunDetail, JobList]:
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.JOB_TIMES)
     (rows,) = await ctx.read(_page_statement(run_id, filter_))
-    return RunJobs(detail=detail, listed=_list(rows, filter_.page))
+    return detail, _list(rows, filter_.page)
 
 
 def _page_statement(run_id: str, filter_: JobFilter) -> Statement:
@@ -139,19 +135,15 @@ async def read_run_step(
         _page_statement(run_id, named),
         work.step_documents_statement(run_id, stage, step_key, MAX_STEP_DOCUMENTS),
     )
+    steps = next(s["steps"] for s in detail.report["stages"] if s["stageSlug"] == stage)
     return RunStepDetail(
         detail=detail,
         stage=stage,
         step=graph.steps[step_key],
-        report=_step_report(detail, stage, step_key),
+        report=next((step for step in steps or () if step["stepKey"] == step_key), None),
         listed=_list(rows, page),
         documents=documents,
     )
-
-
-def _step_report(detail: RunDetail, stage: str, step_key: str) -> StepReport | None:
-    steps = next(s["steps"] for s in detail.report["stages"] if s["stageSlug"] == stage)
-    return next((step for step in steps or () if step["stepKey"] == step_key), None)
 
 
 async def read_run_job(ctx: RequestContext, run_id: str, job_id: str) -> RunJobDetail:

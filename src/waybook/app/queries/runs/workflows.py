@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from waybook.app.request.definition_cache import (
     BUILTIN_AUTHOR,
@@ -23,18 +22,11 @@ MODEL_COUNTS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    number: int
-    created_at: datetime
-    created_by: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
     """A workflow definition with its stored versions."""
 
     compiled_dag: CompiledDag
-    versions: tuple[Version, ...]
+    versions: Sequence[VersionRow | DefinitionRow]
     built_in: bool
 
 
@@ -50,15 +42,14 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
         load.definition_statement(slug, version),
         load.versions_statement(slug, MAX_VERSIONS),
     )
-    stored_versions = tuple(map(_version, versions))
     if version is not None and rows:
         row: DefinitionRow = rows[0]
         return Workflow(
             compiled_dag=compile_definition(row.body, row.version),
-            versions=stored_versions,
+            versions=versions,
             built_in=row.created_by == BUILTIN_AUTHOR,
         )
-    return _workflow(ctx, slug, rows, stored_versions)
+    return _workflow(ctx, slug, rows, versions)
 
 
 def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
@@ -80,17 +71,11 @@ def _workflow(
     ctx: RequestContext,
     slug: str,
     rows: Sequence[DefinitionRow],
-    stored_versions: tuple[Version, ...] = (),
+    versions: Sequence[VersionRow] = (),
 ) -> Workflow:
     current = ctx.services.shared(DefinitionCache).current(ctx.caller.org_id, slug, rows)
-    versions = stored_versions or tuple(map(_version, rows))
     ours = not rows or rows[0].created_by == BUILTIN_AUTHOR
-    return Workflow(compiled_dag=current.compiled_dag, versions=versions, built_in=ours)
-
-
-def _version(row: VersionRow | DefinitionRow) -> Version:
-    created_at = row.created_at.astimezone(UTC)
-    return Version(number=row.version, created_at=created_at, created_by=row.created_by)
+    return Workflow(compiled_dag=current.compiled_dag, versions=versions or rows, built_in=ours)
 
 
 def input_keys(compiled_dag: CompiledDag) -> tuple[str, ...]:

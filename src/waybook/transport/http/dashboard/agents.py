@@ -64,6 +64,7 @@ class AgentsPage:
             request,
             "agents",
             agents=page.agents,
+            held=page.held,
             first=behind is None,
             further=current_url_with(request, behind=page.next_cursor)
             if page.next_cursor
@@ -81,6 +82,7 @@ class AgentsPage:
             request,
             "agent",
             agent=activity.agent,
+            held=activity.held,
             activity=activity,
             days=activity_days(activity),
             day=day,

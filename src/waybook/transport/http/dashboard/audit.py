@@ -26,7 +26,7 @@ from waybook.app.queries.audit import (
     event_label,
 )
 from waybook.app.queries.audit import entry_view as audit_entry_view
-from waybook.app.queries.timeline_export import csv_text
+from waybook.app.queries.timeline import csv_text
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Event
 from waybook.core.decision_context import Channel

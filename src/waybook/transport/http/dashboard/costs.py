@@ -1,6 +1,6 @@
 """Cost page: tokens and cost by day, by plan or run, by agent and by model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.usage import DayUsage, count_costs
+from waybook.app.queries.usage import count_costs
 from waybook.core.usage import Totals
 from waybook.transport.http.dashboard.page import PageContext
 
@@ -46,20 +46,18 @@ class CostPage:
         )
 
 
-def has_cost(days: Sequence[DayUsage]) -> bool:
-    return any(day.usage.cost_micros for day in days)
+def has_cost(days: Mapping[date, Totals]) -> bool:
+    return any(usage.cost_micros for usage in days.values())
 
 
-def day_bars(days: Sequence[DayUsage]) -> list[DayBar]:
+def day_bars(days: Mapping[date, Totals]) -> list[DayBar]:
     """Return a bar for each day. Its height shows the cost, or tokens if no cost was reported."""
     by_cost = has_cost(days)
-    values = [day.usage.cost_micros if by_cost else day.usage.tokens for day in days]
+    values = [usage.cost_micros if by_cost else usage.tokens for usage in days.values()]
     highest = max(values, default=0) or 1
     bars = []
-    for number, (day, value) in enumerate(zip(days, values, strict=True)):
+    for number, ((day, usage), value) in enumerate(zip(days.items(), values, strict=True)):
         height = max(round(value / highest * CHART_HEIGHT), MIN_BAR_HEIGHT) if value else 0
         x = number * COLUMN_WIDTH + (COLUMN_WIDTH - BAR_WIDTH) // 2
-        bars.append(
-            DayBar(day=day.day, usage=day.usage, x=x, y=CHART_HEIGHT - height, height=height)
-        )
+        bars.append(DayBar(day=day, usage=usage, x=x, y=CHART_HEIGHT - height, height=height))
     return bars

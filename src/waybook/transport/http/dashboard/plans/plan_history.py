@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.plans.plan_history import past_drawing, read_plan_history
+from waybook.app.queries.audit import step_title
+from waybook.app.queries.plans.plan_history import (
+    MAX_NAME_LENGTH,
+    past_drawing,
+    read_plan_history,
+)
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.page import PageContext
@@ -40,7 +46,10 @@ class PlanHistoryPage:
             plan_id=plan_id,
             past=past,
             svg=Markup(svg),  # noqa: S704
-            rows=past.steps[:MAX_ROWS],
+            rows=[
+                (step_id, step, step_title(step)[:MAX_NAME_LENGTH])
+                for step_id, step in islice(past.steps.items(), MAX_ROWS)
+            ],
         )
 
 

@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from waybook.app.queries.diagrams import plan_drawing
+from waybook.app.queries.export_format import export_json
 from waybook.app.queries.inbox import read_evidence
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.plans.plan_export import export_json, read_plan_rows, report_text
+from waybook.app.queries.plans.plan_export import read_plan_rows, report_text
 from waybook.app.queries.plans.step import StepDetail, read_step_detail
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.core.file_names import safe_file_name

@@ -121,15 +121,15 @@ class RunJobsPage:
             state=state if state in JOB_STATES else None,
             page=page_number(request),
         )
-        sheet = await read_run_jobs(ctx, request.path_params["run_id"], filter_)
-        run, dag = sheet.detail.run, sheet.detail.compiled_dag
+        detail, listed = await read_run_jobs(ctx, request.path_params["run_id"], filter_)
+        run, dag = detail.run, detail.compiled_dag
         return await self.page_context.render_page(
             request,
             "run_jobs",
             path=f"/runs/{run.id}/jobs",
-            detail=sheet.detail,
-            listed=sheet.listed,
-            timeline=run_timeline(sheet.detail),
+            detail=detail,
+            listed=listed,
+            timeline=run_timeline(detail),
             filters=filter_,
             states=tuple(JOB_STATES),
             stages=[(slug, stage_name(dag, slug)) for slug in dag.order if slug in run.stages],

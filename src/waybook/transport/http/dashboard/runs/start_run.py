@@ -131,8 +131,9 @@ class StartRunPage:
         preview = await self.page_context.run_layout(request, compiled_dag.dag, count)
         if stage := preview.too_large:
             error = (
-                f"The stage {stage_name(compiled_dag, stage.slug)} would have {stage.jobs} jobs "
-                f"with these models, and a stage may have at most {MAX_JOBS:,}. Use fewer models."
+                f"The stage {stage_name(compiled_dag, stage)} would have {preview.stages[stage]} "
+                f"jobs with these models, and a stage may have at most {MAX_JOBS:,}. Use fewer "
+                "models."
             )
             return await self._render(request, replace(view, error=error), HTTPStatus.BAD_REQUEST)
         return await self._render(request, replace(view, preview=preview))
