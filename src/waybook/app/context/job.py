@@ -239,7 +239,7 @@ async def _item(locked: LockedRun, job: Job, number: int, brief: RunBriefRow) ->
     if known.document is not None:
         (rows,) = await locked.send(jobs.contents_statement([known.document], MAX_LIST_CHARACTERS))
         source = rows[0].content
-    text = _as_text(read_items(source, item_list)[number - 1])
+    text = document_text(read_items(source, item_list)[number - 1])
     return JobInput(
         document_key=item_list.document_key,
         stage=item_list.stage,
@@ -262,12 +262,12 @@ def _from_outside(locked: LockedRun, input_: Input, brief: RunBriefRow) -> Itera
         text = (stage_run.feedback if stage_run else None) or ""
         by, at = (stage_run.feedback_by, stage_run.feedback_at) if stage_run else (None, None)
     else:
-        text = _as_text(input_field(brief.input, key))
+        text = document_text(input_field(brief.input, key))
     if text:
         yield JobInput(document_key=key, stage=stage, length=len(text), text=text, by=by, at=at)
 
 
-def _as_text(value: Json) -> str:
+def document_text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 

@@ -222,26 +222,19 @@ async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText:
         (rows,) = await ctx.read(artifacts.artifact_statement(id_or_nil(args.artifact_id)))
         if not rows:
             raise not_found("artifact")
-        stored = _artifact(rows[0])
-        return SourceText(stored.text[args.offset :], stored.provenance)
+        row: ArtifactRow = rows[0]
+        about: Body = {
+            "artifactId": row.id,
+            "kind": row.kind,
+            "title": row.title[:MAX_TITLE_LENGTH],
+            "storedBy": row.created_by,
+            "storedAt": format_time(row.created_at),
+        }
+        text = row.content
+        if not isinstance(text, str):
+            text = json.dumps(text, ensure_ascii=False)
+        return SourceText(text[args.offset :], about)
     return SourceText((args.text or "")[args.offset :])
-
-
-def _artifact(row: ArtifactRow) -> SourceText:
-    about: Body = {
-        "artifactId": row.id,
-        "kind": row.kind,
-        "title": row.title[:MAX_TITLE_LENGTH],
-        "storedBy": row.created_by,
-        "storedAt": format_time(row.created_at),
-    }
-    text = row.content
-    if not isinstance(text, str):
-        text = json.dumps(text, ensure_ascii=False)
-    return SourceText(text, about)
-
-
-# Replies
 
 
 def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:

@@ -1,6 +1,7 @@
 """Search the stored research, and read an artifact whole or piece by piece."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, cast
 
@@ -65,8 +66,19 @@ class SearchSources(ReadArguments):
 async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
     results = await _search(ctx, args)
     hits = results.fitting_hits
-    rows = await _rows(ctx, hits, args.cursor, args.limit)
-    views = fit_views(_views(results.question, hits, rows), MAX_HITS_BYTES)
+    rows: Sequence[HitRow] = ()
+    if hits:
+        (rows,) = await ctx.read(search.hits_statement(hits, args.cursor, args.limit))
+    by_id = {hit.subject_id: hit for hit in hits}
+    found = [
+        _view(
+            results.question,
+            [by_id[item] for item in (row.id, *(row.matching_sources or ()))],
+            row,
+        )
+        for row in rows
+    ]
+    views = fit_views(found, MAX_HITS_BYTES)
     upto = args.cursor + len(views)
     return non_empty(
         hits=views,
@@ -93,23 +105,11 @@ async def _search(ctx: RequestContext, args: SearchSources) -> SearchResults:
     return results
 
 
-async def _rows(ctx: RequestContext, hits: list[Hit], start: int, most: int) -> list[HitRow]:
-    if not hits:
-        return []
-    (rows,) = await ctx.read(search.hits_statement(hits, start, most))
-    return list(rows)
-
-
-def _views(question: SearchQuery, hits: list[Hit], rows: list[HitRow]) -> list[Json]:
-    by_id = {hit.subject_id: hit for hit in hits}
-    return [
-        _view(question, [by_id[item] for item in (row.id, *(row.matching_sources or ()))], row)
-        for row in rows
-    ]
-
-
 def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:
     shown = build_snippet(row.body, question)
+    # The best reason of each kind why the artifact or one of its sources was found.
+    reasons = sorted((reason for hit in hits for reason in hit.why), key=lambda r: -r.rank)
+    best = {reason.by: reason for reason in reasons}
     return non_empty(
         id=row.id,
         subject=row.subject,
@@ -119,7 +119,7 @@ def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:
         version=row.version,
         superseded=row.superseded or None,
         snippet=shown.highlight(),
-        why=[_why(reason, shown) for reason in _best_reasons(hits)],
+        why=[_why(best[by], shown) for by in WEIGHTS if by in best],
         planId=row.plan_id,
         stepId=row.step_id,
         url=row.url,
@@ -138,13 +138,6 @@ def _source_of_hit(source: Json) -> Body:
     if at is None:
         return body
     return {**body, "retrievedAt": format_time(datetime.fromisoformat(str(at)).astimezone(UTC))}
-
-
-def _best_reasons(hits: list[Hit]) -> list[MatchReason]:
-    """Return the best reason of each kind why an artifact or one of its sources was found."""
-    reasons = sorted((reason for hit in hits for reason in hit.why), key=lambda r: -r.rank)
-    best = {reason.by: reason for reason in reasons}
-    return [best[by] for by in WEIGHTS if by in best]
 
 
 def _why(reason: MatchReason, shown: Snippet) -> Json:
@@ -217,21 +210,40 @@ def _source(row: CitedSourceRow) -> Body:
         retrievedAt=format_time(row.retrieved_at),
         createdAt=format_time(row.created_at),
         createdBy=row.created_by,
-        artifacts=[_citing(citation) for citation in citations],
+        artifacts=[
+            non_empty(
+                artifactId=citation["id"],
+                kind=citation["kind"],
+                title=citation["title"],
+                planId=citation["plan_id"],
+            )
+            for citation in citations
+        ],
         next=next_call("get_artifact", "Read what cites it.", artifactId=citations[0]["id"])
         if citations
         else next_call("list_active_plans", "List the open plans that could use it."),
     )
 
 
-def _citing(citation: dict[str, Json]) -> Json:
-    artifact_id, plan_id = citation["id"], citation["plan_id"]
-    kind, title = citation["kind"], citation["title"]
-    return non_empty(artifactId=artifact_id, kind=kind, title=title, planId=plan_id)
-
-
 def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> Body:
-    piece = _piece(row.content, args)
+    text = (
+        row.content if isinstance(row.content, str) else json.dumps(row.content, ensure_ascii=False)
+    )
+    most = MAX_DETAIL_CONTENT_BYTES if args.detail else MAX_CONTENT_BYTES
+    piece: Body = {"content": row.content, "left": 0}
+    if args.offset or escaped_size(text) > most:
+        cut = truncate(text[args.offset :], most)
+        piece = {"content": cut, "left": max(0, len(text) - args.offset - len(cut))}
+    views = [
+        non_empty(
+            sourceId=source.id,
+            url=source.url,
+            title=source.title,
+            quote=source.quote,
+            retrievedAt=format_time(source.retrieved_at),
+        )
+        for source in sources
+    ]
     return non_empty(
         artifactId=row.id,
         planId=row.plan_id,
@@ -241,7 +253,7 @@ def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> 
         version=row.version,
         superseded=row.superseded or None,
         tags=row.tags or None,
-        **_fit_metadata(row.metadata, [_source_view(source) for source in sources], args),
+        **_fit_metadata(row.metadata, views, args),
         createdAt=format_time(row.created_at),
         createdBy=row.created_by,
         earlierVersion=row.earlier,
@@ -251,24 +263,12 @@ def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> 
     )
 
 
-def _source_view(source: SourceRow) -> Body:
-    return non_empty(
-        sourceId=source.id,
-        url=source.url,
-        title=source.title,
-        quote=source.quote,
-        retrievedAt=format_time(source.retrieved_at),
-    )
-
-
 def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Body:
     """Return metadata and sources up to a size limit, and a call for the rest."""
     if args.offset and not args.detail:
         return {}
-    included_sources, left = (
-        list[Body](),
-        MAX_DETAIL_METADATA_BYTES if args.detail else MAX_METADATA_BYTES,
-    )
+    included_sources: list[Body] = []
+    left = MAX_DETAIL_METADATA_BYTES if args.detail else MAX_METADATA_BYTES
     for source in sources:
         left -= len(json.dumps(source))
         if left < 0:
@@ -277,28 +277,15 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
     fits = left > 0 and len(json.dumps(metadata)) <= left
     fields = non_empty(metadata=metadata if fits else None, sources=cast("Json", included_sources))
     if len(included_sources) < len(sources) or (metadata is not None and not fits):
-        fields["cut"] = next_call(
-            "get_artifact",
-            f"{len(sources) - len(included_sources)} sources were left out"
-            + ("" if fits or metadata is None else ", and the metadata"),
-            **_build_fetch_args(sources[len(included_sources) :], args),
-        )
+        left_out = sources[len(included_sources) :]
+        rest: Body = {"artifactId": args.artifact_id, "detail": True}
+        if args.detail and left_out:
+            rest = {"artifactId": left_out[0]["sourceId"]}
+        why = f"{len(left_out)} sources were left out"
+        if not fits and metadata is not None:
+            why += ", and the metadata"
+        fields["cut"] = next_call("get_artifact", why, **rest)
     return fields
-
-
-def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
-    if args.detail and left_out:
-        return {"artifactId": left_out[0]["sourceId"]}
-    return {"artifactId": args.artifact_id, "detail": True}
-
-
-def _piece(content: Json, args: GetArtifact) -> Body:
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    most = MAX_DETAIL_CONTENT_BYTES if args.detail else MAX_CONTENT_BYTES
-    if not args.offset and escaped_size(text) <= most:
-        return {"content": content, "left": 0}
-    piece = truncate(text[args.offset :], most)
-    return {"content": piece, "left": max(0, len(text) - args.offset - len(piece))}
 
 
 def _next(artifact_id: str, plan_id: str | None, args: GetArtifact, piece: Body) -> Json:

@@ -111,7 +111,11 @@ class StoreResearch(MutatingArguments):
 async def store_research(ctx: RequestContext, args: StoreResearch) -> ToolReply:
     """Store research as the next version of its name. Searches find it immediately."""
     research = _research(args)
-    indexing = await _indexing(ctx, research)
+    library, org_id = search_backend(ctx.services), ctx.caller.org_id
+    able = await library.capabilities(ctx.services.database, org_id)
+    pieces = _pieces(research, NIL_ID, None, datetime.fromtimestamp(0, UTC))
+    embeddings = await library.embed_passages(pieces, able)
+    indexing = ResearchIndexing(research, org_id, able, embeddings)
     if args.plan_id is None and args.step_id is None:
         return await _apart(ctx, research, indexing)
     return await _in_plan(ctx, args, research, indexing)
@@ -181,13 +185,6 @@ class ResearchIndexing:
             yield from artifacts.unindex_statements(before.artifact_id)
         pieces = _pieces(self.research, stored.artifact_id, plan_id, now)
         yield from artifacts.index_statements(pieces, self.embeddings, self.org_id)
-
-
-async def _indexing(ctx: RequestContext, research: Research) -> ResearchIndexing:
-    library, org_id = search_backend(ctx.services), ctx.caller.org_id
-    able = await library.capabilities(ctx.services.database, org_id)
-    pieces = _pieces(research, NIL_ID, None, datetime.fromtimestamp(0, UTC))
-    return ResearchIndexing(research, org_id, able, await library.embed_passages(pieces, able))
 
 
 def _pieces(

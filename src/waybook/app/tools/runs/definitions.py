@@ -30,7 +30,6 @@ from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import ADMIN, RUNS, Tool
 from waybook.core.decision_context import Scope
 from waybook.core.events import RUN, ChangeEvent
-from waybook.dag.model import Dag
 from waybook.errors import BadRecipe
 from waybook.json_values import Body, Json, format_time
 from waybook.research.packet import truncate
@@ -60,9 +59,12 @@ class ListDags(ReadArguments):
 async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
     open_runs = page_statement(RunFilter(state=OPEN), MAX_RUNS)
     stored, run_rows = await ctx.read(load.definitions_statement(), open_runs)
-    charts = {**builtin_dags(), **{row.slug: _chart(ctx, row) for row in stored}}
+    cache, org_id = ctx.services.shared(DefinitionCache), ctx.caller.org_id
+    dags = builtin_dags() | {
+        row.slug: cache.current(org_id, row.slug, [row]).compiled_dag for row in stored
+    }
     body: Body = {
-        "dags": [_view(charts[slug]) for slug in sorted(charts)],
+        "dags": [_view(dags[slug]) for slug in sorted(dags)],
         "openRuns": [_run_view(run) for run in await read_run_summaries(ctx, run_rows)],
         "next": next_call("start_run", "Start a run of one of the workflows."),
     }
@@ -70,13 +72,8 @@ async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
     return fit_reply(body, ("openRuns", "dags"), detail_call)
 
 
-def _chart(ctx: RequestContext, row: DefinitionRow) -> CompiledDag:
-    cache = ctx.services.shared(DefinitionCache)
-    return cache.current(ctx.caller.org_id, row.slug, [row]).compiled_dag
-
-
 def _view(compiled_dag: CompiledDag) -> Body:
-    dag: Dag = compiled_dag.dag
+    dag = compiled_dag.dag
     stages: list[Json] = [
         {
             "stageSlug": slug,

@@ -69,7 +69,14 @@ async def draw_map(ctx: RequestContext, args: DrawMap) -> Body:
     if args.seen == version:
         return {"version": version, "unchanged": True, "next": drawn["next"]}
     body: Body = {"version": version, **drawn}
-    return _fitted(body, args)
+    most = MAX_DETAIL_REPLY_BYTES if args.detail else MAX_COMPACT_REPLY_BYTES
+    if len(orjson.dumps(body)) <= most:
+        return body
+    if args.detail:
+        return {**body, "svg": None, "cut": {"left": "svg", "limit": most}}
+    named = non_empty(planId=args.plan_id, runId=args.run_id, dagSlug=args.dag_slug)
+    detail_call = next_call("draw_map", "Get the map with its drawing.", **named, detail=True)
+    return {**body, "svg": None, "cut": {"left": "svg", "get": detail_call}}
 
 
 async def _drawn(ctx: RequestContext, args: DrawMap) -> Body:
@@ -178,15 +185,3 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
     done, total = sum(counts[item_status] for item_status in DONE_STATUSES), counts.total()
     word = symbol_for(status).label
     return {**progress_json(done, total), "unit": unit, "word": word, "parts": parts}
-
-
-def _fitted(body: Body, args: DrawMap) -> Body:
-    if len(orjson.dumps(body)) <= (
-        MAX_DETAIL_REPLY_BYTES if args.detail else MAX_COMPACT_REPLY_BYTES
-    ):
-        return body
-    if args.detail:
-        return {**body, "svg": None, "cut": {"left": "svg", "limit": MAX_DETAIL_REPLY_BYTES}}
-    named = non_empty(planId=args.plan_id, runId=args.run_id, dagSlug=args.dag_slug)
-    detail_call = next_call("draw_map", "Get the map with its drawing.", **named, detail=True)
-    return {**body, "svg": None, "cut": {"left": "svg", "get": detail_call}}

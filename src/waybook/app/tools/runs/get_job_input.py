@@ -9,7 +9,6 @@ from waybook.app.context.job import (
     DOCUMENTS,
     PROMPT,
     SO_FAR,
-    JobInput,
     JobMaterials,
     input_header,
     load_job_materials,
@@ -125,17 +124,16 @@ def _text(page_context: JobMaterials, job_id: str, key: str, stage: str | None) 
         if job_input.document_key == key and stage in {None, job_input.stage}
     ]
     if not matches:
-        there = [_describe_input(job_input) for job_input in outside]
+        there: list[Json] = [
+            {"documentKey": job_input.document_key, "stageSlug": job_input.stage}
+            for job_input in outside
+        ]
         raise NotFound(
             f"this job has no input {key!r}; read a document by its documentId",
             next_call=NextCall("get_job_input", {"jobId": job_id}, "List the inputs of the job."),
             inputs=there,
         )
     return matches[0].text
-
-
-def _describe_input(job_input: JobInput) -> Json:
-    return {"documentKey": job_input.document_key, "stageSlug": job_input.stage}
 
 
 def _piece(head: Body, which: Body, rest: str, length: int, args: GetJobInput) -> Body:

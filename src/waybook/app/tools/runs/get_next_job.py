@@ -29,7 +29,6 @@ from waybook.app.request.waiting import (
     WaitSeconds,
     answer_or_wait,
 )
-from waybook.core.decision_context import Holder
 from waybook.core.events import RUN
 from waybook.dag.model import JobStatus, JobType
 from waybook.json_values import Body, Json, format_time, non_empty
@@ -66,7 +65,7 @@ class GetNextJob(MutatingArguments):
     another: bool = Field(default=False, description="claim a second job and keep the one you hold")
     wait_seconds: WaitSeconds | None = Field(
         default=None,
-        description=("if no job is free, wait up to this many seconds"),
+        description="if no job is free, wait up to this many seconds",
     )
 
 
@@ -86,61 +85,48 @@ async def get_next_job(ctx: RequestContext, args: GetNextJob) -> ToolReply:
 
 
 async def _try_answer(ctx: RequestContext, args: GetNextJob, attempt: Attempt) -> ToolReply:
-    wanted = _to_job_request(ctx, args)
+    types = {*(args.job_types or ())}
+    job_type = types.pop() if len(types) == 1 else None
+    wanted = job_request(ctx, args.model_id, job_type, another=args.another)
+    run_id = None if args.run_id is None else id_or_nil(args.run_id)
     for _ in range(MAX_CLAIM_ATTEMPTS):
-        run_id = (
-            await _run_with_work(ctx, wanted) if args.run_id is None else id_or_nil(args.run_id)
-        )
+        if args.run_id is None:
+            (rows,) = await ctx.read(jobs.run_with_claimable_job_statement(wanted))
+            run_id = jobs.first_run_id(rows)
         if run_id is None:
             break
-        locked = LockedRun(ctx, run_id, unless_cached=partial(claim_statements, run_id, wanted))
+        locked = LockedRun(ctx, run_id, unless_cached=partial(_claim_statements, run_id, wanted))
         reply = await update(locked, partial(_claim, locked, wanted, attempt))
         if reply is not JOB_GIVEN_UP:
             return reply
     return await _nothing_anywhere(ctx, args, wanted, attempt)
 
 
-def _to_job_request(ctx: RequestContext, args: GetNextJob) -> JobRequest:
-    types = {*(args.job_types or ())}
-    job_type = types.pop() if len(types) == 1 else None
-    return _job_request(ctx, args.model_id, job_type, None if args.another else ctx.actor().holder)
-
-
-def _job_request(
-    ctx: RequestContext, model: str | None, job_type: str | None, holder: Holder | None
+def job_request(
+    ctx: RequestContext, model: str | None, job_type: str | None = None, *, another: bool = False
 ) -> JobRequest:
     return JobRequest(
         model=model,
         job_type=job_type,
         lease_seconds=ctx.services.lease.total_seconds(),
-        holder=holder,
+        holder=None if another else ctx.actor().holder,
     )
 
 
-async def _run_with_work(ctx: RequestContext, wanted: JobRequest) -> str | None:
-    (rows,) = await ctx.read(jobs.run_with_claimable_job_statement(wanted))
-    return jobs.first_run_id(rows)
-
-
-def claim_statements(run_id: str, wanted: JobRequest) -> tuple[Statement, Statement]:
+def _claim_statements(run_id: str, wanted: JobRequest) -> tuple[Statement, Statement]:
     return jobs.held_statement(run_id, wanted), jobs.claimable_statement(run_id, wanted)
-
-
-def following_request(ctx: RequestContext, model: str | None) -> JobRequest:
-    return _job_request(ctx, model, None, ctx.actor().holder)
 
 
 async def take_following_job(
     locked: LockedRun, proposal: RunProposal, model: str | None
 ) -> RunProposal:
     """Write the decision on the caller's job, then claim the next job for the same model."""
-    ctx = locked.ctx
-    wanted = following_request(ctx, model)
+    wanted = job_request(locked.ctx, model)
     attempt = Attempt(is_last=True)
-    statements = claim_statements(locked.run.id, wanted)
+    statements = _claim_statements(locked.run.id, wanted)
     for _ in range(MAX_CLAIM_ATTEMPTS):
         await locked.write_and_reload(proposal, *statements)
-        proposal = await claim_job(locked, wanted, attempt)
+        proposal = await _claim_job(locked, wanted, attempt)
         if proposal.body is not JOB_GIVEN_UP:
             return proposal
     body = _nothing(NothingReady(()), locked.run)
@@ -149,14 +135,14 @@ async def take_following_job(
 
 async def _claim(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal | None:
     if not locked.is_cached:
-        return await claim_job(locked, wanted, attempt)
+        return await _claim_job(locked, wanted, attempt)
     prepared = await prepare_claim(locked, wanted)
     if prepared is None or not await locked.begin_turn():
         return None
     return claim_prepared_job(locked, wanted, prepared)
 
 
-async def claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
+async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
     """Decide which job the caller gets."""
     mine, free = (jobs.first_job(rows) for rows in locked.results)
     open_jobs: tuple[OpenJobs, ...] = ()
@@ -178,7 +164,13 @@ async def claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> 
     before, reply = (free,) if free else (), decision.reply
     if isinstance(reply, AttemptsExhausted):
         return Proposal(decision, JOB_GIVEN_UP, jobs=before, is_answer=False)
-    attempt.nothing = _nothing_yet(reply, _subject(locked.run.id, wanted), free_in)
+    subject = _subject(locked.run.id, wanted)
+    if isinstance(reply, NothingReady):
+        attempt.nothing = Nothing(subject, RETRY_AFTER_WORK_SECONDS, free_in)
+    elif isinstance(reply, AwaitingFeedback | StageFailed):
+        attempt.nothing = Nothing(subject, RETRY_AFTER_PERSON_SECONDS)
+    else:
+        attempt.nothing = None
     body = {**await _reply(locked, reply), **attempt.retry_advice()}
     return Proposal(decision, body, jobs=before, is_answer=attempt.is_answer)
 
@@ -187,21 +179,11 @@ def _subject(run_id: str | None, wanted: JobRequest) -> Subject:
     return Subject(RUN, run_id, (wanted.model, wanted.job_type))
 
 
-def _nothing_yet(reply: NextJob, subject: Subject, free_in: float | None) -> Nothing | None:
-    match reply:
-        case AwaitingFeedback() | StageFailed():
-            return Nothing(subject, RETRY_AFTER_PERSON_SECONDS)
-        case NothingReady():
-            return Nothing(subject, RETRY_AFTER_WORK_SECONDS, free_in)
-        case _:
-            return None
-
-
 async def _reply(locked: LockedRun, reply: NextJob) -> Body:
     run_id = locked.run.id
     match reply:
         case JobReady():
-            return await ready_reply(locked, reply)
+            return await _ready_reply(locked, reply)
         case NothingReady():
             return _nothing(reply, locked.run)
         case AwaitingFeedback(stages):
@@ -281,7 +263,7 @@ async def _nothing_anywhere(
     return await update(locked, decide)
 
 
-async def ready_reply(locked: LockedRun, ready: JobReady) -> Body:
+async def _ready_reply(locked: LockedRun, ready: JobReady) -> Body:
     job = ready.job
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     args: Body = {"jobId": job.id, "attempt": job.attempt, "takeNext": True}
@@ -328,7 +310,7 @@ async def prepare_claim(
     regenerated = locked.cached_run.documents.regenerated
     # The job is claimed later, in the call's turn. The reply only needs the new attempt number.
     claimed = job._replace(attempt=job.attempt + 1)
-    return PreparedClaim(job, await ready_reply(locked, JobReady(claimed)), regenerated)
+    return PreparedClaim(job, await _ready_reply(locked, JobReady(claimed)), regenerated)
 
 
 def claim_prepared_job(

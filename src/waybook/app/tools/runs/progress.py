@@ -6,7 +6,7 @@ import orjson
 from pydantic import Field
 
 from waybook.app.queries.plans.plan_map import plan_report, plan_structure
-from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.runs.run_list import last_active_run
 from waybook.app.request.access import load_plan, load_run
 from waybook.app.request.arguments import (
@@ -20,7 +20,6 @@ from waybook.app.request.arguments import (
 )
 from waybook.app.request.definition_cache import DefinitionCache, definition_body
 from waybook.app.request.reply import (
-    MAX_COMPACT_REPLY_BYTES,
     fit_reply,
     next_call,
     next_job_call,
@@ -31,7 +30,6 @@ from waybook.app.request.reply import (
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RUNS, Tool
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
-from waybook.dag.model import RecipeStep
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.dag.progress.structure import Structure, map_json, valid_structure
 from waybook.json_values import Body, Json, non_empty
@@ -120,7 +118,18 @@ def _map(
             **cast("Body", maps[stage.slug]),
             "name": stage.name,
             "models": [*models_of.get(stage.slug, ())],
-            "steps": [_step(step) for step in stage.recipe.steps],
+            "steps": [
+                non_empty(
+                    stepKey=step.key,
+                    name=step.name,
+                    jobType=str(step.job_type),
+                    granularityStrategy=str(step.strategy),
+                    parallelGroup=step.parallel_group,
+                    skip=step.skip or None,
+                    maxItems=step.max_items,
+                )
+                for step in stage.recipe.steps
+            ],
             "edges": [[source, target] for source, target in stage.recipe.edges],
         }
         for stage in dag.stages
@@ -146,7 +155,15 @@ def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
     stages = cast("list[Body]", body["stages"])
     short: Body = {
         **body,
-        "stages": [_alone(stage) for stage in stages],
+        "stages": [
+            {
+                "stageSlug": stage["stageSlug"],
+                "name": stage["name"],
+                "stepCount": len(cast("list[Json]", stage["steps"])),
+                "expected": {"total": cast("Body", stage["expected"])["total"]},
+            }
+            for stage in stages
+        ],
         "transitions": [],
         "cut": {"left": "steps, edges and transitions", "get": detail_call},
     }
@@ -157,25 +174,6 @@ def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
         if not fits:
             short.pop("definition", None)
     return fit_reply(short, ("stages",), detail_call, most)
-
-
-def _alone(stage: Body) -> Json:
-    expected = cast("Body", stage["expected"])
-    steps = len(cast("list[Json]", stage["steps"]))
-    alone = {name: stage[name] for name in ("stageSlug", "name")}
-    return {**alone, "stepCount": steps, "expected": {"total": expected["total"]}}
-
-
-def _step(step: RecipeStep) -> Json:
-    return non_empty(
-        stepKey=step.key,
-        name=step.name,
-        jobType=str(step.job_type),
-        granularityStrategy=str(step.strategy),
-        parallelGroup=step.parallel_group,
-        skip=step.skip or None,
-        maxItems=step.max_items,
-    )
 
 
 class GetRunProgress(ReadArguments):
@@ -197,16 +195,13 @@ async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
     else:
         run_id = args.run_id or await last_active_run(ctx)
         detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
-        report = {**detail.full_report, "next": _next(detail, run_id)}
+        following: Json = None
+        if not detail.is_closed:
+            waits = detail.awaiting is not None
+            following = wait_for_feedback_call(run_id) if waits else next_job_call(run_id)
+        report = {**detail.full_report, "next": following}
     shown = report if args.detail else _compact(report)
-    return fit_report(shown, args, reply_limit(ctx.caller.channel, detail=args.detail))
-
-
-def _next(detail: RunDetail, run_id: str) -> Json:
-    """Return the suggested call. None if the run has ended, since then nothing is left to do."""
-    if detail.is_closed:
-        return None
-    return wait_for_feedback_call(run_id) if detail.awaiting else next_job_call(run_id)
+    return _fit_report(shown, args, reply_limit(ctx.caller.channel, detail=args.detail))
 
 
 async def _plan_progress(ctx: RequestContext, plan_id: str) -> Body:
@@ -227,21 +222,15 @@ async def _plan_progress(ctx: RequestContext, plan_id: str) -> Body:
 
 def _compact(report: Body) -> Body:
     """Leave out what is empty, and what other fields of the report imply."""
-    stages = cast("list[StageReport]", report["stages"])
+    stages: list[Json] = []
+    for stage in cast("list[StageReport]", report["stages"]):
+        steps = [_compact_step(step) for step in stage["steps"] or ()]
+        progress = stage["progress"] if steps else None
+        compact = cast("Body", {**stage, "progress": progress, "steps": steps})
+        stages.append({name: value for name, value in compact.items() if value})
     usage = cast("Body", report["usage"])
-    shown: Body = {
-        **report,
-        "stages": [_compact_stage(stage) for stage in stages],
-        "usage": usage if usage["results"] else None,
-    }
+    shown: Body = {**report, "stages": stages, "usage": usage if usage["results"] else None}
     return {name: value for name, value in shown.items() if value or name in {"stages", "next"}}
-
-
-def _compact_stage(stage: StageReport) -> Json:
-    steps = [_compact_step(step) for step in stage["steps"] or ()]
-    progress = stage["progress"] if steps else None
-    shown = cast("Body", {**stage, "progress": progress, "steps": steps})
-    return {name: value for name, value in shown.items() if value}
 
 
 def _compact_step(step: StepReport) -> Json:
@@ -250,20 +239,16 @@ def _compact_step(step: StepReport) -> Json:
     return {**shown, "jobs": jobs} if "active" in jobs or "failed" in jobs else shown
 
 
-def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
-    if _fits(body, most):
+def _fit_report(body: Body, args: GetRunProgress, most: int) -> Body:
+    if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(runId=args.run_id, planId=args.plan_id)
     detail_call = next_call("get_run_progress", "Get the full report.", **named, detail=True)
     rest = None if args.detail else detail_call
     short = _without(body, rest, documents=[])
-    if not _fits(short, most):
+    if len(orjson.dumps(short)) > most:
         short = _without(body, rest, documents=[], steps=None)
     return fit_reply(short, ("stages",), rest, most)
-
-
-def _fits(body: Body, most: int) -> bool:
-    return len(orjson.dumps(body)) <= most
 
 
 def _without(body: Body, detail_call: Json, **empty: Json) -> Body:

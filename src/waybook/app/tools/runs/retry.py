@@ -78,7 +78,10 @@ async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> 
     rows: Sequence[DocumentRunRow]
     (rows,) = await ctx.read(jobs.run_of_document_statement(id_or_nil(args.document_id)))
     if not rows:
-        raise _not_found()
+        raise NotFound(
+            "there is no document with this id here",
+            next_call=NextCall("list_dags", {}, "List the workflows and runs."),
+        )
     run_id, document_id = rows[0].run_id, rows[0].document_id
     later = jobs.versions_statement(run_id, always=True), jobs.finished_jobs_statement(run_id)
     statement = jobs.document_job_statement(run_id, document_id)
@@ -112,13 +115,6 @@ async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> 
         return Proposal(decision, body, jobs=(job, *(old for old, _ in following)))
 
     return await update(locked, decide)
-
-
-def _not_found() -> NotFound:
-    return NotFound(
-        "there is no document with this id here",
-        next_call=NextCall("list_dags", {}, "List the workflows and runs."),
-    )
 
 
 class CancelRun(MutatingArguments):

@@ -1,9 +1,8 @@
 """End a job: submit its result, or report that it failed."""
 
-import json
-
 from pydantic import Field
 
+from waybook.app.context.job import document_text
 from waybook.app.request.access import job_not_found, run_of_job
 from waybook.app.request.arguments import (
     AnyJson,
@@ -33,7 +32,7 @@ from waybook.app.request.services import Services
 from waybook.app.request.tool import RUNS, Tool
 from waybook.app.tools.runs.get_next_job import (
     claim_prepared_job,
-    following_request,
+    job_request,
     prepare_claim,
     take_following_job,
 )
@@ -78,7 +77,13 @@ class SubmitJobResult(MutatingArguments):
     profiles=RUNS,
 )
 async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolReply:
-    submission = _submission(args)
+    numbered = enumerate(args.documents, 1)
+    check_result_size(**{f"document {n}": document.content for n, document in numbered})
+    documents = tuple(
+        SubmittedDocument(document_text(sent.content), sent.document_key, sent.model_id)
+        for sent in args.documents
+    )
+    submission = Submission(documents, args.attempt, args.continues, to_usage(args.usage))
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     locked = LockedRun(ctx, run_id, unless_cached=lambda: (jobs.job_statement(job_id),))
 
@@ -115,7 +120,7 @@ async def _decide_on_cached(
     job, following = locked.held_job(job_id), None
     if job is None or job.continues is not None or job.document is not None:
         return None
-    wanted = following_request(locked.ctx, job.model)
+    wanted = job_request(locked.ctx, job.model)
     if take_next:
         following = await prepare_claim(locked, wanted, besides=job_id)
         if following is None or following.job.stage != job.stage:
@@ -153,30 +158,6 @@ async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
     latest: list[DocumentJobRow]
     (latest,) = await locked.send(jobs.document_job_statement(locked.run.id, job.document))
     return parts, latest[0].version + 1
-
-
-def _submission(args: SubmitJobResult) -> Submission:
-    numbered = enumerate(args.documents, 1)
-    check_result_size(**{f"document {n}": document.content for n, document in numbered})
-    return Submission(
-        documents=tuple(
-            SubmittedDocument(
-                content=_text(document.content),
-                document_key=document.document_key,
-                model=document.model_id,
-            )
-            for document in args.documents
-        ),
-        attempt=args.attempt,
-        continues=args.continues,
-        usage=to_usage(args.usage),
-    )
-
-
-def _text(content: Json) -> str:
-    if isinstance(content, str):
-        return content
-    return json.dumps(content, ensure_ascii=False, indent=1)
 
 
 def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: Services) -> Body:
