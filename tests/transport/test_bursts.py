@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,9 +18,11 @@ from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import revoke_token
+from waybook.app.request import arguments
 from waybook.app.request.caller import Answer, Caller
 from waybook.app.request.rate_limit import TokenBuckets
 from waybook.app.server_dispatcher import ServerDispatcher
+from waybook.core.json_check import check_json
 from waybook.store.calls import CallLog
 from waybook.transport.http.rate_limits import BODY_BYTES_PER_CALL, DELAYS
 
@@ -177,18 +180,23 @@ async def test_requests_without_sign_in_share_a_rate_limit(world: OrgEnv) -> Non
         assert outcome_of(await http.post("/mcp", headers=headers, content=CALL)) == "ok"
 
 
-async def test_large_arguments_do_not_block_other_calls(world: OrgEnv) -> None:
-    steps = [{"stepType": "search", "instructions": "Look it up."}] * 10_000
-    dispatcher, caller, loop = world.dispatcher, world.agent.caller, asyncio.get_running_loop()
-    arguments = {"name": "x", "researchQuestion": "q", "steps": steps}
-    started = last = loop.time()
-    call = asyncio.create_task(dispatcher.dispatch(caller, "create_research_plan", arguments))
-    longest = 0.0
-    while not call.done():
-        await asyncio.sleep(0)
-        longest, last = max(longest, loop.time() - last), loop.time()
-    assert outcome_code(call.result()) == "TOO_LARGE"
-    assert longest < 0.5 * (last - started)
+async def test_large_arguments_are_checked_in_another_thread(
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = set[int]()
+
+    def recorded(value: object, depth: int = 0) -> int:
+        threads.add(threading.get_ident())
+        return check_json(value, depth)
+
+    monkeypatch.setattr(arguments, "check_json", recorded)
+    taken = await world.agent.take(await world.agent.plan(1))
+    result = [{"river": "Nile", "source": "an atlas"}] * 10_000
+    values = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": result}
+    answer = await world.agent.ask("submit_step_result", values)
+    assert outcome_code(answer) == "TOO_LARGE"
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def outcome_code(answer: Answer) -> object:

@@ -307,13 +307,10 @@ def _check(kind: type[ToolArguments], arguments: Mapping[str, object]) -> None:
 
 def check_result_size(**values: object) -> None:
     for name, value in values.items():
-        # A value that is this short cannot exceed the limit.
-        if value is None or len(orjson.dumps(value)) <= MAX_RESULT // 5:
-            continue
-        size = check_json(value)
+        size = 0 if value is None else len(orjson.dumps(value))
         if size > MAX_RESULT:
             raise TooLarge(
-                f"{name} has about {size:,} bytes, and the limit for a step is {MAX_RESULT:,}; "
+                f"{name} has {size:,} bytes, and the limit for a step is {MAX_RESULT:,}; "
                 "submit a summary",
                 argument=name,
                 limit=MAX_RESULT,
