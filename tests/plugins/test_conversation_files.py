@@ -148,6 +148,23 @@ def test_unwritable_folder_of_conversation_files_is_only_logged(
     assert "cannot write the state of the conversation" in caplog.text
 
 
+@pytest.mark.parametrize("steps", [5, [7], [{}]])
+def test_conversation_file_with_invalid_steps_is_replaced(tmp_path: Path, steps: object) -> None:
+    record(make_files(tmp_path), READY)
+    path = tmp_path / "states" / "one.json"
+    path.write_text(json.dumps({**read(tmp_path, "one"), "steps": steps}), "utf-8")
+    files = make_files(tmp_path)
+    for _ in range(2):
+        record(files, READY)
+    assert [step["stepId"] for step in read(tmp_path, "one")["steps"]] == ["s"]
+
+
+def test_reply_of_unexpected_form_does_not_fail_the_call(tmp_path: Path) -> None:
+    record(make_files(tmp_path), {**READY, "next": 5, "submitted": [1]})
+    record(make_files(tmp_path), READY)
+    assert [step["stepId"] for step in read(tmp_path, "one")["steps"]] == ["s"]
+
+
 def test_conversation_id_is_read_from_the_environment() -> None:
     assert ClientProcess.of({"CLAUDE_CODE_SESSION_ID": "0199-ab"}).conversation == "0199-ab"
     assert ClientProcess.of({"CLAUDE_CODE_SESSION_ID": "../x"}).conversation is None

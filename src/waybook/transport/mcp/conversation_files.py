@@ -1,33 +1,33 @@
 """Files with the state of each conversation, for hooks of coding agents.
 
-A hook reads the file, so it need not call the server.
+The state has the open plan, the steps that the conversation holds, and the next call. A hook reads
+the file after the agent's context was compacted, so it need not call the server.
 """
 
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import mcp_types as wire
 import orjson
 
-from waybook.transport.mcp.conversation_state import (
-    ConversationState,
-    observe,
-    observe_error,
-    state_from_json,
-)
+from waybook.core.short_ids import usual_form
 
 log = logging.getLogger(__name__)
 
 FOLDER: Final = "conversations"
+FORMAT: Final = 1
 MAX_FILES: Final = 64
 MAX_FILE_BYTES: Final = 64 * 1024
 MAX_NAME_LENGTH: Final = 64
+MAX_HELD_STEPS: Final = 8
+#: Maximum length of a name or title, which is then cut.
+MAX_TEXT_LENGTH: Final = 200
 CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
 #: Codex sends the name of the conversation in this field.
 THREAD_FIELD: Final = "threadId"
@@ -35,6 +35,137 @@ THREAD_FIELD: Final = "threadId"
 LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh", "env"})
 MAX_LAUNCHERS: Final = 4
 OWN_KEY: Final = f"process-{os.getpid()}"
+
+NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
+#: Tools that end the work on a step.
+MOVING: Final = frozenset({"submit_step_result", "request_user_review", "submit_user_decision"})
+READING: Final = frozenset({"get_plan_status", "get_research_context"})
+#: Tools whose reply lists the steps of a plan, and the field with the list.
+STEP_LISTS: Final = {"get_plan_status": "activeSteps", "modify_plan": "steps"}
+#: What a status of `get_next_step` says about the plan.
+CLAIM_STATUSES: Final = {
+    "step_ready": "executing",
+    "plan_failed": "failed",
+    "plan_complete": "completed",
+}
+OBSERVED: Final = frozenset(
+    {"create_research_plan", "get_next_step", "store_research_output", "modify_plan"}
+    | {*MOVING, *READING}
+)
+
+#: The content of a state file. Empty if the conversation has no open plan and holds no step.
+State: TypeAlias = dict[str, Any]
+
+
+def observe(state: State, tool: str, arguments: Mapping[str, Any], reply: State) -> State:
+    """Return the state after a successful call."""
+    # With `takeNext`, `submitted` is about the step, and the rest is about the next one.
+    result = {**reply.get("submitted", {}), **reply}
+    plan_id, plan = result.get("planId") or _id(arguments, "planId"), state.get("plan") or {}
+    is_current = plan.get("planId") == plan_id
+    if plan_id is None or reply.get("dryRun") or (tool == "get_plan_status" and not is_current):
+        return state
+    if tool == "store_research_output":
+        return _closed(state, plan_id) if plan.get("status") == "completed" else state
+    status = result.get("status")
+    if tool != "get_next_step" and "submitted" not in reply:
+        status = result.get("planStatus", status)
+    status = CLAIM_STATUSES.get(str(status), status)
+    if tool in READING and status is None:
+        return state
+    next_tool = (result.get("next") or {}).get("tool")
+    # A completed plan stays in the state until its output is stored.
+    is_over = status == "completed" and (tool in READING or next_tool == "list_active_plans")
+    if status == "failed" or is_over:
+        return _closed(state, plan_id)
+    counts = result.get("counts") or result.get("progress") or {}
+    if tool == "create_research_plan":
+        counts = {"done": 0, "total": len(reply.get("stepIds", ()))}
+    seen = {"name": _cut(result.get("name")), "status": status}
+    seen |= {"done": counts.get("done"), "total": counts.get("total")}
+    known = {**(plan if is_current else {"planId": plan_id}), **_without_none(seen)}
+    if tool in MOVING and result.get("stepStatus") in {"completed", "skipped"}:
+        known["finished"] = known.get("finished", 0) + 1
+    return {
+        "format": FORMAT,
+        "plan": known,
+        "steps": _steps_after(state, tool, arguments, reply, known),
+        "next": next_tool,
+        "sessionId": arguments.get("sessionId") or state.get("sessionId"),
+    }
+
+
+def _steps_after(
+    state: State, tool: str, arguments: Mapping[str, Any], reply: State, plan: State
+) -> list[State]:
+    """Return the steps that the conversation holds after a call about a plan."""
+    plan_id, steps = plan["planId"], state.get("steps", [])
+    if tool in MOVING:
+        ended = _id(arguments, "stepId") if "submitted" in reply else reply.get("stepId")
+    else:
+        ended = (reply.get("review") or {}).get("stepId")
+    steps = [step for step in steps if step["stepId"] != ended]
+    if tool in STEP_LISTS and "cut" not in reply:
+        listed = reply.get(STEP_LISTS[tool], [])
+        running = {s["stepId"]: s["attempt"] for s in listed if s["status"] == "in_progress"}
+        steps = [
+            step
+            for step in steps
+            if step["planId"] != plan_id or running.get(step["stepId"]) == step["attempt"]
+        ]
+    if plan.get("status") == "completed":
+        return [step for step in steps if step["planId"] != plan_id]
+    if reply.get("status") != "step_ready":
+        return steps
+    held = {"planId": plan_id, "stepId": reply["stepId"], "attempt": reply["attempt"]}
+    held |= {"order": reply.get("stepOrder"), "title": _cut(reply.get("title"))}
+    held["sessionId"] = arguments.get("sessionId")
+    others = [step for step in steps if step["stepId"] != held["stepId"]]
+    return [*others, _without_none(held)][-MAX_HELD_STEPS:]
+
+
+def observe_error(state: State, arguments: Mapping[str, Any], code: str | None) -> State:
+    """Return the state after a failed call. The error may show that a step is no longer held."""
+    step_id, plan_id = _id(arguments, "stepId"), _id(arguments, "planId")
+    if code not in NOT_HELD or not state:
+        return state
+    if step_id is not None:
+        steps = [step for step in state["steps"] if step["stepId"] != step_id]
+        return {**state, "steps": steps} if steps or state["plan"] else {}
+    if code == "NOT_FOUND" and state["plan"] and state["plan"]["planId"] == plan_id:
+        return _closed(state, plan_id)
+    return state
+
+
+def _closed(state: State, plan_id: str | None) -> State:
+    steps = [step for step in state.get("steps", []) if step["planId"] != plan_id]
+    if (state.get("plan") or {}).get("planId") == plan_id:
+        state = {**state, "plan": None, "next": None}
+    return {**state, "steps": steps} if steps or state.get("plan") else {}
+
+
+def _id(arguments: Mapping[str, Any], name: str) -> str | None:
+    value = arguments.get(name)
+    return usual_form(value) if isinstance(value, str) else None
+
+
+def _cut(text: str | None) -> str | None:
+    return text and text[:MAX_TEXT_LENGTH]
+
+
+def _without_none(fields: State) -> State:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def read_state(path: Path) -> State:
+    # Reading a named pipe would wait for its writer.
+    if path.is_file():
+        with suppress(OSError, ValueError), path.open("rb") as file:
+            state: State = orjson.loads(file.read(MAX_FILE_BYTES))
+            match state:
+                case {"format": 1, "plan": {"planId": str()} | None}:
+                    return state
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +190,7 @@ class ConversationFiles:
 
     folder: Path
     client: ClientProcess
-    _states: dict[str, ConversationState] = field(default_factory=dict)
+    _states: dict[str, State] = field(default_factory=dict)
 
     def record(
         self,
@@ -68,116 +199,86 @@ class ConversationFiles:
     ) -> None:
         """Update the state file after a tool call. If that fails, the error is only logged."""
         thread = dict(params.meta or {}).get(THREAD_FIELD)
-        arguments = params.arguments or {}
-        body, is_error = body_of(result)
+        is_named = isinstance(thread, str) and is_file_name(thread)
+        key = str(thread) if is_named else self.client.conversation or OWN_KEY
         try:
-            self._update(
-                self._key(thread),
-                lambda state: (
-                    observe_error(state, arguments, _code(body))
-                    if is_error
-                    else observe(state, params.name, arguments, body)
-                ),
-            )
-        except (OSError, TypeError) as error:
-            # The call itself succeeded, so the error is only logged.
+            before = self._states.get(key)
+            if before is None:
+                # The file may exist, because a client that resumes a conversation starts a new
+                # server process.
+                before = {} if key == OWN_KEY else read_state(self._path(key))
+            # If the file contained invalid steps, the next call starts with an empty state.
+            self._states[key] = {}
+            self._update(key, before, _after(before, params, result))
+        except Exception as error:  # noqa: BLE001 - the call itself succeeded
             log.warning("cannot write the state of the conversation: %s", error)
 
-    def _key(self, thread: object) -> str:
-        if isinstance(thread, str) and is_file_name(thread):
-            return thread
-        return self.client.conversation or OWN_KEY
-
-    def _update(self, key: str, observed: Callable[[ConversationState], ConversationState]) -> None:
-        before = self._states.get(key)
-        if before is None:
-            # The file may exist, because a client that resumes a conversation starts a new server
-            # process.
-            before = ConversationState() if key == OWN_KEY else read_state(self._path(key))[0]
-        after = observed(before)
+    def _update(self, key: str, before: State, after: State) -> None:
         self._states[key] = after
         if len(self._states) > MAX_FILES:
             # The state is removed only from memory. It can be read from its file again.
             del self._states[next(iter(self._states))]
         if after != before:
             self._write(key, after)
-        if after.plan_id not in {None, before.plan_id}:
-            self._delete_superseded(key, after.plan_id)
+        plan, plan_before = after.get("plan"), before.get("plan") or {}
+        if plan and plan["planId"] != plan_before.get("planId"):
+            self._delete_superseded(key, plan["planId"])
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
 
-    def _write(self, key: str, state: ConversationState) -> None:
+    def _write(self, key: str, state: State) -> None:
         path = self._path(key)
-        if state.is_empty:
+        if not state:
             path.unlink(missing_ok=True)
             path.with_suffix(".holds").unlink(missing_ok=True)
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        body = {
-            **state.as_json(),
-            "directory": self.client.directory,
-            "client": self.client.pid,
-            "process": os.getpid(),
-        }
+        client = {"directory": self.client.directory, "client": self.client.pid}
         temporary = self.folder / f".{key}.{os.getpid()}"
         temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(orjson.dumps(body))
+            file.write(orjson.dumps({**state, **client, "process": os.getpid()}))
         temporary.replace(path)
 
-    def _delete_superseded(self, key: str, plan_id: str | None) -> None:
+    def _delete_superseded(self, key: str, plan_id: str) -> None:
+        """Delete the files of ended conversations about this plan, and those above the limit."""
         newest_first = sorted(self.folder.glob("*.json"), key=_rank, reverse=True)
         for place, path in enumerate(newest_first):
-            if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):
+            other = read_state(path)
+            is_superseded = (
+                other.get("directory") == self.client.directory
+                and (other.get("plan") or {}).get("planId") == plan_id
+                and not _is_running(other.get("process"))
+            )
+            if path.stem != key and (place >= MAX_FILES or is_superseded):
                 # The file may belong to another user, or be a directory.
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
                     path.with_suffix(".holds").unlink(missing_ok=True)
 
-    def _is_superseded(self, path: Path, plan_id: str | None) -> bool:
-        other, body = read_state(path)
-        is_near = body.get("directory") == self.client.directory
-        return is_near and other.plan_id == plan_id and not _is_running(body.get("process"))
 
-
-def body_of(
+def _after(
+    before: State,
+    params: wire.CallToolRequestParams,
     result: wire.CallToolResult | wire.InputRequiredResult,
-) -> tuple[dict[str, object], bool]:
+) -> State:
+    arguments = params.arguments or {}
     if isinstance(result, wire.InputRequiredResult):
         # The call was executed, but the client must still ask the user. The reply is in the request
         # state.
-        return _parse(result.request_state), False
-    if not result.is_error:
-        return dict(result.structured_content or {}), False
-    texts = [block.text for block in result.content if isinstance(block, wire.TextContent)]
-    return _parse(texts[0] if texts else None), True
-
-
-def _parse(text: str | None) -> dict[str, object]:
-    try:
-        body = orjson.loads(text or "{}")
-    except orjson.JSONDecodeError:
-        return {}
-    return body if isinstance(body, dict) else {}
-
-
-def _code(body: Mapping[str, object]) -> str | None:
-    match body:
-        case {"error": {"code": str() as code}}:
-            return code
-    return None
-
-
-def read_state(path: Path) -> tuple[ConversationState, dict[str, object]]:
-    # Reading a named pipe would wait for its writer.
-    if path.is_file():
-        with suppress(OSError, ValueError), path.open("rb") as file:
-            body = orjson.loads(file.read(MAX_FILE_BYTES))
-            if isinstance(body, dict):
-                return state_from_json(body), body
-    return ConversationState(), {}
+        reply = orjson.loads(result.request_state or "{}")
+    elif result.is_error:
+        texts = [block.text for block in result.content if isinstance(block, wire.TextContent)]
+        with suppress(orjson.JSONDecodeError):
+            match orjson.loads(texts[0] if texts else "{}"):
+                case {"error": {"code": str() as code}}:
+                    return observe_error(before, arguments, code)
+        return before
+    else:
+        reply = dict(result.structured_content or {})
+    return observe(before, params.name, arguments, reply) if params.name in OBSERVED else before
 
 
 def is_file_name(text: str) -> bool:
@@ -193,7 +294,7 @@ def is_file_name(text: str) -> bool:
 def _rank(path: Path) -> tuple[bool, float]:
     """Return the rank of a file among those to keep: valid files first, then the newest."""
     try:
-        return bool(read_state(path)[1]), path.stat().st_mtime
+        return bool(read_state(path)), path.stat().st_mtime
     except OSError:
         return False, 0.0
 
