@@ -15,6 +15,7 @@ from waybook.core.changes import Entity, Event
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 from waybook.store.driver.fair_queue import MAX_QUEUED
+from waybook.store.driver.queries import expand_parts
 from waybook.store.maintenance.migrate import bundled_migrations
 from waybook.transport.http.dashboard import live
 from waybook.transport.mcp import subscriptions
@@ -101,7 +102,7 @@ def listed(section: str) -> set[str]:
 def audited_fields() -> dict[str, set[str]]:
     """Return the audited fields of each kind of row, as read from the SQL queries."""
     plans, runs, orgs, skills = (
-        (SOURCE / "store" / f"{name}.sql").read_text("utf-8")
+        expand_parts((SOURCE / "store" / f"{name}.sql").read_text("utf-8"))
         for name in ("plans/load", "runs/load", "accounts/accounts", "skill_executions")
     )
     built = re.compile(

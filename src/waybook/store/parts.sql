@@ -25,11 +25,6 @@ and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s:
 order by at desc, subject_id desc, seq desc
 limit %(most)s;
 
--- name: row_of_job
-j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
-j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-j.error, j.continues_id::text, j.part, j.document_id::text, j.counted;
-
 -- name: row_of_document
 d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
 length(d.content), (select j.held_by from job j where j.org_id = :org
@@ -203,28 +198,14 @@ exists (select from plan_session k where k.org_id = :org
 
 -- name: conditions_of_plan
 -- Evaluated conditions are included, because they are copied together with their steps.
-(select json_agg(json_build_array(
-                   c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id,
-                   c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats,
-                   c.on_exhausted, c.cause)
-                 order by c.position)
+(select json_agg(json_build_array(:list_of_branching_condition) order by c.position)
    from branching_condition c
   where c.org_id = :org and c.plan_id = %(plan_id)s);
 
--- name: row_of_step
-s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
-s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session, s.fail_reason,
-array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts, s.silent_holders,
-s.copied_from::text, s.answers_revision;
-
 -- name: step_list_of_plan
--- Steps of a plan in any order, each as a list of the columns of `row_of_step`. One row with a list
--- is converted and sorted faster than many rows.
-(select json_agg(json_build_array(
-                   s.id, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
-                   s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-                   s.fail_reason, s.depends_on, s.max_attempts, s.silent_holders, s.copied_from,
-                   s.answers_revision))
+-- Steps of a plan in any order, each as a list of columns. One row with a list is converted and
+-- sorted faster than many rows.
+(select json_agg(json_build_array(:list_of_plan_step))
    from plan_step s
   where s.org_id = :org and s.plan_id = %(plan_id)s);
 

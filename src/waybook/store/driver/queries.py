@@ -18,6 +18,7 @@ from uuid import UUID
 import orjson
 
 from waybook.json_values import rfc3339
+from waybook.store.columns import FRAGMENTS
 
 _ID_LENGTH = 36
 _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
@@ -228,7 +229,9 @@ def _read(name: str) -> Mapping[str, str]:
 
 
 def expand_parts(body: str) -> str:
-    return _PART.sub(lambda part: expand_parts(_read("parts")[part[1]]), body)
+    return _PART.sub(
+        lambda part: FRAGMENTS.get(part[1]) or expand_parts(_read("parts")[part[1]]), body
+    )
 
 
 def _without_comments(body: str) -> str:

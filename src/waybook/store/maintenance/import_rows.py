@@ -13,6 +13,7 @@ from waybook.errors import InvalidInput
 from waybook.json_values import Json, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
+from waybook.store.columns import TABLES
 from waybook.store.driver.queries import AsJson, Statement, load
 
 
@@ -24,7 +25,7 @@ class FreeId(NamedTuple):
 SQL = load("maintenance/import_rows", is_taken=FreeId)
 
 MAX_ROWS = 500
-RESULT_COLUMNS = ("result_summary", "confidence", "report", "formatting_notes", "usage")
+RESULT_COLUMNS = [column.name for column in TABLES["step_result"].columns if column.is_audited]
 
 RowT = TypeVar("RowT")
 TableRows = Iterator[tuple[str, Iterable[Row]]]
@@ -77,13 +78,7 @@ def _plan_tables(copy: Copy) -> TableRows:
     yield "plan", [{**plan, "id": copy.id, **_head(copy.entries)}]
     yield "plan_brief", [{**plan, **in_plan}]
     steps = copy.rows.get("step", {})
-    yield (
-        "plan_step",
-        (
-            {**step, "id": i, **in_plan, "step_order": step["order"], "step_type": step["type"]}
-            for i, step in steps.items()
-        ),
-    )
+    yield "plan_step", ({**_step_columns(step), "id": i, **in_plan} for i, step in steps.items())
     yield "step_brief", ({**step, "step_id": i} for i, step in steps.items())
     yield (
         "step_result",
@@ -97,11 +92,18 @@ def _plan_tables(copy: Copy) -> TableRows:
     yield "review", _children(copy, "review", in_plan)
     sessions = copy.rows.get("session", {}).items()
     yield "plan_session", ({**row, **in_plan, "session": name} for name, row in sessions)
-    yield "artifact", _children(copy, "artifact", in_plan)
+    artifacts = _children(copy, "artifact", in_plan)
+    yield "artifact", ({**row, "tags": row.get("tags") or []} for row in artifacts)
     creation = _creations(copy.entries, Entity.SOURCE)
     yield "source", _children(copy, "source", {}, lambda i: creation[i])
     yield "artifact_source", copy.rows.get("artifact_source", {}).values()
     yield "usage", _children(copy, "usage", in_plan)
+
+
+def _step_columns(step: Row) -> Row:
+    audited = (column for column in TABLES["plan_step"].columns if column.is_audited)
+    columns = {column.name: step.get(column.field) for column in audited}
+    return {**columns, "depends_on": step.get("depends_on") or None}
 
 
 def _run_tables(copy: Copy) -> TableRows:

@@ -357,7 +357,6 @@ create table step_result (
   confidence        double precision,
   report            json,
   formatting_notes  text,
-  usage             json,
   words             tsvector         generated always as (
                       app_json_words(org_id, result_summary)) stored,
   primary key (org_id, step_id),
@@ -558,7 +557,6 @@ create table job (
   started_at    timestamptz,
   completed_at  timestamptz,
   error         text,
-  usage         json,
   continues_id  uuid,
   part          integer     not null,
   document_id   uuid,

@@ -71,9 +71,7 @@ select r.result_summary as summary, r.confidence, r.report, r.formatting_notes
 
 -- name: conditions_about
 -- Return the conditions of a step, and the conditions that may skip to this step.
-select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
-       c.steps, c.reason, c.outcome, c.from_step_id::text, c.max_repeats, c.repeats,
-       c.on_exhausted, c.cause
+select :select_of_branching_condition
   from branching_condition c
  where c.org_id = :org
    and c.plan_id = %(plan_id)s
@@ -81,9 +79,7 @@ select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target
  order by c.position;
 
 -- name: reviews_of
-select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
-       r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
-       r.requested_as, r.decided_as
+select :select_of_review
   from review r
  where r.org_id = :org and r.plan_id = %(plan_id)s and r.step_id = %(step_id)s
  order by r.requested_at desc, r.id desc

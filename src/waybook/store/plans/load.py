@@ -26,6 +26,7 @@ from waybook.plan.model import (
 from waybook.store import calls
 from waybook.store.audit import ChainHead, StoredRow
 from waybook.store.calls import Key, StoredAnswer
+from waybook.store.columns import TABLES
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.plans.conditions import read_condition
@@ -41,7 +42,6 @@ from waybook.store.plans.rows import (
     ResultRow,
     ReviewRow,
     StallCountRow,
-    StepRow,
     StepTextRow,
 )
 
@@ -83,8 +83,6 @@ SQL = load(
     "plans/load",
     load_plan=PlanRow,
     lock_if_unchanged=LockRow,
-    load_steps=StepRow,
-    load_candidates=StepRow,
     load_call=CallRow,
     load_texts=StepTextRow,
     left_behind=LeftBehindRow,
@@ -98,6 +96,15 @@ SQL = load(
     count_stalls=StallCountRow,
 )
 
+_READ_STEPS = TABLES["plan_step"].reader(
+    Step,
+    {
+        "type": StepType,
+        "status": StepStatus,
+        "timestamptz": lambda at: at.astimezone(UTC),
+        "uuid[]": lambda ids: tuple(ids.split()) if ids else (),
+    },
+)
 LOAD_PLAN = SQL["load_plan"]
 LOCK_PLAN = LOAD_PLAN.for_update("p")
 
@@ -183,7 +190,7 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
     if not plans:
         return None
     session = wanted.holder.session if call.is_known_session else None
-    texts = {StepId(step.id): read_text(step.text) for step in steps if step.text is not None}
+    texts = {StepId(step[0]): read_text(step[-1]) for step in steps if step[-1] is not None}
     loaded_steps = tuple([_step(step[:-1]) for step in steps])
     loaded = build_plan(plans[0], loaded_steps, texts, call.conditions, session)
     if not wanted.review:
@@ -248,27 +255,8 @@ def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRow
 @lru_cache(maxsize=8_000)
 def _step(columns: tuple[Any, ...]) -> Step:
     """Convert a row to a step. The result is cached, because most steps rarely change."""
-    row = StepRow(*columns)
-    return Step(
-        StepId(row.id),
-        row.step_order,
-        StepType(row.step_type),
-        row.title,
-        StepStatus(row.status),
-        row.attempt,
-        row.stall_seconds,
-        _in_utc(row.in_progress_since),
-        _in_utc(row.last_seen_at),
-        _in_utc(row.completed_at),
-        row.held_by,
-        row.held_session,
-        row.fail_reason,
-        tuple(map(StepId, row.depends_on.split())) if row.depends_on else (),
-        row.max_attempts,
-        row.silent_holders,
-        StepId(row.copied_from) if row.copied_from else None,
-        row.answers_revision,
-    )
+    (step,) = _READ_STEPS((columns,))
+    return step
 
 
 def read_text(row: list[Any]) -> StepText:

@@ -30,7 +30,7 @@ select 1 / count(*) as locked, max(same.now) as now
 -- Return the state of every step in plan order, with texts only for the requested steps. Where
 -- sources are required, also return up to 50 stored sources of each of these steps and of the
 -- steps that they were copied from.
-select :row_of_step,
+select :select_of_plan_step,
        case when s.id = any (%(wanted)s)
             then (select json_build_array(
                            b.instructions, b.result_schema, b.required_sources,
@@ -58,7 +58,7 @@ select :row_of_step,
 -- Return every step in plan order, with texts for the requested steps and for those that the caller
 -- could claim now or soon. `offset 0` keeps PostgreSQL from searching the first ready step twice,
 -- once for each end of the range.
-select :row_of_step,
+select :select_of_plan_step,
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'
@@ -113,9 +113,7 @@ select a.id::text, a.kind, a.title
  limit %(most)s;
 
 -- name: load_review
-select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
-       r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
-       r.requested_as, r.decided_as
+select :select_of_review
   from review r
  where r.org_id = :org and r.plan_id = %(plan_id)s
  order by r.requested_at desc, r.id desc
@@ -208,55 +206,28 @@ select count(*) as plans,
 -- name: stored_rows
 -- Return all rows that the plan's audit covers, for a comparison with the rows rebuilt from the
 -- audit.
-select 'plan' as entity, p.id::text as id, json_build_object(
-         'name', p.name, 'research_question', b.research_question,
-         'formatting_notes', b.formatting_notes, 'stall_seconds', p.stall_seconds,
-         'status', p.status, 'revision', p.revision, 'resumed_at', p.resumed_at,
-         'completed_at', p.completed_at, 'fail_reason', p.fail_reason,
-         'skill_execution_id', b.skill_execution_id, 'created_at', b.created_at,
-         'created_by', b.created_by, 'usage', p.usage, 'budget', p.budget,
-         'copied_from', b.copied_from, 'copied_seq', b.copied_seq,
-         'sequential', b.sequential, 'canceled', p.canceled) as values
+select 'plan' as entity, p.id::text as id,
+       json_build_object(:audit_of_plan, :audit_of_plan_brief) as values
   from plan p
   join plan_brief b on b.org_id = :org and b.plan_id = p.id
  where p.org_id = :org and p.id = %(plan_id)s
  union all
 select 'step', s.id::text, json_build_object(
-         'order', s.step_order, 'type', s.step_type, 'title', s.title, 'status', s.status,
-         'attempt', s.attempt, 'stall_seconds', s.stall_seconds,
-         'in_progress_since', s.in_progress_since, 'completed_at', s.completed_at,
-         'held_by', s.held_by, 'held_session', s.held_session, 'fail_reason', s.fail_reason,
-         'depends_on', coalesce(s.depends_on, '{}'),
-         'max_attempts', s.max_attempts, 'silent_holders', s.silent_holders,
-         'copied_from', s.copied_from, 'answers_revision', s.answers_revision,
-         'instructions', b.instructions, 'result_schema', b.result_schema,
-         'required_sources', b.required_sources,
-         'result_summary', r.result_summary, 'confidence', r.confidence, 'report', r.report,
-         'formatting_notes', r.formatting_notes, 'usage', r.usage)
+         :audit_of_plan_step, :audit_of_step_brief, :audit_of_step_result)
   from plan_step s
   join step_brief b on b.org_id = :org and b.step_id = s.id
   left join step_result r on r.org_id = :org and r.step_id = s.id
  where s.org_id = :org and s.plan_id = %(plan_id)s
  union all
-select 'condition', c.id::text, json_build_object(
-         'step_id', c.step_id, 'position', c.position, 'expression', c.expression,
-         'action', c.action, 'target_step_id', c.target_step_id, 'steps', c.steps,
-         'reason', c.reason, 'outcome', c.outcome, 'from_step_id', c.from_step_id,
-         'max_repeats', c.max_repeats, 'repeats', c.repeats,
-         'on_exhausted', c.on_exhausted, 'cause', c.cause)
+select 'condition', c.id::text, json_build_object(:audit_of_branching_condition)
   from branching_condition c
  where c.org_id = :org and c.plan_id = %(plan_id)s
  union all
-select 'review', r.id::text, json_build_object(
-         'step_id', r.step_id, 'summary', r.summary, 'questions', r.questions,
-         'result_summary', r.result_summary, 'requested_at', r.requested_at,
-         'requested_by', r.requested_by, 'decision', r.decision, 'feedback', r.feedback,
-         'decided_at', r.decided_at, 'decided_by', r.decided_by, 'decided_via', r.decided_via,
-         'requested_as', r.requested_as, 'decided_as', r.decided_as)
+select 'review', r.id::text, json_build_object(:audit_of_review)
   from review r
  where r.org_id = :org and r.plan_id = %(plan_id)s
  union all
-select 'session', k.session, json_build_object('seen_at', k.seen_at)
+select 'session', k.session, json_build_object(:audit_of_plan_session)
   from plan_session k
  where k.org_id = :org and k.plan_id = %(plan_id)s
  union all
@@ -271,8 +242,7 @@ select 'artifact', a.id::text, json_build_object(
   from artifact a
  where a.org_id = :org and a.plan_id = %(plan_id)s
  union all
-select 'source', s.id::text, json_build_object(
-         'url', s.url, 'title', s.title, 'quote', s.quote, 'content_hash', s.content_hash)
+select 'source', s.id::text, json_build_object(:audit_of_source)
   from source s
  where s.org_id = :org and s.id in (select l.source_id
                   from artifact a
@@ -280,15 +250,11 @@ select 'source', s.id::text, json_build_object(
                  where a.org_id = :org and a.plan_id = %(plan_id)s)
  union all
 select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
-         'artifact_id', l.artifact_id, 'source_id', l.source_id, 'position', l.position,
-         'retrieved_at', l.retrieved_at)
+         :audit_of_artifact_source)
   from artifact a
   join artifact_source l on l.org_id = :org and l.artifact_id = a.id
  where a.org_id = :org and a.plan_id = %(plan_id)s
  union all
-select 'usage', u.id::text, json_build_object(
-         'step_id', u.step_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
-         'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
-         'at', u.at, 'by', u.by, 'session', u.session)
+select 'usage', u.id::text, json_build_object(:audit_of_usage)
   from usage u
  where u.org_id = :org and u.plan_id = %(plan_id)s;

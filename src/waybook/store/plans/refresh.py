@@ -16,6 +16,7 @@ from waybook.core.usage import totals_from_json
 from waybook.plan.draft import RESULT_FIELDS
 from waybook.plan.model import Plan, PlanStatus, Step, StepId, StepStatus, StepType
 from waybook.store.audit import ChainHead
+from waybook.store.columns import TABLES
 from waybook.store.driver.queries import Statement, load
 from waybook.store.plans.load import LoadedPlan, PlanRequest, build_plan, read_text
 from waybook.store.plans.rows import ChangeRow, PlanRow
@@ -71,6 +72,15 @@ OTHER_PLAN_FIELDS: Final = frozenset({"completed_at"})
 OTHER_STEP_FIELDS: Final = frozenset(RESULT_FIELDS)
 
 _STEP_ORDER: Final = itemgetter(1)
+_READ_STEPS: Final = TABLES["plan_step"].reader(
+    Step,
+    {
+        "type": STEP_TYPES.__getitem__,
+        "status": STEP_STATUSES.__getitem__,
+        "timestamptz": _time,
+        "uuid[]": tuple,
+    },
+)
 
 _SEQ: Final = Plan._fields.index("seq")
 _STEPS: Final = Plan._fields.index("steps")
@@ -166,58 +176,10 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
     *columns, is_known_session, conditions, step_rows, text = rows[0]
     if not step_rows:
         return None
-    steps = _read_steps(step_rows)
+    step_rows.sort(key=_STEP_ORDER)
+    steps = tuple(_READ_STEPS(step_rows))
     texts = {}
     if text is not None and text[0] in [step.id for step in steps]:
         texts[StepId(text[0])] = read_text(text[1:])
     session = wanted.holder.session if is_known_session else None
     return build_plan(PlanRow(*columns), steps, texts, conditions, session)
-
-
-def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
-    rows.sort(key=_STEP_ORDER)
-    # One expression without function calls is faster, and most of the time of a read is spent here.
-    return tuple(
-        [
-            Step(
-                step_id,
-                order,
-                STEP_TYPES[step_type],
-                title,
-                STEP_STATUSES[status],
-                attempt,
-                stall_seconds,
-                since and _time(since),
-                seen and _time(seen),
-                completed and _time(completed),
-                held_by,
-                held_session,
-                fail_reason,
-                tuple(depends_on) if depends_on else (),
-                max_attempts,
-                silent_holders,
-                copied_from,
-                answers_revision,
-            )
-            for (
-                step_id,
-                order,
-                step_type,
-                title,
-                status,
-                attempt,
-                stall_seconds,
-                since,
-                seen,
-                completed,
-                held_by,
-                held_session,
-                fail_reason,
-                depends_on,
-                max_attempts,
-                silent_holders,
-                copied_from,
-                answers_revision,
-            ) in rows
-        ]
-    )

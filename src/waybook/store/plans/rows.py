@@ -38,30 +38,6 @@ class ChangeRow(NamedTuple):
     details: str | None
 
 
-class StepRow(NamedTuple):
-    id: str
-    step_order: int
-    step_type: str
-    title: str | None
-    status: str
-    attempt: int
-    stall_seconds: int | None
-    in_progress_since: datetime | None
-    last_seen_at: datetime | None
-    completed_at: datetime | None
-    held_by: str | None
-    held_session: str | None
-    fail_reason: str | None
-    depends_on: str | None
-    max_attempts: int | None
-    silent_holders: int | None
-    copied_from: str | None
-    answers_revision: int | None
-    #: Instructions, result schema, required sources and stored sources. None if they were not
-    #: requested.
-    text: list[Any] | None = None
-
-
 class StallCountRow(NamedTuple):
     plans: int = 0
     steps: int = 0

@@ -1,13 +1,15 @@
 """Writes the steps of plans, and their results."""
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from waybook.core.changes import Entity
 from waybook.plan.draft import RESULT_FIELDS, Decision
 from waybook.plan.model import Plan, StepId, StepStatus
 from waybook.store.audit import Patch, Patches, WriteContext
-from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
-from waybook.store.plans.parameters import fill, scalar
+from waybook.store.columns import TABLES
+from waybook.store.driver.queries import Ids, Rows, Statement, Value, load
+from waybook.store.parameters import fill, new_row
 
 SQL = load("plans/step_writer")
 
@@ -16,6 +18,10 @@ PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
 COMPLETED_FIELDS = {"status", "completed_at"}
 STARTED_FIELDS = {"status", "in_progress_since", "held_by"}
 SESSION_FIELDS = {"held_session"}
+
+_OWN_COLUMNS = [column.field for column in TABLES["plan_step"].inserted if column.role != "parent"]
+_OWN_VALUES = attrgetter(*_OWN_COLUMNS)
+_DEPENDS_ON = 1 + _OWN_COLUMNS.index("depends_on")
 
 
 def step_statements(
@@ -51,25 +57,20 @@ def _new_steps(plan: Plan, made: list[Patch]) -> list[Statement]:
     carried = [patch for patch in made if not patch.values.keys().isdisjoint(RESULT_FIELDS)]
     return [
         SQL["insert_steps"](rows=Rows([_new_step(plan, patch) for patch in made])),
-        SQL["insert_step_briefs"](rows=Rows([_new_brief(patch) for patch in made])),
+        SQL["insert_step_briefs"](
+            rows=Rows(
+                [new_row(TABLES["step_brief"], patch.values, step_id=patch.id) for patch in made]
+            )
+        ),
         *map(_new_result, carried),
     ]
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     step = plan.step(StepId(patch.id))
-    what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
-    when = (step.stall_seconds, step.in_progress_since, step.completed_at)
-    held = (step.held_by, step.held_session, step.fail_reason)
-    before_it = Ids(step.depends_on) if step.depends_on else None
-    limits = (step.max_attempts, step.silent_holders)
-    return (*what, *when, *held, before_it, *limits, step.copied_from)
-
-
-def _new_brief(patch: Patch) -> tuple[Value, ...]:
-    values = patch.values
-    instructions, required = values["instructions"], values.get("required_sources")
-    return (patch.id, scalar(instructions), AsJson(values["result_schema"]), scalar(required))
+    values: list[Value] = [plan.id, *_OWN_VALUES(step)]
+    values[_DEPENDS_ON] = Ids(step.depends_on) if step.depends_on else None
+    return tuple(values)
 
 
 def _changed_step(
@@ -139,6 +140,5 @@ def _completed_and_started(
 
 
 def _new_result(patch: Patch) -> Statement:
-    summary, confidence, report, notes = map(patch.values.get, RESULT_FIELDS)
-    row = (patch.id, AsJson(summary), scalar(confidence), AsJson(report), scalar(notes))
+    row = new_row(TABLES["step_result"], patch.values, step_id=patch.id)
     return SQL["insert_result"](merged_rows=Rows([row]))

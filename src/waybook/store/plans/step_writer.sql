@@ -1,11 +1,9 @@
 -- name: insert_steps
-insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
-                       in_progress_since, completed_at, held_by, held_session, fail_reason,
-                       depends_on, max_attempts, silent_holders, copied_from)
+insert into plan_step (:columns_of_plan_step)
 values %(rows)s;
 
 -- name: insert_step_briefs
-insert into step_brief (step_id, instructions, result_schema, required_sources)
+insert into step_brief (:columns_of_step_brief)
 values %(rows)s;
 
 -- name: update_step
@@ -57,7 +55,7 @@ update plan_step set depends_on = %(depends_on)s where org_id = :org
 update step_brief set instructions = %(instructions)s where org_id = :org and step_id = %(step_id)s;
 
 -- name: insert_result
-insert into step_result (step_id, result_summary, confidence, report, formatting_notes)
+insert into step_result (:columns_of_step_result)
 values %(merged_rows)s;
 
 -- name: delete_step_briefs

@@ -9,28 +9,19 @@ from waybook.plan.draft import Decision
 from waybook.plan.model import Plan
 from waybook.store.audit import (
     ChainHead,
-    Patch,
     Patches,
     SealedEntry,
     WriteContext,
     audit_statements,
     sealed_entries,
 )
+from waybook.store.columns import TABLES
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
-from waybook.store.plans.parameters import fill, scalar, scalars
+from waybook.store.parameters import fill, new_row, scalar
 from waybook.store.plans.rows import LockRow
 from waybook.store.plans.step_writer import step_statements
 
 SQL = load("plans/writer", update_plan_if_unchanged=LockRow)
-
-#: Fields that only some plans have. Other plans get the value None.
-OPTIONAL_PLAN_FIELDS: Mapping[str, Json] = dict.fromkeys(
-    ("copied_from", "copied_seq", "sequential")
-)
-#: Fields that only some artifacts have. Other artifacts get the value None.
-OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
-    ("media_type", "tags", "metadata", "version", "content_hash")
-)
 
 
 class LedgerWrite(NamedTuple):
@@ -124,12 +115,14 @@ def _plan(
         (made,) = patches.inserts[Entity.PLAN]
         return [
             fill(
-                SQL["insert_plan"], made.values, id=plan.id, now=write_context.now, **_head(sealed)
+                SQL["insert_plan"],
+                made.values,
+                id=plan.id,
+                updated_at=write_context.now,
+                **_head(sealed),
             ),
             SQL["insert_plan_words"](id=plan.id),
-            fill(
-                SQL["insert_plan_brief"], {**OPTIONAL_PLAN_FIELDS, **made.values}, plan_id=plan.id
-            ),
+            fill(SQL["insert_plan_brief"], made.values, plan_id=plan.id),
         ]
     if not sealed:
         return []
@@ -158,29 +151,21 @@ def _plan(
 
 
 def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    made = patches.inserts[Entity.CONDITION]
-    if made:
-        yield SQL["insert_conditions"](rows=Rows([_new_condition(plan, patch) for patch in made]))
+    if made := patches.inserts[Entity.CONDITION]:
+        rows = [
+            new_row(TABLES["branching_condition"], patch.values, id=patch.id, plan_id=plan.id)
+            for patch in made
+        ]
+        yield SQL["insert_conditions"](rows=Rows(rows))
     for patch in patches.updates[Entity.CONDITION]:
         yield fill(SQL["update_condition"], patch.values, id=patch.id)
-
-
-def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    values = patch.values
-    names = ("step_id", "position", "expression", "action", "target_step_id")
-    scalars = (scalar(values[name]) for name in names)
-    last = ("reason", "from_step_id", "max_repeats", "repeats", "outcome", "on_exhausted")
-    rest = (scalar(values.get(name)) for name in last)
-    cause = AsJson(values.get("cause"))
-    return (patch.id, plan.id, *scalars, AsJson(values["steps"]), *rest, cause)
 
 
 def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.inserts[Entity.REVIEW]:
         yield fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
     for patch in patches.updates[Entity.REVIEW]:
-        values = {"feedback": None, "decided_as": None, **patch.values}
-        yield fill(SQL["decide_review"], values, id=patch.id)
+        yield fill(SQL["decide_review"], patch.values, id=patch.id)
 
 
 def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
@@ -198,25 +183,24 @@ def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Stateme
 
 
 def _artifact(artifact_id: str, values: dict[str, Json], **extra_values: Value) -> Statement:
-    return fill(
-        SQL["insert_artifact"],
-        {**OPTIONAL_ARTIFACT_FIELDS, **values},
-        id=artifact_id,
-        **extra_values,
-    )
+    tagged = {**values, "tags": values.get("tags") or []}
+    return fill(SQL["insert_artifact"], tagged, id=artifact_id, **extra_values)
 
 
 def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statement]:
     sources, links = patches.inserts[Entity.SOURCE], patches.inserts[Entity.ARTIFACT_SOURCE]
+    created: dict[str, Value] = {
+        "created_at": write_context.now,
+        "created_by": write_context.actor.user,
+    }
     if sources:
-        names = ("url", "title", "quote", "content_hash")
         rows = [
-            (p.id, *scalars(p, names), write_context.now, write_context.actor.user) for p in sources
+            new_row(TABLES["source"], patch.values, id=patch.id, **created) for patch in sources
         ]
         yield SQL["insert_sources"](rows=Rows(rows))
     if links:
-        named = ("artifact_id", "source_id", "position", "retrieved_at")
-        yield SQL["insert_links"](rows=Rows([scalars(patch, named) for patch in links]))
+        rows = [new_row(TABLES["artifact_source"], patch.values) for patch in links]
+        yield SQL["insert_links"](rows=Rows(rows))
 
 
 def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:

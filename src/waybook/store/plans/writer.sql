@@ -1,8 +1,5 @@
 -- name: insert_plan
-insert into plan (id, name, status, revision, stall_seconds, budget, audit_seq, audit_hash,
-                  updated_at)
-values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)s,
-        %(audit_seq)s, %(audit_hash)s, %(now)s);
+insert into plan (:columns_of_plan) values (:values_of_plan);
 
 -- name: insert_plan_words
 -- Insert index entries for the words of a new plan's name.
@@ -13,10 +10,7 @@ select p.org_id, w.word, p.id
  where p.org_id = :org and p.id = %(id)s;
 
 -- name: insert_plan_brief
-insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
-                        created_at, created_by, copied_from, copied_seq, sequential)
-values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execution_id)s,
-        %(created_at)s, %(created_by)s, %(copied_from)s, %(copied_seq)s, %(sequential)s);
+insert into plan_brief (:columns_of_plan_brief) values (:values_of_plan_brief);
 
 -- name: update_plan
 :update_of_plan;
@@ -83,19 +77,14 @@ update plan set budget = %(budget)s where org_id = :org and id = %(id)s;
 delete from branching_condition where org_id = :org and id = any (%(ids)s);
 
 -- name: insert_conditions
-insert into branching_condition (id, plan_id, step_id, position, expression, action,
-                                 target_step_id, steps, reason, from_step_id, max_repeats,
-                                 repeats, outcome, on_exhausted, cause)
+insert into branching_condition (:columns_of_branching_condition)
 values %(rows)s;
 
 -- name: update_condition
 update branching_condition set outcome = %(outcome)s where org_id = :org and id = %(id)s;
 
 -- name: insert_review
-insert into review (id, plan_id, step_id, summary, questions, result_summary, requested_at,
-                    requested_by, requested_as)
-values (%(id)s, %(plan_id)s, %(step_id)s, %(summary)s, %(questions)s, %(result_summary)s,
-        %(requested_at)s, %(requested_by)s, %(requested_as)s);
+insert into review (:columns_of_review) values (:values_of_review);
 
 -- name: decide_review
 with written as (
@@ -111,31 +100,23 @@ with written as (
 select 1 / count(*) from written;
 
 -- name: insert_session
-insert into plan_session (plan_id, session, seen_at)
-values (%(plan_id)s, %(session)s, %(seen_at)s);
+insert into plan_session (:columns_of_plan_session) values (:values_of_plan_session);
 
 -- name: insert_artifact
-insert into artifact (id, plan_id, step_id, kind, title, content, superseded, media_type, tags,
-                      metadata, version, content_hash, created_at, created_by, audit_seq, audit_hash)
-values (%(id)s, %(plan_id)s, %(step_id)s, %(kind)s, %(title)s, %(content)s, %(superseded)s,
-        %(media_type)s, coalesce(%(tags)s::json, '[]'), %(metadata)s, %(version)s,
-        %(content_hash)s, %(created_at)s, %(created_by)s, %(audit_seq)s, %(audit_hash)s);
+insert into artifact (:columns_of_artifact) values (:values_of_artifact);
 
 -- name: insert_sources
 -- Keep an existing source, because its id is derived from its entire content.
-insert into source (id, url, title, quote, content_hash, created_at, created_by)
+insert into source (:columns_of_source)
 values %(rows)s
     on conflict (org_id, id) do nothing;
 
 -- name: insert_links
-insert into artifact_source (artifact_id, source_id, position, retrieved_at)
+insert into artifact_source (:columns_of_artifact_source)
 values %(rows)s;
 
 -- name: insert_usage
-insert into usage (id, plan_id, step_id, attempt, input_tokens, output_tokens, cost_micros, model,
-                   at, by, session)
-values (%(id)s, %(plan_id)s, %(step_id)s, %(attempt)s, %(input_tokens)s, %(output_tokens)s,
-        %(cost_micros)s, %(model)s, %(at)s, %(by)s, %(session)s);
+insert into usage (:columns_of_usage) values (:values_of_usage);
 
 -- name: insert_skill_execution
 insert into skill_execution (id, skill, session, status, output_media_type,

@@ -183,38 +183,21 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
 
 -- name: run_rows
 -- Return all rows that a run's audit covers, for a comparison with the rows rebuilt from the audit.
-select 'run' as entity, r.id::text, json_build_object(
-         'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
-         'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
-         'usage', r.usage, 'canceled_at', r.canceled_at, 'canceled_by', r.canceled_by,
-         'cancel_reason', r.cancel_reason, 'copied_from', r.copied_from,
-         'copied_seq', r.copied_seq, 'lists', r.lists) as values
+select 'run' as entity, r.id::text, json_build_object(:audit_of_run, :audit_of_run_brief) as values
   from run r
   join run_brief b on b.org_id = :org and b.run_id = r.id
  where r.org_id = :org and r.id = %(run_id)s
  union all
-select 'stage_run', g.stage_slug, json_build_object(
-         'models', g.models, 'prior', g.prior, 'started_at', g.started_at,
-         'completed_at', g.completed_at, 'feedback', g.feedback, 'feedback_at', g.feedback_at,
-         'feedback_by', g.feedback_by)
+select 'stage_run', g.stage_slug, json_build_object(:audit_of_stage_run)
   from stage_run g
  where g.org_id = :org and g.run_id = %(run_id)s
  union all
 select 'stage_step', replace(replace(s.stage_slug, '~', '~0'), '/', '~1') || '/' || s.step_key,
-       json_build_object(
-         'total', s.total, 'done', s.done, 'failed', s.failed, 'opened_at', s.opened_at,
-         'closed_at', s.closed_at)
+       json_build_object(:audit_of_stage_step)
   from stage_step s
  where s.org_id = :org and s.run_id = %(run_id)s
  union all
-select 'job', j.id::text, json_build_object(
-         'stage_slug', j.stage_slug, 'step_key', j.step_key, 'job_type', j.job_type,
-         'model', j.model, 'rank', j.rank, 'unit', j.unit, 'status', j.status,
-         'attempt', j.attempt, 'tries', j.tries, 'ready_at', j.ready_at, 'held_by', j.held_by,
-         'held_session', j.held_session, 'started_at', j.started_at,
-         'completed_at', j.completed_at, 'error', j.error, 'usage', j.usage,
-         'continues_id', j.continues_id, 'part', j.part, 'document_id', j.document_id,
-         'counted', j.counted)
+select 'job', j.id::text, json_build_object(:audit_of_job)
   from job j
  where j.org_id = :org and j.run_id = %(run_id)s
  union all
@@ -245,10 +228,7 @@ select 'late_result', l.id::text, json_build_object(
   from late_result l
  where l.org_id = :org and l.run_id = %(run_id)s
  union all
-select 'usage', u.id::text, json_build_object(
-         'job_id', u.job_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
-         'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
-         'at', u.at, 'by', u.by, 'session', u.session)
+select 'usage', u.id::text, json_build_object(:audit_of_usage)
   from usage u
  where u.org_id = :org and u.run_id = %(run_id)s;
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 from waybook.core.changes import Entity
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision
-from waybook.run.model import Job, Run, StageRun, StepRun, origins_json
+from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json
 from waybook.store.audit import (
     ChainHead,
     Patch,
@@ -17,15 +17,10 @@ from waybook.store.audit import (
     audit_statements,
     sealed_entries,
 )
+from waybook.store.columns import TABLES
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
+from waybook.store.parameters import fill, new_row
 from waybook.store.runs.rows import UpdatedRow
-from waybook.store.runs.text_rows import (
-    document_row,
-    late_row,
-    part_row,
-    rendered_row,
-    to_number,
-)
 
 SQL = load(
     "runs/writer",
@@ -110,27 +105,17 @@ def _run(
     run = decision.run
     head: dict[str, Value] = {"audit_seq": new_head.seq, "audit_hash": new_head.hash}
     for patch in patches.inserts[Entity.RUN]:
-        row = patch.values
-        yield SQL["insert_run"](
+        yield fill(
+            SQL["insert_run"],
+            patch.values,
             id=run.id,
-            name=run.name,
-            dag_slug=str(row["dag_slug"]),
-            dag_version=to_number(row["dag_version"]),
             completed_at=run.completed_at,
             awaiting_since=_awaiting_since(run),
-            now=write_context.now,
-            copied_from=run.copied_from,
-            copied_seq=run.copied_seq,
-            lists=AsJson(row.get("lists")),
+            updated_at=write_context.now,
             **head,
         )
         yield SQL["insert_run_words"](id=run.id)
-        yield SQL["insert_run_brief"](
-            run_id=run.id,
-            input=AsJson(row["input"]),
-            created_at=str(row["created_at"]),
-            created_by=str(row["created_by"]),
-        )
+        yield fill(SQL["insert_run_brief"], patch.values, run_id=run.id)
     if before is None:
         return
     head |= {"old_seq": old_head.seq, "old_hash": old_head.hash, "now": write_context.now}
@@ -225,8 +210,18 @@ def _steps(run: Run, patches: Patches) -> Iterator[Statement]:
 
 
 def _new_step(run: Run, step: StepRun) -> tuple[Value, ...]:
-    counts = (step.total, step.done, step.failed)
-    return (run.id, step.stage, step.key, *counts, step.opened_at, step.closed_at)
+    return new_row(
+        TABLES["stage_step"],
+        {},
+        run_id=run.id,
+        stage_slug=step.stage,
+        step_key=step.key,
+        total=step.total,
+        done=step.done,
+        failed=step.failed,
+        opened_at=step.opened_at,
+        closed_at=step.closed_at,
+    )
 
 
 def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
@@ -273,7 +268,7 @@ def _documents(writes: Sequence[RunWrite]) -> Iterator[Statement]:
     run, made = writes[-1].decision.run, list[tuple[Value, ...]]()
     for write in writes:
         now, new = write.write_context.now, write.decision.documents
-        made += [document_row(run.id, d, now) for d in new if d.copied_from is None]
+        made += [_document_row(run.id, d, now) for d in new if d.copied_from is None]
     for part in _parts(made):
         yield SQL["insert_documents"](rows=part)
     for write in writes:
@@ -292,29 +287,52 @@ def _copied_documents(write: RunWrite) -> Iterator[Statement]:
         yield SQL["check_copies"](ids=Ids(d.id for d in part), count=len(part))
 
 
+def _document_row(run_id: str, document: NewDocument, now: datetime) -> tuple[Value, ...]:
+    made = document.origin
+    return new_row(
+        TABLES["document"],
+        {},
+        run_id=run_id,
+        id=document.id,
+        stage_slug=document.stage,
+        step_key=document.step_key,
+        job_id=document.job_id,
+        document_key=document.document_key,
+        model=made.model,
+        lineage=made.lineage,
+        reviewer=made.reviewer,
+        version=document.version,
+        content=document.content,
+        content_hash=document.content_hash,
+        created_at=now,
+    )
+
+
 def _texts(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
+    """Insert rows with long texts, of which the audit has only hashes."""
     run_id = writes[-1].decision.run.id
     texts = {key: text for write in writes for key, text in write.decision.texts.items()}
-    parts = [part_row(p, run_id, texts[p.id]) for p in patches.inserts[Entity.JOB_PART]]
-    for rows in _parts(parts):
-        yield SQL["insert_parts"](rows=rows)
-    pages = [
-        rendered_row(p, run_id, texts[p.id]) for p in patches.inserts[Entity.RENDERED_DOCUMENT]
-    ]
-    for rows in _parts(pages):
-        yield SQL["insert_rendered"](rows=rows)
-    late = [late_row(p, run_id, texts[p.id]) for p in patches.inserts[Entity.LATE_RESULT]]
-    for rows in _parts(late):
-        yield SQL["insert_late"](rows=rows)
+    for entity, query, key, names in _TEXT_ROWS:
+        rows = []
+        for patch in patches.inserts[entity]:
+            named = dict(zip(names, texts[patch.id], strict=True))
+            extra: dict[str, Value] = {"run_id": run_id, key: patch.id, **named}
+            rows.append(new_row(TABLES[entity], patch.values, **extra))
+        for part in _parts(rows):
+            yield query(rows=part)
+
+
+#: Rows with texts: the query that inserts them, the column of their id, and those of the texts.
+_TEXT_ROWS = (
+    (Entity.JOB_PART, SQL["insert_parts"], "job_id", ("content",)),
+    (Entity.RENDERED_DOCUMENT, SQL["insert_rendered"], "id", ("markdown", "html")),
+    (Entity.LATE_RESULT, SQL["insert_late"], "id", ("content",)),
+)
 
 
 def _usage(run: Run, patches: Patches) -> Iterator[Statement]:
     for patch in patches.inserts[Entity.USAGE]:
-        yield SQL["insert_usage"](id=patch.id, run_id=run.id, **_scalars(patch.values))
-
-
-def _scalars(values: dict[str, Json]) -> dict[str, Value]:
-    return {name: value for name, value in values.items() if not isinstance(value, list | dict)}
+        yield fill(SQL["insert_usage"], patch.values, id=patch.id, run_id=run.id)
 
 
 def _parts(rows: list[tuple[Value, ...]]) -> Iterator[Rows]:

@@ -4,10 +4,7 @@ values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(cre
 
 -- name: insert_run
 -- A run without work is completed immediately.
-insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq,
-                 audit_hash, updated_at, copied_from, copied_seq, lists)
-values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
-        %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s, %(lists)s);
+insert into run (:columns_of_run, awaiting_since) values (:values_of_run, %(awaiting_since)s);
 
 -- name: insert_run_words
 -- Insert index entries for the words of a new run's name.
@@ -18,8 +15,7 @@ select r.org_id, w.word, r.id
  where r.org_id = :org and r.id = %(id)s;
 
 -- name: insert_run_brief
-insert into run_brief (run_id, input, created_at, created_by)
-values (%(run_id)s, %(input)s, %(created_at)s, %(created_by)s);
+insert into run_brief (:columns_of_run_brief) values (:values_of_run_brief);
 
 -- name: update_run
 -- If the run's audit number has changed since it was loaded, the number becomes null and the NOT
@@ -73,10 +69,7 @@ with updated as (:advance_of_run),
 select 1 / count(*) as updated, app_statement_time() as now from updated;
 
 -- name: insert_stage
-insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at, feedback,
-                       feedback_at, feedback_by)
-values (%(run_id)s, %(stage_slug)s, %(models)s, %(prior)s, %(started_at)s, %(completed_at)s,
-        %(feedback)s, %(feedback_at)s, %(feedback_by)s);
+insert into stage_run (:columns_of_stage_run) values (:values_of_stage_run);
 
 -- name: update_stage
 update stage_run
@@ -87,7 +80,7 @@ update stage_run
  where org_id = :org and run_id = %(run_id)s and stage_slug = %(stage_slug)s;
 
 -- name: insert_steps
-insert into stage_step (run_id, stage_slug, step_key, total, done, failed, opened_at, closed_at)
+insert into stage_step (:columns_of_stage_step)
 values %(rows)s;
 
 -- name: update_step
@@ -102,29 +95,15 @@ update stage_step
 -- The jobs are given as their rows in the audit, because a list of values would have to be planned
 -- for each number of jobs. The org comes from the run, so that a cluster inserts the jobs where the
 -- run is.
-insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
-                 attempt, tries, ready_at, held_by, held_session, started_at, completed_at, error,
-                 continues_id, part, document_id, counted)
-select r.org_id, n.id, r.id, n.stage_slug, n.step_key, n.job_type, n.model, n.rank, n.unit, n.status,
-       n.attempt, n.tries, n.ready_at, n.held_by, n.held_session, n.started_at, n.completed_at,
-       n.error, n.continues_id, n.part, n.document_id, n.counted
+insert into job (org_id, :columns_of_job)
+select r.org_id, r.id, n.*
   from run r
- cross join json_to_recordset(%(jobs)s::json)
-       as n (id uuid, stage_slug text, step_key text, job_type text, model text, rank integer,
-             unit json, status text, attempt integer, tries integer, ready_at timestamptz,
-             held_by text, held_session text, started_at timestamptz, completed_at timestamptz,
-             error text, continues_id uuid, part integer, document_id uuid, counted boolean)
+ cross join json_to_recordset(%(jobs)s::json) as n (:types_of_job)
  where r.org_id = :org and r.id = %(run_id)s;
 
 -- name: insert_job
 -- This costs less than `insert_jobs` with a list of one job.
-insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, status, attempt,
-                 tries, ready_at, held_by, held_session, started_at, completed_at, error,
-                 continues_id, part, document_id, counted)
-values (%(id)s, %(run_id)s, %(stage_slug)s, %(step_key)s, %(job_type)s, %(model)s, %(rank)s,
-        %(unit)s, %(status)s, %(attempt)s, %(tries)s, %(ready_at)s, %(held_by)s, %(held_session)s,
-        %(started_at)s, %(completed_at)s, %(error)s, %(continues_id)s, %(part)s, %(document_id)s,
-        %(counted)s);
+insert into job (:columns_of_job) values (:values_of_job);
 
 -- name: update_job
 :update_of_job;
@@ -133,12 +112,11 @@ values (%(id)s, %(run_id)s, %(stage_slug)s, %(step_key)s, %(job_type)s, %(model)
 update job set seen_at = %(now)s where org_id = :org and id = %(id)s;
 
 -- name: insert_parts
-insert into job_part (job_id, run_id, part, content, content_hash)
+insert into job_part (:columns_of_job_part)
 values %(rows)s;
 
 -- name: insert_documents
-insert into document (id, run_id, stage_slug, step_key, job_id, document_key, model, lineage,
-                      reviewer, version, content, content_hash, created_at)
+insert into document (:columns_of_document)
 values %(rows)s;
 
 -- name: copy_documents
@@ -158,16 +136,12 @@ select 1 / (case when count(*) = %(count)s then 1 else 0 end)
  where org_id = :org and id = any (%(ids)s);
 
 -- name: insert_rendered
-insert into rendered_document (id, run_id, document_id, job_id, markdown, html, content_hash,
-                               created_at)
+insert into rendered_document (:columns_of_rendered_document)
 values %(rows)s;
 
 -- name: insert_late
-insert into late_result (id, run_id, job_id, attempt, content, content_hash, created_at, created_by)
+insert into late_result (:columns_of_late_result)
 values %(rows)s;
 
 -- name: insert_usage
-insert into usage (id, run_id, job_id, attempt, input_tokens, output_tokens, cost_micros, model,
-                   at, by, session)
-values (%(id)s, %(run_id)s, %(job_id)s, %(attempt)s, %(input_tokens)s, %(output_tokens)s,
-        %(cost_micros)s, %(model)s, %(at)s, %(by)s, %(session)s);
+insert into usage (:columns_of_usage) values (:values_of_usage);

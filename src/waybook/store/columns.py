@@ -1,0 +1,353 @@
+"""The columns of the tables of plans and runs, each in one place.
+
+From these lists follow the SQL fragments that insert, select, import and verify rows, and the
+functions that convert rows to the classes of the rules. All of it is made once, at import.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+ModelT = TypeVar("ModelT", bound=tuple[Any, ...])
+
+
+class Column(NamedTuple):
+    name: str
+    type: str
+    #: What the column is, or its name in the audit and in the rules if it is another one.
+    #: `key`: an id or a position in the audit, which the audit does not record as a change.
+    #: `parent`: the id of the plan or run, which is not read with the row.
+    #: `state`: neither audited nor set in a new row.
+    role: str = ""
+
+    @property
+    def is_audited(self) -> bool:
+        return self.role not in {"key", "parent", "state"}
+
+    @property
+    def field(self) -> str:
+        return self.role if self.role and self.is_audited else self.name
+
+
+class Table:
+    def __init__(self, name: str, alias: str, lines: Iterable[str]) -> None:
+        """Create a table with an alias for queries, from a line for each column."""
+        self.name = name
+        self.alias = alias
+        self.columns = tuple(Column(*line.split()) for line in lines)
+        self.inserted = tuple(column for column in self.columns if column.role != "state")
+        self.read = tuple(column for column in self.columns if column.role != "parent")
+
+    def reader(
+        self, model: type[ModelT], converters: Mapping[str, Callable[[Any], object]]
+    ) -> Callable[[Iterable[Sequence[Any]]], list[ModelT]]:
+        """Return a function that converts the read columns of rows to named tuples.
+
+        Converters are given for types and for fields. Null becomes None, and in arrays an empty
+        tuple. Whole columns are converted, because that is faster than row by row.
+
+        Raises:
+            TypeError: the columns are not the fields of the named tuple, in their order.
+        """
+        fields = tuple(column.field for column in self.read)
+        if fields != getattr(model, "_fields", None):
+            raise TypeError(f"the columns of {self.name} are not the fields of {model.__name__}")
+        conversions = [
+            (place, convert, () if column.type == "uuid[]" else None)
+            for place, column in enumerate(self.read)
+            if (convert := converters.get(column.field) or converters.get(column.type))
+        ]
+
+        def read(rows: Iterable[Sequence[Any]]) -> list[ModelT]:
+            columns: list[Sequence[Any]] = [*zip(*rows, strict=True)]
+            for place, convert, missing in conversions if columns else ():
+                columns[place] = [convert(value) if value else missing for value in columns[place]]
+            return [*map(model, *columns)] if columns else []
+
+        return read
+
+
+#: The name of each table with its alias in queries, and a line for each of its columns.
+_LISTS: Final = """
+plan p
+    id              uuid         key
+    name            text
+    status          text
+    revision        integer
+    stall_seconds   integer
+    resumed_at      timestamptz
+    completed_at    timestamptz
+    fail_reason     text
+    canceled        boolean
+    usage           json
+    budget          json
+    audit_seq       integer      key
+    audit_hash      bytea        key
+    updated_at      timestamptz  key
+plan_brief b
+    plan_id             uuid         parent
+    research_question   text
+    formatting_notes    text
+    skill_execution_id  uuid
+    created_at          timestamptz
+    created_by          text
+    copied_from         uuid
+    copied_seq          integer
+    sequential          boolean
+plan_step s
+    plan_id            uuid         parent
+    id                 uuid         key
+    step_order         integer      order
+    step_type          text         type
+    title              text
+    status             text
+    attempt            integer
+    stall_seconds      integer
+    in_progress_since  timestamptz
+    last_seen_at       timestamptz  state
+    completed_at       timestamptz
+    held_by            text
+    held_session       text
+    fail_reason        text
+    depends_on         uuid[]
+    max_attempts       smallint
+    silent_holders     smallint
+    copied_from        uuid
+    answers_revision   integer
+step_brief b
+    step_id           uuid      key
+    instructions      text
+    result_schema     json
+    required_sources  smallint
+step_result r
+    step_id           uuid    key
+    result_summary    json
+    confidence        float8
+    report            json
+    formatting_notes  text
+branching_condition c
+    plan_id         uuid      parent
+    id              uuid      key
+    step_id         uuid
+    position        integer
+    expression      text
+    action          text
+    target_step_id  uuid
+    steps           json
+    reason          text
+    outcome         text
+    from_step_id    uuid
+    max_repeats     smallint
+    repeats         smallint
+    on_exhausted    text
+    cause           json
+review r
+    plan_id         uuid         parent
+    id              uuid         key
+    step_id         uuid
+    summary         text
+    questions       json
+    result_summary  json
+    requested_at    timestamptz
+    requested_by    text
+    decision        text
+    feedback        text
+    decided_at      timestamptz
+    decided_by      text
+    decided_via     text
+    requested_as    text
+    decided_as      text
+plan_session k
+    plan_id  uuid         parent
+    session  text         key
+    seen_at  timestamptz
+artifact a
+    plan_id       uuid         parent
+    id            uuid         key
+    step_id       uuid
+    kind          text
+    title         text
+    content       json
+    superseded    boolean
+    media_type    text
+    tags          json
+    metadata      json
+    version       integer
+    content_hash  text
+    created_at    timestamptz
+    created_by    text
+    audit_seq     integer      key
+    audit_hash    bytea        key
+source s
+    id            uuid         key
+    url           text
+    title         text
+    quote         text
+    content_hash  text
+    created_at    timestamptz  key
+    created_by    text         key
+artifact_source l
+    artifact_id   uuid
+    source_id     uuid
+    position      integer
+    retrieved_at  timestamptz
+usage u
+    plan_id        uuid         parent
+    run_id         uuid         parent
+    id             uuid         key
+    step_id        uuid
+    job_id         uuid
+    attempt        bigint
+    input_tokens   bigint
+    output_tokens  bigint
+    cost_micros    bigint
+    model          text
+    at             timestamptz
+    by             text
+    session        text
+run r
+    id             uuid         key
+    name           text
+    dag_slug       text
+    dag_version    integer
+    completed_at   timestamptz
+    canceled_at    timestamptz
+    canceled_by    text
+    cancel_reason  text
+    copied_from    uuid
+    copied_seq     integer
+    usage          json
+    lists          json
+    audit_seq      integer      key
+    audit_hash     bytea        key
+    updated_at     timestamptz  key
+run_brief b
+    run_id      uuid         parent
+    input       json
+    created_at  timestamptz
+    created_by  text
+stage_run g
+    run_id        uuid         parent
+    stage_slug    text         key
+    models        json
+    prior         json
+    started_at    timestamptz
+    completed_at  timestamptz
+    feedback      text
+    feedback_at   timestamptz
+    feedback_by   text
+stage_step s
+    run_id      uuid         parent
+    stage_slug  text         key
+    step_key    text         key
+    total       integer
+    done        integer
+    failed      integer
+    opened_at   timestamptz
+    closed_at   timestamptz
+job j
+    run_id        uuid         parent
+    id            uuid         key
+    stage_slug    text
+    step_key      text
+    job_type      text
+    model         text
+    rank          integer
+    unit          json
+    status        text
+    attempt       integer
+    tries         integer
+    ready_at      timestamptz
+    held_by       text
+    held_session  text
+    started_at    timestamptz
+    completed_at  timestamptz
+    error         text
+    continues_id  uuid
+    part          integer
+    document_id   uuid
+    counted       boolean
+job_part p
+    run_id        uuid     parent
+    job_id        uuid     key
+    part          integer
+    content       text
+    content_hash  text
+document d
+    run_id        uuid         parent
+    id            uuid         key
+    stage_slug    text
+    step_key      text
+    job_id        uuid
+    document_key  text
+    model         text
+    lineage       text
+    reviewer      text
+    version       integer
+    content       text
+    content_hash  text
+    created_at    timestamptz
+    copied_from   uuid
+rendered_document h
+    run_id        uuid         parent
+    id            uuid         key
+    document_id   uuid
+    job_id        uuid
+    markdown      text
+    html          text
+    content_hash  text
+    created_at    timestamptz
+late_result l
+    run_id        uuid         parent
+    id            uuid         key
+    job_id        uuid
+    attempt       integer
+    content       text
+    content_hash  text
+    created_at    timestamptz
+    created_by    text
+"""
+
+
+def _read_lists() -> Iterator[Table]:
+    for block in re.split(r"\n(?=\w)", _LISTS.strip()):
+        head, *lines = block.split("\n")
+        name, alias = head.split()
+        yield Table(name, alias, lines)
+
+
+TABLES: Final = {table.name: table for table in _read_lists()}
+JSON_COLUMNS: Final = frozenset(
+    column.name for table in TABLES.values() for column in table.columns if column.type == "json"
+)
+
+
+def _fragments(table: Table) -> Iterator[tuple[str, Iterable[str]]]:
+    alias, inserted = table.alias, table.inserted
+    yield "columns_of", (column.name for column in inserted)
+    yield "values_of", (f"%({column.name})s" for column in inserted)
+    own = (column for column in inserted if column.role != "parent")
+    yield "types_of", (f"{column.name} {column.type}" for column in own)
+    yield "select_of", (_selected(alias, column) for column in table.read)
+    yield "list_of", (f"{alias}.{column.name}" for column in table.read)
+    audited = (column for column in table.columns if column.is_audited)
+    yield "audit_of", (f"'{column.field}', {_compared(alias, column)}" for column in audited)
+
+
+def _selected(alias: str, column: Column) -> str:
+    if column.type == "uuid[]":
+        return f"array_to_string({alias}.{column.name}, ' ') as {column.name}"
+    return f"{alias}.{column.name}{'::text' if column.type == 'uuid' else ''}"
+
+
+def _compared(alias: str, column: Column) -> str:
+    place = f"{alias}.{column.name}"
+    return f"coalesce({place}, '{{}}')" if column.type == "uuid[]" else place
+
+
+#: Fragments for queries, which refer to `columns_of_plan_step` as `:columns_of_plan_step`.
+FRAGMENTS: Final[Mapping[str, str]] = {
+    f"{use}_{table.name}": ", ".join(texts)
+    for table in TABLES.values()
+    for use, texts in _fragments(table)
+}

@@ -1,0 +1,50 @@
+"""The lists of columns: they match the schema and the rules, and no order can be wrong."""
+
+import psycopg
+import pytest
+
+from postgres_servers import ServerDatabase
+from waybook.plan.model import Step
+from waybook.store.columns import TABLES, Table
+from waybook.store.plans.rows import ConditionRow
+
+#: Columns that are in no list: the driver adds the org, and single statements maintain the others.
+OTHERS = {
+    "plan": {"stall_check_at"},
+    "run": {"awaiting_since"},
+    "job": {"seen_at"},
+}
+CATALOG = """
+select a.attname::text, a.atttypid::regtype::text
+  from pg_attribute a
+ where a.attrelid = %s::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+"""
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+def test_listed_columns_are_those_of_the_table(shared_place: ServerDatabase, table: Table) -> None:
+    with psycopg.connect(shared_place.owner_dsn) as connection:
+        stored: dict[str, str] = dict(connection.execute(CATALOG, (table.name,)).fetchall())
+        listed = {
+            column.name: connection.execute("select %s::regtype::text", (column.type,)).fetchone()
+            for column in table.columns
+        }
+    assert stored.keys() - listed.keys() == {"org_id", *OTHERS.get(table.name, ())}
+    assert {name: kind and kind[0] for name, kind in listed.items()}.items() <= stored.items()
+
+
+def test_reader_of_rows_refuses_swapped_columns() -> None:
+    lines = ["\t".join(column) for column in TABLES["plan_step"].columns]
+    held_by, held_session = (
+        next(number for number, line in enumerate(lines) if line.startswith(name))
+        for name in ("held_by", "held_session")
+    )
+    assert Table("plan_step", "s", lines).reader(Step, {})([]) == []
+    lines[held_by], lines[held_session] = lines[held_session], lines[held_by]
+    with pytest.raises(TypeError, match="not the fields of Step"):
+        Table("plan_step", "s", lines).reader(Step, {})
+
+
+def test_row_classes_have_the_listed_columns_in_their_order() -> None:
+    conditions = TABLES["branching_condition"].read
+    assert ConditionRow._fields == tuple(column.name for column in conditions)
