@@ -40,7 +40,7 @@ from waybook.store.runs.inputs import DocumentInfo
 from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
 
 #: Minimum number of bytes for the inputs of a job, even if the prompt is long.
-MIN_INPUT_BYTES = 9_000
+_MIN_INPUT_BYTES = 9_000
 
 
 class JobInput(NamedTuple):
@@ -90,15 +90,15 @@ def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -
         contents.append({**input_header(job_input), "content": job_input.text})
     so_far = materials.so_far or None
     packet = non_empty(prompt=materials.prompt, inputs=contents, documents=documents, soFar=so_far)
-    is_small = len(orjson.dumps(packet)) <= MIN_INPUT_BYTES <= room // 4
+    is_small = len(orjson.dumps(packet)) <= _MIN_INPUT_BYTES <= room // 4
     return packet if is_small else None
 
 
 #: Number of next free jobs whose inputs are read at the same time.
-READ_AHEAD_JOBS = 8
+_READ_AHEAD_JOBS = 8
 
 
-def document_statements(
+def _document_statements(
     locked: LockedRun, slots: list[DocumentSlot], as_of: datetime | None
 ) -> list[Statement]:
     return inputs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES, as_of)
@@ -132,14 +132,14 @@ async def read_documents(
 async def _read(
     locked: LockedRun, slots: list[DocumentSlot], as_of: datetime | None
 ) -> dict[str, DocumentInfo]:
-    results = await locked.send(*document_statements(locked, slots, as_of))
+    results = await locked.send(*_document_statements(locked, slots, as_of))
     return inputs.read_documents(chain.from_iterable(results))
 
 
 def _unknown_slots(
     cached: CachedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
 ) -> Iterator[DocumentSlot]:
-    for other in (job, *cached.jobs_after(job, READ_AHEAD_JOBS)):
+    for other in (job, *cached.jobs_after(job, _READ_AHEAD_JOBS)):
         if other.unit is not None:
             yield from (slot for slot in slots_of(other) if cached.documents.get(slot) is None)
 
@@ -154,7 +154,7 @@ async def read_job_materials(ctx: RequestContext, run_id: str, job_id: str) -> J
         return await load_job_materials(locked, job)
 
 
-DEFAULT_PROMPT = """\
+_DEFAULT_PROMPT = """\
 {{ step.name }}, in the stage {{ stage.name }} of the run "{{ run.name }}".
 Use the inputs that come with this prompt, and write:
 {% for document in documents %}- {{ document.documentKey }}
@@ -170,7 +170,7 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
         documents = await read_documents(locked, job, partial(_slots, locked))
         run_brief, so_far = locked.brief, ""
     else:
-        documents_before = document_statements(locked, _slots(locked, job), job.started_at)
+        documents_before = _document_statements(locked, _slots(locked, job), job.started_at)
         parts_before = [jobs.parts_statement(job.id)] if job.continues else []
         statements = (*documents_before, *parts_before, load.brief_statement(locked.run.id))
         *rest, brief_rows = await locked.send(*statements)
@@ -179,7 +179,7 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
         so_far = "".join(row.content for part in rest[count:] for row in part)
     supplied = await _supplied(locked, job, documents, run_brief)
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
-    prompt = step.prompt or DEFAULT_PROMPT
+    prompt = step.prompt or _DEFAULT_PROMPT
     context = {} if is_constant(prompt) else _context(locked, job, supplied, run_brief.input)
     return JobMaterials(render_prompt(prompt, context), supplied, so_far)
 
@@ -237,7 +237,7 @@ async def _item(locked: LockedRun, job: Job, number: int, brief: RunBriefRow) ->
     known = next(known for known in locked.run.lists if known.name == item_list.name)
     source = input_field(brief.input, item_list.document_key)
     if known.document is not None:
-        (rows,) = await locked.send(jobs.contents_statement([known.document], MAX_LIST_CHARACTERS))
+        (rows,) = await locked.send(jobs.contents_statement([known.document], _MAX_LIST_CHARACTERS))
         source = rows[0].content
     text = document_text(read_items(source, item_list)[number - 1])
     return JobInput(
@@ -315,9 +315,9 @@ def _feedback_before(locked: LockedRun, slug: str) -> str | None:
     return "\n\n".join(feedback) or None
 
 
-MAX_DOCUMENT_LIST_BYTES = 12_000
+_MAX_DOCUMENT_LIST_BYTES = 12_000
 #: More than any list has: a document consists of limited parts.
-MAX_LIST_CHARACTERS = 1 << 24
+_MAX_LIST_CHARACTERS = 1 << 24
 MIN_SHARE_BYTES = 200
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
@@ -332,11 +332,11 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
     if complete is not None:
         return complete
     cut: Body = {}
-    wanted = fit_views(every, MAX_DOCUMENT_LIST_BYTES)
+    wanted = fit_views(every, _MAX_DOCUMENT_LIST_BYTES)
     if len(wanted) < len(every):
         cut["documents"] = _rest(job, len(every) - len(wanted), DOCUMENTS, offset=len(wanted))
     left = room - len(orjson.dumps(wanted))
-    prompt = truncate(page_context.prompt, left - MIN_INPUT_BYTES)
+    prompt = truncate(page_context.prompt, left - _MIN_INPUT_BYTES)
     if len(prompt) < len(page_context.prompt):
         cut["prompt"] = _rest(
             job, len(page_context.prompt) - len(prompt), PROMPT, offset=len(prompt)

@@ -36,17 +36,17 @@ from waybook.store.plans.contexts import (
     text_slice_statement,
 )
 
-BYTES_PER_TOKEN = 4
+_BYTES_PER_TOKEN = 4
 #: A larger token budget has no effect, unless the caller requests detail.
-REPLY_TOKENS = 12_000
+_REPLY_TOKENS = 12_000
 MAX_TOKENS = 200_000
 BudgetTokens = Annotated[int, Field(ge=500, le=MAX_TOKENS)]
 
 
 def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
     if detail:
-        return min(BYTES_PER_TOKEN * (tokens or MAX_TOKENS), MAX_REPLY_BYTES)
-    return BYTES_PER_TOKEN * min(tokens or 6_000, REPLY_TOKENS)
+        return min(_BYTES_PER_TOKEN * (tokens or MAX_TOKENS), MAX_REPLY_BYTES)
+    return _BYTES_PER_TOKEN * min(tokens or 6_000, _REPLY_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PacketReader:
 
     def reply(self, head: Body, parts: Sequence[Part], following: Json, most: int) -> Body:
         """Return a context of at most this many bytes, with the suggested next call."""
-        again = FetchCall(self.tool, {**self.args, "budgetTokens": REPLY_TOKENS})
+        again = FetchCall(self.tool, {**self.args, "budgetTokens": _REPLY_TOKENS})
         ending: Body = {"next": following}
         return build_within(
             lambda room: build_packet(head, parts, ending=ending, room=room, again=again), most
@@ -146,7 +146,7 @@ def results_by_step(rows: Iterable[ResultPrefixRow]) -> dict[str, tuple[float | 
     }
 
 
-PLAN_PARTS = (
+_PLAN_PARTS = (
     "name",
     "reason",
     "researchQuestion",
@@ -155,8 +155,8 @@ PLAN_PARTS = (
 )
 STEP_PARTS = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
 PARTS_BY_ID = ("artifact", "summary", "questions", "feedback")
-PARTS_BY_NUMBER = ("failure", "event")
-MAX_NUMBER_DIGITS = 9
+_PARTS_BY_NUMBER = ("failure", "event")
+_MAX_NUMBER_DIGITS = 9
 
 
 async def read_continuation(
@@ -200,15 +200,15 @@ def _part_statement(plan_id: str, part: str, page: Page) -> Statement:
         NotFound: there is no such part.
     """
     kind, _, which = part.partition(":")
-    if (kind in PLAN_PARTS and not which) or (kind in PARTS_BY_ID and is_id(which)):
+    if (kind in _PLAN_PARTS and not which) or (kind in PARTS_BY_ID and is_id(which)):
         return text_slice_statement(plan_id, kind, which or None, page)
     if kind in STEP_PARTS and is_id(which):
         return step_text_slice_statement(plan_id, kind, which.lower(), page)
     if (
-        kind in PARTS_BY_NUMBER
+        kind in _PARTS_BY_NUMBER
         and which.isascii()
         and which.isdecimal()
-        and len(which) <= MAX_NUMBER_DIGITS
+        and len(which) <= _MAX_NUMBER_DIGITS
     ):
         if kind == "event":
             return audit.SQL["entry"](subject_id=plan_id, seq=int(which))
@@ -217,7 +217,7 @@ def _part_statement(plan_id: str, part: str, page: Page) -> Statement:
         f"part: there is no part {part!r}; copy it from `cut` in a reply",
         next_call=NextCall("get_research_context", {"planId": plan_id}, "Read the plan again."),
         parts=[
-            *PLAN_PARTS,
-            *(f"{part_kind}:ID" for part_kind in (*STEP_PARTS, *PARTS_BY_ID, *PARTS_BY_NUMBER)),
+            *_PLAN_PARTS,
+            *(f"{part_kind}:ID" for part_kind in (*STEP_PARTS, *PARTS_BY_ID, *_PARTS_BY_NUMBER)),
         ],
     )

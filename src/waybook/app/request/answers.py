@@ -32,10 +32,10 @@ from waybook.errors import (
 )
 from waybook.json_values import Json
 
-MAX_NAMES_LISTED = 5
+_MAX_NAMES_LISTED = 5
 #: Longer texts and lists are not repeated in a suggested call.
-MAX_REPEATED_LENGTH = 200
-MAX_REPEATED_ITEMS = 20
+_MAX_REPEATED_LENGTH = 200
+_MAX_REPEATED_ITEMS = 20
 
 
 def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> Answer:
@@ -100,12 +100,12 @@ def _repeated(
 def _is_short(value: object) -> bool:
     if isinstance(value, list):
         return (
-            len(value) <= MAX_REPEATED_ITEMS
+            len(value) <= _MAX_REPEATED_ITEMS
             and all(isinstance(item, str) for item in value)
             and all(map(_is_short, value))
         )
     if isinstance(value, str):
-        return len(value) <= MAX_REPEATED_LENGTH and value.isprintable()
+        return len(value) <= _MAX_REPEATED_LENGTH and value.isprintable()
     return isinstance(value, int | float)
 
 
@@ -118,7 +118,7 @@ def _later(error: WaybookError, tool: Tool) -> str:
 def _named(error: WaybookError, tool: Tool) -> str:
     known = {str(field.alias) for field in tool.arguments.model_fields.values()}
     named = dict.fromkeys(name for name in _blamed(error.details) if name in known)
-    *others, last = [*named][:MAX_NAMES_LISTED] or [""]
+    *others, last = [*named][:_MAX_NAMES_LISTED] or [""]
     return f"{', '.join(others)} and {last}" if others else last
 
 
@@ -130,10 +130,10 @@ def _blamed(details: Mapping[str, object]) -> Iterable[str]:
 
 
 MAX_FLAGGED_REPLY_BYTES = 48_000
-FLAG_BYTES = 400
+_FLAG_BYTES = 400
 
 
-def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
+def _hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
     flag = hidden_by_field(body)
     if len(orjson.dumps({FLAG: flag})) <= room or not flag:
         return flag
@@ -144,15 +144,15 @@ def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str,
     body = make(room)
     if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
         return body
-    body = make(room - FLAG_BYTES)
-    flag = hidden_character_flag(body, FLAG_BYTES)
+    body = make(room - _FLAG_BYTES)
+    flag = _hidden_character_flag(body, _FLAG_BYTES)
     return {**body, FLAG: flag} if flag else body
 
 
 def add_flag(answer: Answer, dumped: bytes) -> Answer:
     if FLAG in answer.body or not may_contain_hidden(dumped):
         return answer
-    flag = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
+    flag = _hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
     if not flag:
         return answer
     error = answer.body.get("error")

@@ -38,14 +38,14 @@ from waybook.run.model import MAX_MODELS
 
 MAX_RESULT = 256 * 1024
 #: Maximum number of arguments that are validated. Every tool has fewer.
-MAX_ARGUMENTS = 100
+_MAX_ARGUMENTS = 100
 
 
 def is_blank(value: object) -> bool:
     return isinstance(value, str) and (not value or value.isspace())
 
 
-def refuse_blank(text: str) -> str:
+def _refuse_blank(text: str) -> str:
     if is_blank(text):
         raise PydanticCustomError("blank", "must not be blank")
     return text
@@ -53,10 +53,10 @@ def refuse_blank(text: str) -> str:
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 Line = Annotated[
-    str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(refuse_blank)
+    str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(_refuse_blank)
 ]
 Text = Annotated[
-    str, StringConstraints(min_length=1, max_length=20_000), AfterValidator(refuse_blank)
+    str, StringConstraints(min_length=1, max_length=20_000), AfterValidator(_refuse_blank)
 ]
 #: Id or slug of something that exists. Its length is not published, because the server chose it.
 Id = Annotated[
@@ -238,7 +238,7 @@ def _types(annotation: object) -> Iterator[object]:
 
 
 Arguments: TypeAlias = Mapping[str, object]
-ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
+_ArgumentsT = TypeVar("_ArgumentsT", bound=ToolArguments)
 
 
 def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments:
@@ -257,10 +257,10 @@ def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Argument
 
 
 def parse_arguments(
-    kind: type[ArgumentsT], arguments: Mapping[str, object], *, small: bool = False
-) -> ArgumentsT:
+    kind: type[_ArgumentsT], arguments: Mapping[str, object], *, small: bool = False
+) -> _ArgumentsT:
     # Reporting a hundred unknown arguments is enough.
-    limited = dict(islice(arguments.items(), MAX_ARGUMENTS))
+    limited = dict(islice(arguments.items(), _MAX_ARGUMENTS))
     try:
         parsed = kind.model_validate(_without_absent(kind, limited))
     except ValidationError as error:
@@ -279,8 +279,8 @@ def parse_arguments(
 
 
 async def parse_large_arguments(
-    kind: type[ArgumentsT], arguments: Mapping[str, object]
-) -> ArgumentsT:
+    kind: type[_ArgumentsT], arguments: Mapping[str, object]
+) -> _ArgumentsT:
     """Parse arguments like `parse_arguments`, but in another thread if they are large.
 
     Parsing a megabyte would block all other calls for a tenth of a second.
@@ -321,14 +321,14 @@ def _names(kind: type[ToolArguments]) -> list[str]:
     return sorted(str(field.alias) for field in kind.model_fields.values())
 
 
-MAX_FAULTS = 10
+_MAX_FAULTS = 10
 MAX_NAME_LENGTH = 100
 
 
 def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
     """Return the error for invalid arguments. `names` are the arguments that the tool accepts."""
     errors = sorted(fault.errors(include_url=False), key=_least_useful)
-    faults = [_fault(names, error) for error in errors[:MAX_FAULTS]]
+    faults = [_fault(names, error) for error in errors[:_MAX_FAULTS]]
     limits = [
         e["ctx"]["max_length"] for e in errors if e["type"] in {"string_too_long", "too_long"}
     ]
@@ -344,7 +344,7 @@ def _least_useful(error: ErrorDetails) -> bool:
     return error["type"] != "extra_forbidden"
 
 
-ERROR_TEXT = {
+_ERROR_TEXT = {
     "missing": "is missing",
     "list_type": "must be a list",
     "model_type": "must be an object",
@@ -359,7 +359,7 @@ ERROR_TEXT = {
     "bool_type": "must be true or false",
     "bool_parsing": "must be true or false",
 }
-LIMIT_ERRORS = {
+_LIMIT_ERRORS = {
     "too_short": ("must have at least {} items", "min_length"),
     "too_long": ("must have at most {} items", "max_length"),
     "string_too_long": ("must have at most {} characters", "max_length"),
@@ -371,11 +371,11 @@ LIMIT_ERRORS = {
 
 
 def _in_words(error: ErrorDetails) -> str:
-    if error["type"] in LIMIT_ERRORS:
-        message, limit = LIMIT_ERRORS[error["type"]]
+    if error["type"] in _LIMIT_ERRORS:
+        message, limit = _LIMIT_ERRORS[error["type"]]
         return message.format(error.get("ctx", {}).get(limit))
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
-    return ERROR_TEXT.get(error["type"], message)
+    return _ERROR_TEXT.get(error["type"], message)
 
 
 def _fault(names: Sequence[str], error: ErrorDetails) -> dict[str, str]:

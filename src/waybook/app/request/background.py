@@ -11,7 +11,7 @@ from waybook.errors import WaybookError
 from waybook.redaction import redact
 
 MAX_FAILURES_IN_A_ROW = 5
-MAX_ERROR_LENGTH = 200
+_MAX_ERROR_LENGTH = 200
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class LoopHealth:
         self.failures[loop] = self.failures.get(loop, 0) + 1
         # The message of any other error may contain data of an org, so only the log has it.
         message = str(error) if isinstance(error, WaybookError) else ""
-        message = redact(" ".join(message.split()))[:MAX_ERROR_LENGTH]
+        message = redact(" ".join(message.split()))[:_MAX_ERROR_LENGTH]
         self.errors[loop] = (
             f"{type(error).__name__}: {message}" if message else type(error).__name__
         )
@@ -68,23 +68,23 @@ class OrgSignal:
         return self.take()
 
 
-CountT = TypeVar("CountT", bound=tuple[int, ...])
+_CountT = TypeVar("_CountT", bound=tuple[int, ...])
 
 
-class CountsByOrg(Generic[CountT]):
+class CountsByOrg(Generic[_CountT]):
     """Figures of each org at the last background check, kept in memory for the metrics endpoint."""
 
-    def __init__(self, kind: Callable[..., CountT]) -> None:
+    def __init__(self, kind: Callable[..., _CountT]) -> None:
         self._kind = kind
-        self.by_org: dict[UUID, CountT] = {}
+        self.by_org: dict[UUID, _CountT] = {}
         self.is_counted = False
 
-    def put(self, org_id: UUID, count: CountT) -> None:
+    def put(self, org_id: UUID, count: _CountT) -> None:
         self.by_org[org_id] = count
         self.is_counted = True
 
     def keep_only(self, org_ids: Collection[UUID]) -> None:
         self.by_org = {org_id: self.by_org[org_id] for org_id in self.by_org if org_id in org_ids}
 
-    def total(self) -> CountT:
+    def total(self) -> _CountT:
         return self._kind(*map(sum, zip(*self.by_org.values(), strict=True)))

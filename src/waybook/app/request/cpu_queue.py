@@ -11,11 +11,11 @@ from waybook.errors import Busy
 
 T = TypeVar("T")
 
-MAX_WAITING: Final = 16
+_MAX_WAITING: Final = 16
 
 
 class CpuQueue:
-    def __init__(self, jobs: str = "expensive calls", max_waiting: int = MAX_WAITING) -> None:
+    def __init__(self, jobs: str = "expensive calls", max_waiting: int = _MAX_WAITING) -> None:
         self._jobs, self._max_waiting = jobs, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=jobs)
         self._locks: dict[UUID, asyncio.Lock] = {}

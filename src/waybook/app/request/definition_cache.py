@@ -18,13 +18,13 @@ from waybook.json_values import Json
 from waybook.run.model import CompiledDag
 from waybook.store.runs.rows import DefinitionRow
 
-MAX_ENTRIES = 200
+_MAX_ENTRIES = 200
 #: No user can have this name.
 BUILTIN_AUTHOR = "waybook (built in)"
 
 
 class DefinitionCache:
-    def __init__(self, most: int = MAX_ENTRIES) -> None:
+    def __init__(self, most: int = _MAX_ENTRIES) -> None:
         self._charts: OrderedDict[tuple[UUID, str, int], CompiledDag] = OrderedDict()
         self._most = most
 

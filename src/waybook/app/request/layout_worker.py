@@ -23,8 +23,8 @@ from waybook.dag.diagram.svg import Drawing, render_svg
 from waybook.dag.model import Dag
 from waybook.errors import TooLarge, Unavailable
 
-PREFIX_BYTES: Final = 4
-NICENESS: Final = 10
+_PREFIX_BYTES: Final = 4
+_NICENESS: Final = 10
 
 
 class Links(NamedTuple):
@@ -69,14 +69,14 @@ def render(job: DrawingJob) -> str:
     )
 
 
-def write_message(stream: IO[bytes], message: bytes) -> None:
-    stream.write(len(message).to_bytes(PREFIX_BYTES, "big") + message)
+def _write_message(stream: IO[bytes], message: bytes) -> None:
+    stream.write(len(message).to_bytes(_PREFIX_BYTES, "big") + message)
     stream.flush()
 
 
-def read_message(stream: IO[bytes]) -> bytes | None:
-    prefix = stream.read(PREFIX_BYTES)
-    if len(prefix) < PREFIX_BYTES:
+def _read_message(stream: IO[bytes]) -> bytes | None:
+    prefix = stream.read(_PREFIX_BYTES)
+    if len(prefix) < _PREFIX_BYTES:
         return None
     size = int.from_bytes(prefix, "big")
     message = stream.read(size)
@@ -84,11 +84,11 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    os.nice(NICENESS)
+    os.nice(_NICENESS)
     jobs, drawings = sys.stdin.buffer, sys.stdout.buffer
-    while (message := read_message(jobs)) is not None:
+    while (message := _read_message(jobs)) is not None:
         job: DrawingJob = pickle.loads(message)  # noqa: S301 - written by our own parent process
-        write_message(drawings, render(job).encode())
+        _write_message(drawings, render(job).encode())
 
 
 if __name__ == "__main__":
@@ -124,8 +124,8 @@ class DrawingProcess:
         timer.daemon = True
         timer.start()
         try:
-            write_message(process.stdin, job)
-            drawing = read_message(process.stdout)
+            _write_message(process.stdin, job)
+            drawing = _read_message(process.stdout)
         except BrokenPipeError:
             drawing = None
         finally:

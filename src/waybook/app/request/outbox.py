@@ -18,7 +18,7 @@ from waybook.store.audit import WriteContext
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.links import LinkGrant, LinkKind, LinkTarget
 
-REVIEW_KINDS: Final = frozenset(
+_REVIEW_KINDS: Final = frozenset(
     {NotificationKind.REVIEW_REQUESTED, NotificationKind.REVIEW_OVERDUE}
 )
 
@@ -111,7 +111,7 @@ def _about(
     place, subject = services.base_url, notification.subject_id
     if not subject:
         return {**about, "url": place}
-    if notification.kind in REVIEW_KINDS:
+    if notification.kind in _REVIEW_KINDS:
         about["reviewUrl"] = review_url(subject, place)
     is_plan = notification.kind.startswith("plan.")
     return {**about, "url": plan_url(subject, place) if is_plan else run_url(subject, place)}

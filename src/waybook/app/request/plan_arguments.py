@@ -39,7 +39,7 @@ from waybook.plan.model import (
 
 MAX_ATTEMPTS = 100
 #: How often a branch repeats steps unless it says so.
-DEFAULT_REPEATS = 3
+_DEFAULT_REPEATS = 3
 #: Position of a step in its plan; the first is 1.
 StepOrder = Annotated[
     int, BeforeValidator(refuse_boolean), WithJsonSchema({"type": "integer", "minimum": 1})
@@ -123,7 +123,7 @@ class ActionParams(Nested):
         default=None, description="for repeat; default: same step"
     )
     max: Annotated[int, Field(ge=1, le=MAX_REPEATS)] | None = Field(
-        default=None, description=f"for repeat; default {DEFAULT_REPEATS}"
+        default=None, description=f"for repeat; default {_DEFAULT_REPEATS}"
     )
     on_exhausted: Literal["continue", "review", "fail"] | None = Field(
         default=None, description="for repeat: if still true after max"
@@ -146,7 +146,7 @@ class StepConditionArgument(Nested):
         params = self.action_params or ActionParams()
         action, max_repeats = BranchAction(self.if_true_action), None
         if action is BranchAction.REPEAT:
-            max_repeats = params.max or DEFAULT_REPEATS
+            max_repeats = params.max or _DEFAULT_REPEATS
         return NewCondition(
             expression=self.condition_expression,
             action=action,
@@ -176,11 +176,11 @@ def minutes_to_seconds(minutes: float | None) -> int | None:
 
 
 #: The limits keep sums from overflowing.
-MAX_TOKENS = 10**9
-MAX_DOLLARS = 100_000
+_MAX_TOKENS = 10**9
+_MAX_DOLLARS = 100_000
 
-Tokens = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
-Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
+_Tokens = Annotated[int, Field(ge=0, le=_MAX_TOKENS)]
+_Dollars = Annotated[float, Field(ge=0, le=_MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
@@ -193,9 +193,9 @@ class UsageFields(Nested):
         alias_generator=AliasGenerator(alias=to_camel, validation_alias=_spellings)
     )
 
-    input_tokens: Tokens | None = Field(default=None, description="tokens")
-    output_tokens: Tokens | None = Field(default=None, description="tokens")
-    cost_usd: Dollars | None = Field(default=None, description="US dollars")
+    input_tokens: _Tokens | None = Field(default=None, description="tokens")
+    output_tokens: _Tokens | None = Field(default=None, description="tokens")
+    cost_usd: _Dollars | None = Field(default=None, description="US dollars")
     model: SkipJsonSchema[Name | None] = None
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from waybook.errors import RateLimited
 
 NANOSECONDS: Final = 1_000_000_000
-MAX_REFUSED: Final = 10_000
+_MAX_REFUSED: Final = 10_000
 
 
 class LocalTimes:
@@ -115,7 +115,7 @@ class TokenBuckets:
 
     def is_first_refusal(self, who: Hashable) -> bool:
         first = who not in self._refused
-        if len(self._refused) >= MAX_REFUSED:
+        if len(self._refused) >= _MAX_REFUSED:
             self._refused.clear()
         self._refused.add(who)
         return first

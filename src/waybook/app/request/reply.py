@@ -22,12 +22,12 @@ MAX_BYTES_PER_CHARACTER = 6
 MAX_COMPACT_REPLY_BYTES = 46_000
 #: The difference leaves space for warnings and notices in the reply.
 MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
-UNLIMITED = 2**31 - 1
+_UNLIMITED = 2**31 - 1
 
 
 def reply_limit(channel: Channel, *, detail: bool) -> int:
     if detail:
-        return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
+        return _UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
     return MAX_COMPACT_REPLY_BYTES
 
 

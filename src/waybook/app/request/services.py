@@ -23,7 +23,7 @@ from waybook.store.plans.rows import StallCountRow
 from waybook.store.short_ids import ShortIdCache
 from waybook.store.work import WorkCount
 
-PartT = TypeVar("PartT")
+_PartT = TypeVar("_PartT")
 
 
 def default_base_url() -> str:
@@ -70,10 +70,10 @@ class Services:
     def base_url(self) -> str:
         return self.find_base_url()
 
-    def shared(self, kind: type[PartT], make: Callable[[], PartT] | None = None) -> PartT:
+    def shared(self, kind: type[_PartT], make: Callable[[], _PartT] | None = None) -> _PartT:
         """Return the object of this class that all calls share. It is made on first use.
 
         A command thus imports only the modules of the objects that it uses.
         """
-        part: PartT | None = self.parts.get(kind)
+        part: _PartT | None = self.parts.get(kind)
         return self.parts.setdefault(kind, (make or kind)()) if part is None else part

@@ -14,7 +14,7 @@ from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import Scope
 
 #: JSON Schema keywords in published schemas, all of which the model APIs accept.
-PUBLISHED_KEYWORDS = frozenset(
+_PUBLISHED_KEYWORDS = frozenset(
     {
         *("type", "properties", "required", "items", "enum", "description"),
         *("minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength"),
@@ -22,7 +22,7 @@ PUBLISHED_KEYWORDS = frozenset(
     }
 )
 #: Highest published `maxLength`; programs that turn a schema into a grammar refuse a higher one.
-MAX_PUBLISHED_LENGTH = 500
+_MAX_PUBLISHED_LENGTH = 500
 
 
 def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
@@ -37,9 +37,9 @@ def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     small: dict[str, Any] = {
         key: int(value) if isinstance(value, float) and value.is_integer() else value
         for key, value in schema.items()
-        if key in PUBLISHED_KEYWORDS and value is not None
+        if key in _PUBLISHED_KEYWORDS and value is not None
     }
-    if small.get("maxLength", 0) > MAX_PUBLISHED_LENGTH:
+    if small.get("maxLength", 0) > _MAX_PUBLISHED_LENGTH:
         del small["maxLength"]
     if "properties" in small:
         small["properties"] = {

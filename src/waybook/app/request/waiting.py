@@ -21,7 +21,7 @@ from waybook.store.driver.bus import Bus
 #: Seconds after which a client should repeat a call that found nothing.
 RETRY_AFTER_WORK_SECONDS: Final = 5
 RETRY_AFTER_PERSON_SECONDS: Final = 30
-RETRY_AFTER_WAIT_SECONDS: Final = 1
+_RETRY_AFTER_WAIT_SECONDS: Final = 1
 
 WaitSeconds: TypeAlias = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 
@@ -45,11 +45,11 @@ class Attempt:
         return {"retryAfterSeconds": seconds}
 
 
-TryAnswer: TypeAlias = Callable[[Attempt], Awaitable[ToolReply]]
+_TryAnswer: TypeAlias = Callable[[Attempt], Awaitable[ToolReply]]
 
 
 async def answer_or_wait(
-    ctx: RequestContext, seconds: int | None, try_answer: TryAnswer
+    ctx: RequestContext, seconds: int | None, try_answer: _TryAnswer
 ) -> ToolReply:
     """Answer a call when there is work, or when `seconds` have passed without work.
 
@@ -80,7 +80,7 @@ async def answer_or_wait(
 
 
 async def _wait(
-    ctx: RequestContext, queue: WaitQueue, waiter: Waiter, try_answer: TryAnswer
+    ctx: RequestContext, queue: WaitQueue, waiter: Waiter, try_answer: _TryAnswer
 ) -> ToolReply:
     """Return the answer to a queued call.
 
@@ -93,7 +93,7 @@ async def _wait(
         if queue.is_closed:
             return {**queue.reply, "retryAfterSeconds": RETRY_AFTER_WORK_SECONDS}
         if waiter.is_expired:
-            return {**queue.reply, "retryAfterSeconds": RETRY_AFTER_WAIT_SECONDS}
+            return {**queue.reply, "retryAfterSeconds": _RETRY_AFTER_WAIT_SECONDS}
         if not await ctx.caller.hooks.still_authorized():
             raise Unauthenticated
         queue.start_trying()

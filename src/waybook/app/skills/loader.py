@@ -20,16 +20,16 @@ from waybook.app.skills.skill import SKILL_FILE, Skill, SkillFile
 from waybook.errors import InvalidInput
 from waybook.plan.store_output import parse_text_type
 
-PARTS = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
+_PARTS = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-MAX_NAME_LENGTH = 64
-MAX_DESCRIPTION_LENGTH = 1_024
-MAX_COMPATIBILITY_LENGTH = 500
-MAX_FORMATTING_LENGTH = 20_000
-MAX_BYTES = 40_000
-MAX_FRONT_MATTER_BYTES = 8_000
+_MAX_NAME_LENGTH = 64
+_MAX_DESCRIPTION_LENGTH = 1_024
+_MAX_COMPATIBILITY_LENGTH = 500
+_MAX_FORMATTING_LENGTH = 20_000
+_MAX_BYTES = 40_000
+_MAX_FRONT_MATTER_BYTES = 8_000
 #: Maximum number of opening brackets, because the YAML parser is slow on deeply nested input.
-MAX_BRACKETS = 100
+_MAX_BRACKETS = 100
 
 
 class InvalidSkill(ValueError):
@@ -42,13 +42,13 @@ def parse_skill(text: str, folder: str) -> Skill:
     Raises:
         InvalidSkill: the text does not have the format of a skill.
     """
-    if len(text.encode()) > MAX_BYTES:
-        raise InvalidSkill(f"SKILL.md is over {MAX_BYTES:,} bytes; move details to references/")
-    parts = PARTS.match(text)
+    if len(text.encode()) > _MAX_BYTES:
+        raise InvalidSkill(f"SKILL.md is over {_MAX_BYTES:,} bytes; move details to references/")
+    parts = _PARTS.match(text)
     if parts is None:
         raise InvalidSkill("SKILL.md must begin with front matter between lines of ---")
     head = _head(parts[1])
-    for name, check in CHECKS.items():
+    for name, check in _CHECKS.items():
         check(head, name)
     if head["name"] != folder:
         raise InvalidSkill(f"the name {head['name']!r} differs from the folder {folder!r}")
@@ -64,10 +64,10 @@ def parse_skill(text: str, folder: str) -> Skill:
 
 
 def _head(text: str) -> dict[str, object]:
-    if len(text) > MAX_FRONT_MATTER_BYTES:
-        raise InvalidSkill(f"the front matter is over {MAX_FRONT_MATTER_BYTES:,} characters")
-    if text.count("[") + text.count("{") > MAX_BRACKETS:
-        raise InvalidSkill(f"the front matter has over {MAX_BRACKETS} brackets")
+    if len(text) > _MAX_FRONT_MATTER_BYTES:
+        raise InvalidSkill(f"the front matter is over {_MAX_FRONT_MATTER_BYTES:,} characters")
+    if text.count("[") + text.count("{") > _MAX_BRACKETS:
+        raise InvalidSkill(f"the front matter has over {_MAX_BRACKETS} brackets")
     try:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise InvalidSkill("the front matter has a YAML alias (*), which is not supported")
@@ -88,54 +88,54 @@ def _plain(value: object) -> object:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-FrontMatter = Mapping[str, object]
+_FrontMatter = Mapping[str, object]
 
 
-def _name(head: FrontMatter, name: str) -> None:
+def _name(head: _FrontMatter, name: str) -> None:
     value = head.get(name)
     if not isinstance(value, str) or not value:
         raise InvalidSkill("the front matter needs a name")
-    if len(value) > MAX_NAME_LENGTH or not NAME.fullmatch(value):
+    if len(value) > _MAX_NAME_LENGTH or not NAME.fullmatch(value):
         raise InvalidSkill(
-            f"the name {value[:80]!r} must have at most {MAX_NAME_LENGTH} lower-case letters, "
+            f"the name {value[:80]!r} must have at most {_MAX_NAME_LENGTH} lower-case letters, "
             "digits and single hyphens"
         )
 
 
-def _description(head: FrontMatter, name: str) -> None:
+def _description(head: _FrontMatter, name: str) -> None:
     value = head.get(name)
     if not isinstance(value, str) or not value.strip():
         raise InvalidSkill("the front matter needs a description")
-    if len(value.strip()) > MAX_DESCRIPTION_LENGTH:
-        raise InvalidSkill(f"the description is over {MAX_DESCRIPTION_LENGTH:,} characters")
+    if len(value.strip()) > _MAX_DESCRIPTION_LENGTH:
+        raise InvalidSkill(f"the description is over {_MAX_DESCRIPTION_LENGTH:,} characters")
 
 
-def _compatibility(head: FrontMatter, name: str) -> None:
+def _compatibility(head: _FrontMatter, name: str) -> None:
     value = head.get(name, " ")
-    if not isinstance(value, str) or not 1 <= len(value) <= MAX_COMPATIBILITY_LENGTH:
+    if not isinstance(value, str) or not 1 <= len(value) <= _MAX_COMPATIBILITY_LENGTH:
         raise InvalidSkill(
-            f"compatibility must be a text of 1 to {MAX_COMPATIBILITY_LENGTH} characters"
+            f"compatibility must be a text of 1 to {_MAX_COMPATIBILITY_LENGTH} characters"
         )
 
 
-def _license(head: FrontMatter, name: str) -> None:
+def _license(head: _FrontMatter, name: str) -> None:
     if not isinstance(head.get(name, ""), str):
         raise InvalidSkill("license must be a text")
 
 
-def _metadata(head: FrontMatter, name: str) -> None:
+def _metadata(head: _FrontMatter, name: str) -> None:
     if not isinstance(head.get(name, {}), dict):
         raise InvalidSkill("metadata must be a mapping of names to values")
 
 
-def _allowed_tools(head: FrontMatter, name: str) -> None:
+def _allowed_tools(head: _FrontMatter, name: str) -> None:
     value = head.get(name, "")
     texts = isinstance(value, list) and all(isinstance(tool, str) for tool in value)
     if not (isinstance(value, str) or texts):
         raise InvalidSkill("allowed-tools must be a text, or a list of texts")
 
 
-CHECKS: Mapping[str, Callable[[FrontMatter, str], None]] = {
+_CHECKS: Mapping[str, Callable[[_FrontMatter, str], None]] = {
     "name": _name,
     "description": _description,
     "license": _license,
@@ -157,10 +157,10 @@ def _media_type(value: object) -> str | None:
 def _formatting(value: object) -> str | None:
     if value is None:
         return None
-    if not isinstance(value, str) or len(value) > MAX_FORMATTING_LENGTH:
+    if not isinstance(value, str) or len(value) > _MAX_FORMATTING_LENGTH:
         raise InvalidSkill(
             "metadata formatting-instructions must be a text of at most "
-            f"{MAX_FORMATTING_LENGTH:,} characters"
+            f"{_MAX_FORMATTING_LENGTH:,} characters"
         )
     return value
 
@@ -170,7 +170,7 @@ log = logging.getLogger(__name__)
 MAX_SKILLS = 100
 MAX_FILES = 200
 MAX_FOLDER_BYTES = 4_000_000
-MAX_DEPTH = 8
+_MAX_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +248,8 @@ def _paths(folder: Path) -> Iterator[Path]:
     for above, inner, names in os.walk(folder):
         here = Path(above)
         inner[:] = sorted(name for name in inner if not name.startswith("."))
-        if len(here.relative_to(folder).parts) >= MAX_DEPTH and inner:
-            raise InvalidSkill(f"its folders are nested more than {MAX_DEPTH} levels deep")
+        if len(here.relative_to(folder).parts) >= _MAX_DEPTH and inner:
+            raise InvalidSkill(f"its folders are nested more than {_MAX_DEPTH} levels deep")
         for name in inner:
             if (here / name).is_symlink():
                 raise InvalidSkill(f"{name} is a symbolic link to a folder, which is not supported")

@@ -56,11 +56,11 @@ from waybook.plan.repeat import round_of
 from waybook.plan.store_output import is_missing, latest
 from waybook.store.plans import details, load
 
-MAX_LEFT_BEHIND = 10
-NO_NOTES: Final[Mapping[StepId, str]] = MappingProxyType({})
-NO_RESULTS: Final[Mapping[str, Json]] = MappingProxyType({})
+_MAX_LEFT_BEHIND = 10
+_NO_NOTES: Final[Mapping[StepId, str]] = MappingProxyType({})
+_NO_RESULTS: Final[Mapping[str, Json]] = MappingProxyType({})
 #: Maximum size of the earlier results in a reply with a repeated step.
-ROUND_BUDGET: Final = 8_000
+_ROUND_BUDGET: Final = 8_000
 
 
 class GetNextStep(MutatingArguments):
@@ -122,8 +122,8 @@ async def next_step_reply(
     locked: LockedPlan,
     decision: Decision[object],
     reply: NextStep,
-    notes: Mapping[StepId, str] = NO_NOTES,
-    results: Mapping[str, Json] = NO_RESULTS,
+    notes: Mapping[StepId, str] = _NO_NOTES,
+    results: Mapping[str, Json] = _NO_RESULTS,
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks.
 
@@ -196,11 +196,11 @@ async def _round(
     if round_ is None:
         return None
     steps = {str(other.id): other for other in round_.latest}
-    (rows,) = await locked.send(load.results_of_statement(steps, ROUND_BUDGET))
-    small = {row.step_id: row.result for row in rows if row.octets <= ROUND_BUDGET}
+    (rows,) = await locked.send(load.results_of_statement(steps, _ROUND_BUDGET))
+    small = {row.step_id: row.result for row in rows if row.octets <= _ROUND_BUDGET}
     shown = {row.step_id: cut_result(row.step_id, "", row.octets) for row in rows}
     known = {step_id: value for step_id, value in submitted.items() if step_id in steps}
-    shown |= truncate_results({**small, **known}, budget=ROUND_BUDGET)
+    shown |= truncate_results({**small, **known}, budget=_ROUND_BUDGET)
     latest: list[Json] = [
         {**step_header(other), **shown[step_id]}
         for step_id, other in steps.items()
@@ -210,7 +210,7 @@ async def _round(
 
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
-    (rows,) = await locked.send(load.left_behind_statement(step.id, MAX_LEFT_BEHIND))
+    (rows,) = await locked.send(load.left_behind_statement(step.id, _MAX_LEFT_BEHIND))
     left: list[Json] = [{"artifactId": r.id, "kind": r.kind, "title": r.title} for r in rows]
     earlier = non_empty(
         heldBy=replaced.user,

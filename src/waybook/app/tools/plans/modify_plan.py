@@ -34,8 +34,8 @@ from waybook.json_values import Body, Json, non_empty
 from waybook.plan import modify
 from waybook.plan.model import MAX_CONDITIONS, StepId
 
-TEXT_SCHEMA = WithJsonSchema({"type": "string"})
-IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
+_TEXT_SCHEMA = WithJsonSchema({"type": "string"})
+_IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 
 
 class SingleArgument(Nested):
@@ -147,17 +147,17 @@ class ModificationArgument(Nested):
     )
 
     add_steps: AddSteps | None = Field(default=None, description="add steps")
-    remove_step: Annotated[RemoveStep, TEXT_SCHEMA] | None = Field(
+    remove_step: Annotated[RemoveStep, _TEXT_SCHEMA] | None = Field(
         default=None, description="remove this pending step"
     )
-    reorder_steps: Annotated[ReorderSteps, IDS_SCHEMA] | None = Field(
+    reorder_steps: Annotated[ReorderSteps, _IDS_SCHEMA] | None = Field(
         default=None, description="ids of all steps, in the new order"
     )
     update_step_instructions: UpdateInstructions | None = Field(
         default=None, description="replace a step's instructions"
     )
     fail_step: FailStep | None = Field(default=None, description="mark a step as failed")
-    retry_step: Annotated[RetryStep, TEXT_SCHEMA] | None = Field(
+    retry_step: Annotated[RetryStep, _TEXT_SCHEMA] | None = Field(
         default=None, description="retry this failed or running step"
     )
     cancel_plan: (

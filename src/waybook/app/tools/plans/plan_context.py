@@ -49,9 +49,9 @@ from waybook.store.plans.contexts import (
 from waybook.store.plans.load import PlanRequest
 from waybook.store.plans.rows import PlanBrief
 
-LISTS = ("steps", "artifacts")
-RECENT_EVENTS = 8
-MAX_EVENTS_SINCE = 200
+_LISTS = ("steps", "artifacts")
+_RECENT_EVENTS = 8
+_MAX_EVENTS_SINCE = 200
 
 
 class GetResearchContext(SessionArguments):
@@ -91,7 +91,7 @@ async def get_research_context(ctx: RequestContext, args: GetResearchContext) ->
     plan_id = id_or_nil(args.plan_id).lower()
     reader = PacketReader("get_research_context", {"planId": plan_id})
     most = byte_budget(args.budget_tokens, detail=args.detail)
-    if args.part is not None and args.part not in LISTS:
+    if args.part is not None and args.part not in _LISTS:
         ending = next_call("get_research_context", "Go back to the plan.", **reader.args)
         page = Page(args.offset, most)
         return await read_continuation(ctx, reader, plan_id, args.part, page, ending)
@@ -123,9 +123,9 @@ async def _material(
         contexts.instructions_statement(plan_id, most),
         contexts.results_statement(plan_id, most),
         contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
-        audit.SQL["tail"](subject_id=plan_id, most=RECENT_EVENTS)
+        audit.SQL["tail"](subject_id=plan_id, most=_RECENT_EVENTS)
         if args.since is None
-        else audit.SQL["entries"](subject_id=plan_id, since=args.since, most=MAX_EVENTS_SINCE),
+        else audit.SQL["entries"](subject_id=plan_id, since=args.since, most=_MAX_EVENTS_SINCE),
         *library.pending_statements(),
     )
     (brief,), instructions, results, newest, entries, *able = result_sets

@@ -21,8 +21,8 @@ from waybook.store.driver.queries import new_id
 from waybook.store.plans import writer
 from waybook.store.skill_executions import SkillExecutionRow
 
-MAX_DESCRIPTIONS_BYTES = 25_000
-MAX_FILE_BYTES = 40_000
+_MAX_DESCRIPTIONS_BYTES = 25_000
+_MAX_FILE_BYTES = 40_000
 
 
 class ListSkills(ReadArguments):
@@ -44,7 +44,7 @@ async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
         )
     if args.name is None:
         skills = installed_skills(ctx.services)
-        share = fair_share([len(skill.description) for skill in skills], MAX_DESCRIPTIONS_BYTES)
+        share = fair_share([len(skill.description) for skill in skills], _MAX_DESCRIPTIONS_BYTES)
         texts = [
             text if len(text) <= share else f"{text[:share]} …"
             for text in (skill.description for skill in skills)
@@ -103,7 +103,7 @@ def _file_view(skill: Skill, path: str) -> Body:
         raise InvalidInput(
             "this file is not text; read its resource to get its bytes", resource=resource
         ) from None
-    shown = truncate(text, MAX_FILE_BYTES)
+    shown = truncate(text, _MAX_FILE_BYTES)
     left = len(text) - len(shown)
     return non_empty(
         path=file.path, text=shown, left=left or None, resource=resource if left else None

@@ -48,7 +48,7 @@ from waybook.store.plans.contexts import (
 from waybook.store.plans.load import PlanRequest
 from waybook.store.research.search import Scope
 
-MAX_MATCHES = 20
+_MAX_MATCHES = 20
 EXCERPT_BYTES = 1_200
 LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
@@ -150,7 +150,7 @@ async def _material(
 
 async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
     results, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
-    return {hit.subject_id: hit.part for hit in results.hits[:MAX_MATCHES]}
+    return {hit.subject_id: hit.part for hit in results.hits[:_MAX_MATCHES]}
 
 
 def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredArtifact]:

@@ -240,7 +240,7 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
 
 #: Stored if an agent passes on that a person wants changes, but not which. The pages and forms
 #: that people fill in require feedback.
-NO_FEEDBACK = "(The reviewer gave no details. Check the step and do it again.)"
+_NO_FEEDBACK = "(The reviewer gave no details. Check the step and do it again.)"
 
 
 class SubmitUserDecision(MutatingArguments):
@@ -278,7 +278,7 @@ async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) ->
     step_id = StepId(args.step_id.lower()) if args.step_id else None
     plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
     is_relayed = ctx.caller.channel is Channel.MCP and args.place is None
-    missing = NO_FEEDBACK if is_relayed and args.decision == "modify" else None
+    missing = _NO_FEEDBACK if is_relayed and args.decision == "modify" else None
     policy = accounts.policy_statement()
     locked = LockedPlan(ctx, policy, plan_id=plan_id, step_id=step_id, candidates=True)
 

@@ -73,13 +73,13 @@ async def extract_with_model(
     instructions = model_instructions(source_text, schema)
     question = ModelRequest(instructions=instructions, text=fence_text(source_text), schema=schema)
     answer = await model.complete(question, seconds=seconds)
-    first = validate_reply(answer, schema)
+    first = _validate_reply(answer, schema)
     if not first.faults:
         return first
     mending = retry_prompt(source_text, answer.text, first.faults)
     question = ModelRequest(instructions=instructions, text=mending, schema=schema)
     try:
-        second = validate_reply(await model.complete(question, seconds=deadline - clock()), schema)
+        second = _validate_reply(await model.complete(question, seconds=deadline - clock()), schema)
     except EndpointFailed as failed:
         raise SecondAttemptFailed(failed, first.usage) from failed
     return ExtractionOutcome(
@@ -87,7 +87,7 @@ async def extract_with_model(
     )
 
 
-def validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
+def _validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
     data: Json = None
     try:
         data = extract_json(reply.text)
@@ -105,7 +105,7 @@ def validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutc
     return ExtractionOutcome(data=data, faults=faults, usage=reply.usage)
 
 
-def usage_view(usage: Usage) -> dict[str, Json]:
+def _usage_view(usage: Usage) -> dict[str, Json]:
     return {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
@@ -116,7 +116,7 @@ def usage_view(usage: Usage) -> dict[str, Json]:
 log = logging.getLogger(__name__)
 
 
-async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
+async def _record_model_usage(ctx: RequestContext, usage: Usage) -> None:
     """Record the model's usage. A failure is only logged."""
     try:
         async with OpenTransaction(ctx) as opened:
@@ -129,9 +129,9 @@ async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
 
 #: Size limits of the schema, of the errors in a reply, and of the other fields.
 MAX_SCHEMA_BYTES = 20_000
-MAX_ERROR_BYTES = 8_000
-REPLY_OVERHEAD = 4_000
-MAX_TITLE_LENGTH = 200
+_MAX_ERROR_BYTES = 8_000
+_REPLY_OVERHEAD = 4_000
+_MAX_TITLE_LENGTH = 200
 
 
 class ExtractData(ReadArguments):
@@ -186,11 +186,11 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     except EndpointFailed as failed:
         raise _out_of_reach(failed, args) from failed
     except SecondAttemptFailed as cut:
-        await record_model_usage(ctx, cut.usage)
-        cut.failed.details["usage"] = usage_view(cut.usage)
+        await _record_model_usage(ctx, cut.usage)
+        cut.failed.details["usage"] = _usage_view(cut.usage)
         raise _out_of_reach(cut.failed, args) from cut
-    await record_model_usage(ctx, outcome.usage)
-    usage: Body = {"usage": usage_view(outcome.usage)}
+    await _record_model_usage(ctx, outcome.usage)
+    usage: Body = {"usage": _usage_view(outcome.usage)}
     if outcome.faults:
         wrong: Body = {"status": "invalid", "errors": _errors(outcome.faults)}
         return {**_by_yourself(source, schema, args), **wrong, **usage}
@@ -226,7 +226,7 @@ async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText:
         about: Body = {
             "artifactId": row.id,
             "kind": row.kind,
-            "title": row.title[:MAX_TITLE_LENGTH],
+            "title": row.title[:_MAX_TITLE_LENGTH],
             "storedBy": row.created_by,
             "storedAt": format_time(row.created_at),
         }
@@ -257,7 +257,7 @@ def _readings(candidate: Json) -> Iterator[Json]:
 
 def _extracted(data: Json, args: ExtractData) -> Body:
     size = len(orjson.dumps(data))
-    limit = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD
+    limit = MAX_COMPACT_REPLY_BYTES - _REPLY_OVERHEAD
     if size > limit and not args.detail:
         raise TooLarge(
             f"the data has {size:,} bytes, and a reply at most {limit:,}; ask for less in the "
@@ -271,7 +271,7 @@ def _extracted(data: Json, args: ExtractData) -> Body:
 
 def _by_yourself(source: SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
     """Return a prompt with which the caller's own model can extract the data."""
-    room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
+    room = MAX_COMPACT_REPLY_BYTES - _REPLY_OVERHEAD - _MAX_ERROR_BYTES - len(orjson.dumps(schema))
     piece = truncate(source.text, room)
     upto, left = args.offset + len(piece), len(source.text) - len(piece)
     return {
@@ -298,7 +298,7 @@ def _which(args: ExtractData) -> Body:
 
 def _errors(faults: Iterable[Mismatch]) -> Json:
     views: list[Json] = [{"path": fault.path, "message": fault.message} for fault in faults]
-    return fit_views(views, MAX_ERROR_BYTES)
+    return fit_views(views, _MAX_ERROR_BYTES)
 
 
 def _out_of_reach(failed: EndpointFailed, args: ExtractData) -> EndpointFailed:

@@ -31,11 +31,11 @@ from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
 from waybook.store.research.search import HitRow, Scope, SourceRow
 
-MAX_HITS_BYTES = 42_000
-MAX_MATCHED_WORDS = 12
-MAX_OFFSET = 100
-MAX_DAYS = 36_500
-NOTHING_FITS = "No stored research fits this query."
+_MAX_HITS_BYTES = 42_000
+_MAX_MATCHED_WORDS = 12
+_MAX_OFFSET = 100
+_MAX_DAYS = 36_500
+_NOTHING_FITS = "No stored research fits this query."
 
 
 class SearchSources(ReadArguments):
@@ -47,11 +47,11 @@ class SearchSources(ReadArguments):
     tags: LenientJson[list[Tag]] | None = Field(
         default=None, max_length=20, description="only with all these tags"
     )
-    within_days: Annotated[float, Field(ge=0, le=MAX_DAYS)] | None = Field(
+    within_days: Annotated[float, Field(ge=0, le=_MAX_DAYS)] | None = Field(
         default=None, description="only stored in the last days"
     )
     limit: int = Field(default=10, ge=1, le=50, description="default 10")
-    cursor: int = Field(default=0, ge=0, le=MAX_OFFSET, description="nextCursor of the last reply")
+    cursor: int = Field(default=0, ge=0, le=_MAX_OFFSET, description="nextCursor of the last reply")
 
 
 @Tool(
@@ -78,12 +78,12 @@ async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
         )
         for row in rows
     ]
-    views = fit_views(found, MAX_HITS_BYTES)
+    views = fit_views(found, _MAX_HITS_BYTES)
     upto = args.cursor + len(views)
     return non_empty(
         hits=views,
         searched=results.method,
-        message=None if hits else NOTHING_FITS,
+        message=None if hits else _NOTHING_FITS,
         nextCursor=upto if rows and upto < rows[0].hits else None,
         next=_next_of_hits(args, views),
     )
@@ -148,7 +148,7 @@ def _why(reason: MatchReason, shown: Snippet) -> Json:
         "by": reason.by,
         "rank": reason.rank,
         "covers": round(min(reason.score, 1), 3),
-        "words": cast("Json", [*words][:MAX_MATCHED_WORDS]),
+        "words": cast("Json", [*words][:_MAX_MATCHED_WORDS]),
     }
 
 
@@ -162,10 +162,10 @@ def _next_of_hits(args: SearchSources, views: list[Json]) -> Json:
     return next_call("store_research", "Store what you find out about this.")
 
 
-MAX_CONTENT_BYTES = 30_000
-MAX_METADATA_BYTES = 12_000
-MAX_DETAIL_CONTENT_BYTES = 120_000
-MAX_DETAIL_METADATA_BYTES = 120_000
+_MAX_CONTENT_BYTES = 30_000
+_MAX_METADATA_BYTES = 12_000
+_MAX_DETAIL_CONTENT_BYTES = 120_000
+_MAX_DETAIL_METADATA_BYTES = 120_000
 MAX_CITATIONS = 20
 
 
@@ -229,7 +229,7 @@ def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> 
     text = (
         row.content if isinstance(row.content, str) else json.dumps(row.content, ensure_ascii=False)
     )
-    most = MAX_DETAIL_CONTENT_BYTES if args.detail else MAX_CONTENT_BYTES
+    most = _MAX_DETAIL_CONTENT_BYTES if args.detail else _MAX_CONTENT_BYTES
     piece: Body = {"content": row.content, "left": 0}
     if args.offset or escaped_size(text) > most:
         cut = truncate(text[args.offset :], most)
@@ -268,7 +268,7 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
     if args.offset and not args.detail:
         return {}
     included_sources: list[Body] = []
-    left = MAX_DETAIL_METADATA_BYTES if args.detail else MAX_METADATA_BYTES
+    left = _MAX_DETAIL_METADATA_BYTES if args.detail else _MAX_METADATA_BYTES
     for source in sources:
         left -= len(json.dumps(source))
         if left < 0:

@@ -47,7 +47,7 @@ MAX_SOURCES = 50
 MAX_TAGS = 20
 
 
-def visible_line(text: object) -> object:
+def _visible_line(text: object) -> object:
     """Replace invisible characters by spaces, since names are compared exactly."""
     if not isinstance(text, str) or text.isprintable():
         return text
@@ -64,17 +64,17 @@ def in_utc(at: datetime) -> datetime:
 Word = Annotated[
     str,
     StringConstraints(min_length=1, max_length=200, strip_whitespace=True),
-    BeforeValidator(visible_line),
+    BeforeValidator(_visible_line),
 ]
 Tag = Annotated[
     str,
     StringConstraints(min_length=1, max_length=60, strip_whitespace=True),
-    BeforeValidator(visible_line),
+    BeforeValidator(_visible_line),
 ]
 Query = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 
 
-Moment = Annotated[datetime, AfterValidator(in_utc)]
+_Moment = Annotated[datetime, AfterValidator(in_utc)]
 
 
 class SourceArgument(Nested):
@@ -85,7 +85,7 @@ class SourceArgument(Nested):
     quote: Annotated[str, StringConstraints(min_length=1, max_length=5_000)] | None = Field(
         default=None, description="quote from the source"
     )
-    retrieved_at: Moment | None = Field(default=None, description="time (ISO 8601)")
+    retrieved_at: _Moment | None = Field(default=None, description="time (ISO 8601)")
 
 
 class StoreResearch(MutatingArguments):

@@ -39,8 +39,8 @@ from waybook.store.driver.queries import new_id
 from waybook.store.runs import load, writer
 from waybook.store.runs.rows import DefinitionRow
 
-MAX_RUNS = 50
-MAX_DESCRIPTION_BYTES = 600
+_MAX_RUNS = 50
+_MAX_DESCRIPTION_BYTES = 600
 
 
 class ListDags(ReadArguments):
@@ -57,7 +57,7 @@ class ListDags(ReadArguments):
     profiles=RUNS,
 )
 async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
-    open_runs = page_statement(RunFilter(state=OPEN), MAX_RUNS)
+    open_runs = page_statement(RunFilter(state=OPEN), _MAX_RUNS)
     stored, run_rows = await ctx.read(load.definitions_statement(), open_runs)
     cache, org_id = ctx.services.shared(DefinitionCache), ctx.caller.org_id
     dags = builtin_dags() | {
@@ -86,7 +86,7 @@ def _view(compiled_dag: CompiledDag) -> Body:
         "dagSlug": dag.slug,
         "name": dag.name,
         "version": compiled_dag.version,
-        "description": truncate(dag.description, MAX_DESCRIPTION_BYTES),
+        "description": truncate(dag.description, _MAX_DESCRIPTION_BYTES),
         "stages": stages,
     }
 
@@ -109,7 +109,7 @@ def _run_view(run: RunSummary) -> Body:
 
 
 #: Approximate bytes per step or edge in a definition, to estimate the cost of drawing its map.
-BYTES_PER_MAP_ITEM: Final = 20
+_BYTES_PER_MAP_ITEM: Final = 20
 
 
 class AddDag(MutatingArguments):
@@ -129,7 +129,7 @@ class AddDag(MutatingArguments):
 )
 async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     """Check a workflow definition and store it. An identical definition changes nothing."""
-    weight = len(orjson.dumps(args.definition)) // BYTES_PER_MAP_ITEM
+    weight = len(orjson.dumps(args.definition)) // _BYTES_PER_MAP_ITEM
     checked = partial(_compile_runnable, args.definition)
     compiled_dag = await ctx.services.shared(LayoutWorker).run(ctx.caller.org_id, weight, checked)
     body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug

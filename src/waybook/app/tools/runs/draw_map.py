@@ -39,9 +39,9 @@ from waybook.plan.progress import progress_json
 from waybook.research.packet import as_text
 from waybook.store.runs import load
 
-MAX_RESULT_LENGTH = 4_000
+_MAX_RESULT_LENGTH = 4_000
 #: The rate limit counts a drawn step or edge as this number of operations.
-OPERATIONS_PER_LINE = 2
+_OPERATIONS_PER_LINE = 2
 
 
 class DrawMap(ReadArguments):
@@ -116,7 +116,7 @@ def _review(ctx: RequestContext, board: PlanDetail) -> Body | None:
     return {
         "title": f"Decision needed: {about}",
         "summary": "\n".join([review.summary, *(f"? {question}" for question in review.questions)]),
-        "result": result[:MAX_RESULT_LENGTH],
+        "result": result[:_MAX_RESULT_LENGTH],
         "about": about,
         "requestedBy": review.requested_by,
         "reviewUrl": review_url(plan.id, ctx.services.base_url),
@@ -172,7 +172,7 @@ async def _dag(ctx: RequestContext, slug: str, width: int | None) -> Body:
 
 async def _svg(ctx: RequestContext, drawing: Drawing, width: int | None) -> str:
     job = DrawingJob(drawing, width)
-    ctx.operations.append(OPERATIONS_PER_LINE * job.weight)
+    ctx.operations.append(_OPERATIONS_PER_LINE * job.weight)
     return await ctx.services.shared(LayoutWorker).picture(ctx.caller.org_id, job)
 
 

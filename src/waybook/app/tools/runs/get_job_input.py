@@ -29,7 +29,7 @@ from waybook.run.model import Job
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentSliceRow
 
-MAX_SLICE_BYTES = 40_000
+_MAX_SLICE_BYTES = 40_000
 
 
 class GetJobInput(ReadArguments):
@@ -94,7 +94,7 @@ async def _answer(locked: LockedRun, job: Job, args: GetJobInput) -> Body:
 
 async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> Body:
     statement = jobs.content_statement(
-        locked.run.id, id_or_nil(document_id), args.offset, MAX_SLICE_BYTES
+        locked.run.id, id_or_nil(document_id), args.offset, _MAX_SLICE_BYTES
     )
     (rows,) = await locked.send(statement)
     if not rows:
@@ -137,14 +137,14 @@ def _text(page_context: JobMaterials, job_id: str, key: str, stage: str | None) 
 
 
 def _piece(head: Body, which: Body, rest: str, length: int, args: GetJobInput) -> Body:
-    text = truncate(rest, MAX_SLICE_BYTES)
+    text = truncate(rest, _MAX_SLICE_BYTES)
     upto = args.offset + len(text)
     left = max(0, length - upto)
     return {**head, "content": text, "left": left, "next": _next(args, which, upto, left)}
 
 
 def _list(name: str, views: Sequence[Json], which: Body, args: GetJobInput) -> Body:
-    listed = fit_views(views[args.offset :], MAX_SLICE_BYTES)
+    listed = fit_views(views[args.offset :], _MAX_SLICE_BYTES)
     upto = args.offset + len(listed)
     left = max(0, len(views) - upto)
     return {name: listed, "left": left, "next": _next(args, which, upto, left)}

@@ -51,9 +51,9 @@ from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
 #: Maximum number of jobs that one call tries to claim.
-MAX_CLAIM_ATTEMPTS = 50
-MAX_OPEN_LISTED = 40
-JOB_GIVEN_UP: Final[Body] = {}
+_MAX_CLAIM_ATTEMPTS = 50
+_MAX_OPEN_LISTED = 40
+_JOB_GIVEN_UP: Final[Body] = {}
 
 
 class GetNextJob(MutatingArguments):
@@ -89,7 +89,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextJob, attempt: Attempt) -
     job_type = types.pop() if len(types) == 1 else None
     wanted = job_request(ctx, args.model_id, job_type, another=args.another)
     run_id = None if args.run_id is None else id_or_nil(args.run_id)
-    for _ in range(MAX_CLAIM_ATTEMPTS):
+    for _ in range(_MAX_CLAIM_ATTEMPTS):
         if args.run_id is None:
             (rows,) = await ctx.read(jobs.run_with_claimable_job_statement(wanted))
             run_id = jobs.first_run_id(rows)
@@ -97,7 +97,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextJob, attempt: Attempt) -
             break
         locked = LockedRun(ctx, run_id, unless_cached=partial(_claim_statements, run_id, wanted))
         reply = await update(locked, partial(_claim, locked, wanted, attempt))
-        if reply is not JOB_GIVEN_UP:
+        if reply is not _JOB_GIVEN_UP:
             return reply
     return await _nothing_anywhere(ctx, args, wanted, attempt)
 
@@ -124,10 +124,10 @@ async def take_following_job(
     wanted = job_request(locked.ctx, model)
     attempt = Attempt(is_last=True)
     statements = _claim_statements(locked.run.id, wanted)
-    for _ in range(MAX_CLAIM_ATTEMPTS):
+    for _ in range(_MAX_CLAIM_ATTEMPTS):
         await locked.write_and_reload(proposal, *statements)
         proposal = await _claim_job(locked, wanted, attempt)
-        if proposal.body is not JOB_GIVEN_UP:
+        if proposal.body is not _JOB_GIVEN_UP:
             return proposal
     body = _nothing(NothingReady(()), locked.run)
     return Proposal(RunDecision(NothingReady(()), locked.run), body)
@@ -149,7 +149,7 @@ async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) ->
     free_in: float | None = None
     if mine is None and free is None:
         rows, (gap,) = await locked.send(
-            jobs.open_statement(locked.run.id, MAX_OPEN_LISTED),
+            jobs.open_statement(locked.run.id, _MAX_OPEN_LISTED),
             jobs.seconds_until_claimable_statement(locked.run.id, wanted),
         )
         open_jobs, free_in = jobs.read_open(rows), gap.seconds
@@ -163,7 +163,7 @@ async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) ->
     )
     before, reply = (free,) if free else (), decision.reply
     if isinstance(reply, AttemptsExhausted):
-        return Proposal(decision, JOB_GIVEN_UP, jobs=before, is_answer=False)
+        return Proposal(decision, _JOB_GIVEN_UP, jobs=before, is_answer=False)
     subject = _subject(locked.run.id, wanted)
     if isinstance(reply, NothingReady):
         attempt.nothing = Nothing(subject, RETRY_AFTER_WORK_SECONDS, free_in)

@@ -73,12 +73,12 @@ async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
         compiled_dag, made = _chart(opened, args.dag_slug)
         context = opened.decision_context
         decision = new_run(compiled_dag, new_id(), args.name, args.input, args.models, context)
-        return started_run_proposal(opened, decision, compiled_dag, made)
+        return _started_run_proposal(opened, decision, compiled_dag, made)
 
     return await update(opened, decide)
 
 
-def started_run_proposal(
+def _started_run_proposal(
     opened: OpenTransaction,
     decision: RunDecision[StartedStages],
     compiled_dag: CompiledDag,
@@ -166,7 +166,7 @@ async def copy_run(ctx: RequestContext, args: CopyRun) -> ToolReply:
         named = (new_id(), args.from_stage, opened.decision_context)
         dag = seen.compiled_dag
         decision = decide_copy(source, dag, *named, name=args.name, models=args.models)
-        return started_run_proposal(opened, decision, dag, [])
+        return _started_run_proposal(opened, decision, dag, [])
 
     return await update(opened, decide)
 
