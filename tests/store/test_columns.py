@@ -45,6 +45,6 @@ def test_reader_of_rows_refuses_swapped_columns() -> None:
         Table("plan_step", "s", lines).reader(Step, {})
 
 
-def test_row_classes_have_the_listed_columns_in_their_order() -> None:
+def test_row_classes_have_the_columns_in_the_listed_order() -> None:
     conditions = TABLES["branching_condition"].read
     assert ConditionRow._fields == tuple(column.name for column in conditions)

@@ -47,7 +47,7 @@ class AgentRow(NamedTuple):
 
     @property
     def has_more(self) -> bool:
-        """Whether the counts are too low because not all rows were read."""
+        """Return whether the counts are too low because not all rows were read."""
         return max(self.counted, self.results) >= MAX_COUNTED
 
     @property
