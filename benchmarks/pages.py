@@ -15,7 +15,7 @@ import time
 from plan_builders import NOON
 from plan_details import make_large_plan, make_plan_detail
 from waybook.plan.model import Plan
-from waybook.transport.http.dashboard.plans.plan_view import plan_view
+from waybook.transport.http.dashboard.plans.plan_page import plan_content
 from waybook.transport.http.html.layout import TEMPLATES
 
 #: For each number of steps: target milliseconds and maximum compressed bytes.
@@ -24,9 +24,8 @@ TARGETS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))
 
 def render_page(plan: Plan) -> str:
     """Return the HTML of a plan's page."""
-    view = plan_view(make_plan_detail(plan))
-    content = {"view": view, "plan": plan, "refusal": None, "now": NOON}
-    request = {"path": f"/plans/{plan.id}", "query": {}}
+    content = plan_content(make_plan_detail(plan))
+    request = {"path": f"/plans/{plan.id}", "query": {}, "now": NOON}
     layout = {**request, "person": None, "waiting": 1, "token": "t" * 43}
     return TEMPLATES.get_template("plan.html").render({**layout, **content})
 

@@ -2,21 +2,20 @@
 
 import httpx2
 import pytest
-from starlette.requests import Request
 
-from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
 from waybook.errors import Unavailable
-from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.dashboard.page import PageRequest
 
 #: Header that a browser sends when it loads a page.
 HTML = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 
-async def failing(_: PageContext, __: Request) -> Caller:
+async def failing(_: PageRequest) -> RequestContext:
     raise Unavailable
 
 
-async def breaking(_: PageContext, __: Request) -> Caller:
+async def breaking(_: PageRequest) -> RequestContext:
     raise ZeroDivisionError
 
 
@@ -61,7 +60,7 @@ async def test_error_page_offers_retry_after_temporary_errors(
     status: int,
     said: str,
 ) -> None:
-    monkeypatch.setattr(PageContext, "request_context", fault)
+    monkeypatch.setattr(PageRequest, "context", fault)
     page = await browser.get("/plans?q=x", headers=HTML)
     assert page.status_code == status
     assert f"<h1>{said}</h1>" in page.text

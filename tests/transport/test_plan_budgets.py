@@ -9,7 +9,7 @@ from plan_details import make_large_plan, make_plan_detail
 from waybook.app.queries.plans.plan import STEPS_AROUND, PlanDetail
 from waybook.core.short_ids import short_id
 from waybook.transport.http.compression import gzip_text
-from waybook.transport.http.dashboard.plans.plan_view import plan_view
+from waybook.transport.http.dashboard.plans.plan_page import plan_content
 from waybook.transport.http.html.fragments import VersionMemory, finish_rendering
 from waybook.transport.http.html.layout import TEMPLATES
 
@@ -18,10 +18,9 @@ TAG = re.compile(r"<[a-z]")
 
 
 def rendered(sheet: PlanDetail) -> str:
-    shown = {"view": plan_view(sheet), "plan": sheet.plan, "refusal": None, "now": NOON}
     framed = {"path": f"/plans/{sheet.plan.id}", "query": {}, "waiting": 1, "token": "t" * 43}
-    framed |= {"person": None}
-    text = TEMPLATES.get_template("plan.html").render({**framed, **shown})
+    framed |= {"person": None, "now": NOON}
+    text = TEMPLATES.get_template("plan.html").render({**framed, **plan_content(sheet)})
     return finish_rendering(text, VersionMemory(), volatile=(), known_version=None).text
 
 
@@ -53,27 +52,28 @@ def test_plan_map_draws_5000_siblings_as_a_single_box() -> None:
             step._replace(depends_on=() if step.order == 1 else (first,)) for step in plan.steps
         )
     )
-    view = plan_view(make_plan_detail(star))
-    assert view.map.whole
-    assert view.map.svg.count('class="step"') == 2
+    detail = make_plan_detail(star)
+    assert len(detail.lane.steps) == len(plan.steps)
+    assert plan_content(detail)["map"].count('class="step"') == 2
 
 
 def test_large_plan_map_shows_the_steps_around_the_current_step() -> None:
     plan = make_large_plan(5_000)
-    view = plan_view(make_plan_detail(plan))
-    assert (view.map.shown, view.map.total) == (STEPS_AROUND, 5_000)
-    assert view.map.center == short_id(plan.steps[2_751].id)
-    assert f'data-step="{view.map.center}"' in view.map.svg
+    detail = make_plan_detail(plan)
+    content, center = plan_content(detail), short_id(plan.steps[2_751].id)
+    assert content["map_center"] == center
+    assert f'data-step="{center}"' in content["map"]
+    assert f"{STEPS_AROUND} of 5,000 steps: those near the current step." in rendered(detail)
 
 
 def test_plan_page_opens_at_the_current_step() -> None:
     plan = make_large_plan(500)
-    assert plan_view(make_plan_detail(plan)).window.number == 3
-    pages = [plan_view(make_plan_detail(plan, number)) for number in range(1, 6)]
-    orders = [row.order for view in pages for row in view.rows]
+    assert make_plan_detail(plan).window.number == 3
+    pages = [rendered(make_plan_detail(plan, number)) for number in range(1, 6)]
+    orders = [int(order) for html in pages for order in re.findall(r'<tr id="s(\d+)"', html)]
     assert orders == [*range(1, 501)]
-    assert plan_view(make_plan_detail(plan, 99)).window.number == 5
-    assert plan_view(make_plan_detail(plan, 0)).window.number == 1
+    assert make_plan_detail(plan, 99).window.number == 5
+    assert make_plan_detail(plan, 0).window.number == 1
 
 
 def test_plan_page_without_steps_shows_a_notice() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from plan_builders import NOON, make_plan, make_step
 from waybook.plan.model import StepStatus
 from waybook.store.plans.details import StepStatusChange
-from waybook.transport.http.dashboard.activity import WIDTH, build_timeline
-from waybook.transport.http.dashboard.plans.plan_view import build_step_grid
+from waybook.transport.http.dashboard.plans.plan_page import build_step_grid
+from waybook.transport.http.dashboard.timeline import WIDTH, build_timeline
 
 
 def minutes(number: float) -> datetime:
@@ -82,12 +82,12 @@ def test_step_grid_contains_every_step_exactly_once(statuses: list[StepStatus], 
     rows = build_step_grid(plan.steps, width)
     status_by_place = {}
     for row in rows:
-        for streak in row.streaks:
-            for start, length in CELLS.findall(streak.path):
+        for status, path in row.paths:
+            for start, length in CELLS.findall(path):
                 for cell in range(int(start), int(start) + int(length)):
                     place = (row.page - 1) * width + cell
                     assert place not in status_by_place
-                    status_by_place[place] = streak.status
+                    status_by_place[place] = status
     assert [status_by_place[n] for n in sorted(status_by_place)] == [
         str(status) for status in statuses
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Final, NamedTuple, TypeAlias
 
-from waybook.dag.diagram.model import Lane
+from waybook.dag.diagram.model import STACK_FROM, Lane
 
 Pairs: TypeAlias = list[tuple[int, int]]
 
@@ -34,6 +34,13 @@ def stack_siblings(lane: Lane, stack_from: int) -> StackedLane:
     if not first:
         return StackedLane(tuple((number,) for number in range(len(place))), edges)
     return _joined(len(place), edges, first)
+
+
+def box_of(lane: Lane, key: str) -> str | None:
+    """Return the key of the first step in the box that contains this step."""
+    place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
+    boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
+    return next((lane.steps[steps[0]].key for steps in boxes), None)
 
 
 def _adjacent_positions(

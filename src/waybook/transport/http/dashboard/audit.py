@@ -9,10 +9,9 @@ from typing import Final
 
 import orjson
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from waybook.app.queries.agents import Names, RowName, find_names, find_subjects
+from waybook.app.queries.agents import Names, RowName, find_names, find_subjects, item_of
 from waybook.app.queries.audit import (
     RUN,
     AuditEntry,
@@ -27,51 +26,100 @@ from waybook.app.queries.audit import (
 )
 from waybook.app.queries.audit import entry_view as audit_entry_view
 from waybook.app.queries.timeline import csv_text
-from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Event
 from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
-from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.record_links import (
-    Link,
-    agent_link,
-    item_link,
-    row_label,
-    subject_link,
-)
-from waybook.transport.http.html.forms import current_url_with, query_param
-from waybook.transport.http.requests import SANDBOX_HEADERS
+from waybook.transport.http.dashboard.exports import file_headers
+from waybook.transport.http.dashboard.page import PageRequest
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
                   "details")  # fmt: skip
+MAX_NAME_LENGTH: Final = 120
+MAX_CHANGES: Final = 30
+MAX_VALUE_LENGTH: Final = 600
+#: An entry is shown expanded if all its values are at most this long.
+SHORT_VALUE_LENGTH: Final = 80
+MAX_INLINE_CHANGES: Final = 4
+#: Fields that are not shown, because the entry already shows the name of the step or job.
+ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
+FILTERS: Final = ("subject", "event", "actor", "session", "channel", "since", "until")
 
 
-async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> Response:
+async def audit_page(page: PageRequest) -> Response:
+    ctx = await page.context()
+    names, matches = dict[str, RowName](), list[RowName]()
+    listed, error = EntriesPage([], None), None
+    try:
+        filter_ = _filter(page)
+        if filter_.subject_id is not None:
+            matches = await find_subjects(ctx, filter_.subject_id)
+        if matches:
+            filter_ = replace(filter_, subject_id=matches[0].id)
+        if len(matches) <= 1:
+            listed = await browse_audit(ctx, filter_)
+            names = dict(await find_names(ctx, listed.entries))
+    except InvalidInput as refused:
+        error = refused.message
+    subject = {"subject": matches[0].id} if len(matches) == 1 else {}
+    _, mark, query = page.url_with(behind=None, **subject).partition("?")
+    cursor = listed.next_cursor
+    return await page.render(
+        "audit",
+        status=400 if error else 200,
+        entries=[entry_view(entry, names) for entry in listed.entries],
+        fault=error,
+        filters={name: page.query(name) or "" for name in FILTERS},
+        matches=[(row, page.url_with(subject=row.id, behind=None)) for row in matches],
+        events=[str(event) for event in Event],
+        channels=[str(channel) for channel in Channel],
+        first=page.query("behind") is None,
+        further=page.url_with(behind=cursor) if cursor else None,
+        newest=page.url_with(behind=None),
+        files={form: f"/audit.{form}{mark}{query}" for form in EXPORT_FORMATS},
+    )
+
+
+def _filter(page: PageRequest) -> AuditFilter:
+    since, until = page.query("since"), page.query("until")
+    return AuditFilter(
+        subject_id=page.query("subject"),
+        event=page.query("event"),
+        actor=page.query("actor"),
+        session=page.query("session"),
+        channel=page.query("channel"),
+        since=_time(since) if since else None,
+        until=_time(until) if until else None,
+        after_cursor=page.query("behind"),
+    )
+
+
+def _time(text: str) -> datetime:
+    try:
+        timestamp = datetime.fromisoformat(text)
+        return timestamp.astimezone(UTC) if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"“{text}” is not a time; write it like 2030-01-31T08:00") from None
+
+
+async def audit_export(page: PageRequest) -> Response:
+    form, filter_ = page.path("form"), _filter(page)
     if form not in EXPORT_FORMATS:
         raise HTTPException(404)
-    kind, lines = EXPORT_FORMATS[form]
-    pages = all_entries(ctx, filter_)
+    media_type, lines = EXPORT_FORMATS[form]
+    pages = all_entries(await page.context(), filter_)
     # Fetch the first page before the response starts, so that an error can still set its status.
     first = await anext(pages)
-    headers = {
-        **SANDBOX_HEADERS,
-        "content-disposition": f'attachment; filename="audit.{form}"',
-        "content-type": f"{kind}; charset=utf-8",
-    }
-    return StreamingResponse(_sent(first, pages, lines), headers=headers)
 
+    async def texts() -> AsyncIterator[str]:
+        if form == "csv":
+            yield csv_text([COLUMNS])
+        yield lines(first)
+        async for entries in pages:
+            yield lines(entries)
 
-async def _sent(
-    first: list[AuditEntry],
-    rest: AsyncIterator[list[AuditEntry]],
-    lines: Callable[[list[AuditEntry]], str],
-) -> AsyncIterator[str]:
-    if lines is csv_lines:
-        yield csv_text([COLUMNS])
-    yield lines(first)
-    async for page in rest:
-        yield lines(page)
+    headers = file_headers(f"audit.{form}", f"{media_type}; charset=utf-8")
+    return StreamingResponse(texts(), headers=headers)
 
 
 def json_lines(entries: list[AuditEntry]) -> str:
@@ -99,13 +147,35 @@ EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]
     MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
 )
 
-MAX_CHANGES: Final = 30
-MAX_VALUE_LENGTH: Final = 600
-#: An entry is shown expanded if all its values are at most this long.
-SHORT_VALUE_LENGTH: Final = 80
-MAX_INLINE_CHANGES: Final = 4
-#: Fields that are not shown, because the entry already shows the name of the step or job.
-ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    name: str
+    url: str | None = None
+
+
+def subject_link(entry: AuditEntry, names: Names) -> Link:
+    """Return a link to the plan or run that an audit entry is about."""
+    row = names.get(entry.subject_id)
+    page = {"plan": "/plans/", "run": "/runs/"}.get(entry.subject)
+    if row is None:
+        return Link(entry.subject.replace("_", " "), page and page + entry.subject_id)
+    return Link(_shorten(row.name), page and page + row.id)
+
+
+def item_link(entry: AuditEntry, names: Names) -> Link | None:
+    """Return a link to the step or job that an audit entry is about."""
+    row = item_of(entry, names)
+    if row is None:
+        return None
+    if row.kind == "step":
+        url = f"/plans/{row.work_id}/steps/{row.id}"
+        return Link(_shorten(f"step {row.number}: {row.name}"), url)
+    return Link(_shorten(row.name), f"/runs/{row.work_id}/jobs/{row.id}")
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= MAX_NAME_LENGTH else f"{name[: MAX_NAME_LENGTH - 1]}…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +203,6 @@ class EntryView:
     more: int
     subject: Link
     item: Link | None
-    agent: Link
-
-    @property
-    def at(self) -> datetime:
-        return self.entry.at
 
     @property
     def short(self) -> bool:
@@ -146,14 +211,26 @@ class EntryView:
         return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
 
 
+def entry_event(entry: AuditEntry) -> str:
+    action = entry_details(entry).get("action")
+    kind = RUN if entry.subject == RUN else "plan"
+    return event_label(entry.event, action if isinstance(action, str) else None, kind)
+
+
+def _row_label(row_id: str, names: Names) -> str:
+    row = names.get(row_id)
+    if row is None or row.kind not in {"step", "job"}:
+        return ""
+    return str(row.number) if row.number is not None else _shorten(row.name)
+
+
 def entry_view(entry: AuditEntry, names: Names) -> EntryView:
     changes = list(changes_in([entry]))
     details = entry_details(entry)
-    action = details.get("action")
     item = item_link(entry, names)
     return EntryView(
         entry=entry,
-        what=event_label(entry.event, action if isinstance(action, str) else None, _kind(entry)),
+        what=entry_event(entry),
         details=tuple(
             (name, display_value(value))
             for name, value in details.items()
@@ -163,7 +240,7 @@ def entry_view(entry: AuditEntry, names: Names) -> EntryView:
             ChangeView(
                 entity=str(change.entity),
                 id=change.id,
-                label=row_label(change.id, names),
+                label=_row_label(change.id, names),
                 field=change.field,
                 old=display_value(change.old),
                 new=display_value(change.new),
@@ -173,7 +250,6 @@ def entry_view(entry: AuditEntry, names: Names) -> EntryView:
         more=max(0, len(changes) - MAX_CHANGES),
         subject=subject_link(entry, names),
         item=item,
-        agent=agent_link(entry),
     )
 
 
@@ -186,93 +262,5 @@ def display_value(value: Json) -> DisplayValue:
     if value is None:
         return DisplayValue(text="∅")
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    cut = len(text) - MAX_VALUE_LENGTH
-    return (
-        DisplayValue(text=text[:MAX_VALUE_LENGTH], omitted=cut)
-        if cut > 0
-        else DisplayValue(text=text)
-    )
-
-
-def _kind(entry: AuditEntry) -> str:
-    return RUN if entry.subject == RUN else "plan"
-
-
-FILTERS: Final = ("subject", "event", "actor", "session", "channel", "since", "until")
-
-
-@dataclass(frozen=True, slots=True)
-class AuditPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        call = await self.page_context.request_context(request)
-        names: Names = {}
-        matches: list[RowName] = []
-        page, error = EntriesPage([], None), None
-        try:
-            filter_, matches = await self._named_filter(call, filter_from_query(request))
-            if len(matches) <= 1:
-                page = await browse_audit(call, filter_)
-                names = await find_names(call, page.entries)
-        except InvalidInput as refused:
-            error = refused.message
-        filters = {name: query_param(request, name) or "" for name in FILTERS}
-        return await self.page_context.render_page(
-            request,
-            "audit",
-            status_code=400 if error else 200,
-            entries=[entry_view(entry, names) for entry in page.entries],
-            fault=error,
-            filters=filters,
-            matches=[
-                (row, current_url_with(request, subject=row.id, behind=None)) for row in matches
-            ],
-            events=[str(event) for event in Event],
-            channels=[str(channel) for channel in Channel],
-            first=query_param(request, "behind") is None,
-            further=current_url_with(request, behind=page.next_cursor)
-            if page.next_cursor
-            else None,
-            newest=current_url_with(request, behind=None),
-            files={form: _file_address(request, form, matches) for form in ("csv", "jsonl")},
-        )
-
-    async def _named_filter(
-        self, call: RequestContext, filter_: AuditFilter
-    ) -> tuple[AuditFilter, list[RowName]]:
-        text = filter_.subject_id
-        matches = await find_subjects(call, text) if text is not None else []
-        return (replace(filter_, subject_id=matches[0].id) if matches else filter_), matches
-
-    async def export(self, request: Request) -> Response:
-        call = await self.page_context.request_context(request)
-        return await export_audit(call, filter_from_query(request), request.path_params["form"])
-
-
-def filter_from_query(request: Request) -> AuditFilter:
-    since, until = query_param(request, "since"), query_param(request, "until")
-    return AuditFilter(
-        subject_id=query_param(request, "subject"),
-        event=query_param(request, "event"),
-        actor=query_param(request, "actor"),
-        session=query_param(request, "session"),
-        channel=query_param(request, "channel"),
-        since=_time(since) if since else None,
-        until=_time(until) if until else None,
-        after_cursor=query_param(request, "behind"),
-    )
-
-
-def _time(text: str) -> datetime:
-    try:
-        timestamp = datetime.fromisoformat(text)
-        return timestamp.astimezone(UTC) if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise InvalidInput(f"“{text}” is not a time; write it like 2030-01-31T08:00") from None
-
-
-def _file_address(request: Request, form: str, matches: list[RowName]) -> str:
-    named = {"subject": matches[0].id} if len(matches) == 1 else {}
-    _, _, query = current_url_with(request, behind=None, **named).partition("?")
-    return f"/audit.{form}?{query}" if query else f"/audit.{form}"
+    omitted = max(0, len(text) - MAX_VALUE_LENGTH)
+    return DisplayValue(text=text[:MAX_VALUE_LENGTH], omitted=omitted)

@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import ClassVar
-
-import orjson
+from typing import ClassVar, Final
 
 from waybook.app.queries.inbox import (
     PendingFeedback,
     PreviousReview,
-    ReviewArtifact,
     ReviewEvidence,
     ReviewRecord,
     StageDocument,
@@ -26,6 +23,7 @@ DECISION_TEXT = {
     "skip": "skipped the step",
     "reject": "rejected; the plan failed",
 }
+PREVIEW_LENGTH: Final = 240
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +58,8 @@ class DecisionCard:
     result: RichText | None
     instructions: RichText | None
     result_json: str | None = None
-    previous: PreviousReview | None = None
+    evidence: ReviewEvidence = field(default_factory=ReviewEvidence)
     changes: Diff | None = None
-    research: tuple[ReviewArtifact, ...] = ()
-    outputs: tuple[ReviewArtifact, ...] = ()
-    due_at: datetime | None = None
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None
 
@@ -73,19 +68,13 @@ class DecisionCard:
         return self.review.requested_at
 
     @property
+    def due_at(self) -> datetime | None:
+        within = self.evidence.decide_within
+        return self.review.requested_at + within if within else None
+
+    @property
     def is_overdue(self) -> bool:
         return self.due_at is not None and self.review.now > self.due_at
-
-
-PREVIEW_LENGTH = 240
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentPreview:
-    """The first lines of a document of a completed stage."""
-
-    document: StageDocument
-    preview: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +88,8 @@ class FeedbackCard:
     stage_name: str
     since: datetime
     following: tuple[str, ...] = ()
-    documents: tuple[DocumentPreview, ...] = ()
+    #: Documents of the stage, each with its first lines.
+    documents: tuple[tuple[StageDocument, str], ...] = ()
     document_count: int = 0
     #: Models for the next stage, as the user typed them. If empty, the models stay the same.
     models: str = ""
@@ -112,30 +102,21 @@ def decision_card(
 ) -> DecisionCard:
     found = evidence or ReviewEvidence()
     result = review.result_summary
+    as_json = "" if isinstance(result, str) else result_text(result)
     return DecisionCard(
         review=review,
         summary=to_rich_text(review.summary),
         result=to_rich_text(result),
         instructions=to_rich_text(review.instructions),
-        result_json=_json(result),
-        previous=found.previous,
-        changes=_changes(found.previous, result) if found.previous else None,
-        research=found.research,
-        outputs=found.outputs,
-        due_at=review.requested_at + found.decide_within if found.decide_within else None,
+        result_json=as_json if as_json and len(as_json) <= MAX_LENGTH else None,
+        evidence=found,
+        changes=_changes(found.previous, result),
         typed=typed or FormInput(),
     )
 
 
-def _json(value: Json) -> str | None:
-    if value is None or isinstance(value, str):
-        return None
-    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-    return text if len(text) <= MAX_LENGTH else None
-
-
-def _changes(previous: PreviousReview, result: Json) -> Diff | None:
-    if not previous.result_length or result is None:
+def _changes(previous: PreviousReview | None, result: Json) -> Diff | None:
+    if previous is None or not previous.result_length or result is None:
         return None
     if previous.result_summary is None:
         return TOO_LONG
@@ -176,14 +157,13 @@ def feedback_card(
         stage_name=awaiting.stage_name,
         since=awaiting.since,
         following=tuple(stage.name for stage in after if stage),
-        documents=tuple(_preview(item) for item in documents),
+        documents=tuple((item, _preview(item)) for item in documents),
         document_count=max((item.total for item in documents), default=0),
         typed=typed or FormInput(),
     )
 
 
-def _preview(document: StageDocument) -> DocumentPreview:
+def _preview(document: StageDocument) -> str:
     text = to_rich_text(document.beginning)
     plain = " ".join(text.html.striptags().split()) if text else ""
-    cut = f"{plain[:PREVIEW_LENGTH]}…" if len(plain) > PREVIEW_LENGTH else plain
-    return DocumentPreview(document=document, preview=cut)
+    return f"{plain[:PREVIEW_LENGTH]}…" if len(plain) > PREVIEW_LENGTH else plain

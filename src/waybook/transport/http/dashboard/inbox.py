@@ -6,16 +6,18 @@ The forms work with and without JavaScript.
 """
 
 import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.app.queries.inbox import (
     FailedStage,
+    ReviewRecord,
     list_failed_stages,
     list_reviews,
     read_evidence,
@@ -24,10 +26,11 @@ from waybook.app.queries.inbox import (
     read_stage_documents,
     runs_awaiting_feedback,
 )
-from waybook.app.request.caller import Answer
-from waybook.core.short_ids import IdKind
+from waybook.core.short_ids import IdKind, short_id
+from waybook.errors import WaybookError
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.cards import (
+    DECISION_TEXT,
     DecisionCard,
     DecisionOutcome,
     FeedbackCard,
@@ -37,150 +40,121 @@ from waybook.transport.http.dashboard.cards import (
     feedback_card,
 )
 from waybook.transport.http.dashboard.page import (
-    PageContext,
+    PageRequest,
     SubmittedForm,
     error_details,
     error_message,
-    respond,
+    redirect,
 )
-from waybook.transport.http.html.forms import read_form
+from waybook.transport.http.html.forms import safe_return_path
 
 MAX_CARDS: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class InboxPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        call = await self.page_context.request_context(request)
-        reviews = await list_reviews(call, limit=MAX_CARDS)
-        evidence = await read_evidence(call, [review.id for review in reviews])
-        decisions = [decision_card(review, evidence=evidence[review.id]) for review in reviews]
-        stages = await runs_awaiting_feedback(call, most=MAX_CARDS)
-        documents = await read_stage_documents(call, stages)
-        feedback = [feedback_card(*item) for item in zip(stages, documents, strict=True)]
-        failed = await list_failed_stages(call, most=MAX_CARDS)
-        every: list[DecisionCard | FeedbackCard | FailedStage] = [*decisions, *feedback, *failed]
-        every.sort(key=lambda card: (not card.is_overdue, card.since))
-        key = secrets.token_urlsafe(16)
-        return await self.page_context.render_page(
-            request, "inbox", cards=every[:MAX_CARDS], key=key
-        )
-
-
 #: Values of the decision buttons. `wait` cancels a rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
-NO_BUTTON_MESSAGE: Final = "choose one of the buttons"
 FEEDBACK_REQUIRED_MESSAGE: Final = "describe the requested changes; the agent will read them"
 STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (
     "enter your feedback on the stage; it is passed on to the next stage"
 )
+MAX_ITEM_LENGTH: Final = 64
+REASONS: Final = {
+    "FORBIDDEN": "your scopes or the review policy do not allow you to decide it",
+    "NOT_FOUND": "not found in this org",
+    "PLAN_TERMINAL": "the plan is closed",
+    "RATE_LIMITED": "too many requests; try again in a moment",
+    "BUSY": "the server is busy; try again",
+    "DISK_FULL": "the disk of the database is full; tell the operator",
+    "UNAVAILABLE": "the database is not reachable; try again",
+}
+DEFAULT_REASON: Final = "refused; open the plan to see its status"
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionHandler:
-    page_context: PageContext
+async def inbox_page(page: PageRequest) -> Response:
+    ctx = await page.context()
+    reviews = await list_reviews(ctx, limit=MAX_CARDS)
+    evidence = await read_evidence(ctx, [review.id for review in reviews])
+    stages = await runs_awaiting_feedback(ctx, most=MAX_CARDS)
+    documents = await read_stage_documents(ctx, stages)
+    cards: list[DecisionCard | FeedbackCard | FailedStage] = [
+        *(decision_card(review, evidence=evidence[review.id]) for review in reviews),
+        *(feedback_card(*item) for item in zip(stages, documents, strict=True)),
+        *await list_failed_stages(ctx, most=MAX_CARDS),
+    ]
+    cards.sort(key=lambda card: (not card.is_overdue, card.since))
+    return await page.render("inbox", cards=cards[:MAX_CARDS], key=secrets.token_urlsafe(16))
 
-    async def __call__(self, request: Request) -> Response:
-        """Submit a review decision. A rejection must be confirmed first."""
-        form = SubmittedForm(await read_form(request))
-        decision, feedback = form.text("decision"), form.text("feedback")
-        typed = FormInput(feedback=feedback)
-        if decision not in DECISIONS:
-            typed = FormInput(feedback=feedback, error=NO_BUTTON_MESSAGE)
-            return await self._card(request, form, typed, HTTPStatus.BAD_REQUEST)
-        if decision == "wait":
-            return await self._card(request, form, typed, HTTPStatus.OK)
-        if decision == "reject" and not form.text("confirmed"):
-            typed = FormInput(feedback=feedback, confirming=True)
-            return await self._card(request, form, typed, HTTPStatus.OK)
-        return await self._carry_out(request, form, decision)
 
-    async def _carry_out(self, request: Request, form: SubmittedForm, decision: str) -> Response:
-        feedback = form.text("feedback")
+async def _respond(
+    page: PageRequest, form: SubmittedForm, status: int = HTTPStatus.OK, **card: object
+) -> Response:
+    """Show the card again. The script of a page shows only replies with status 200."""
+    shown: dict[str, object] = {"decision": None, "feedback": None, **card}
+    code = HTTPStatus.OK if page.is_partial else status
+    return await page.render("decide", status=code, back=form.return_path, **shown)
+
+
+async def submit_decision(page: PageRequest) -> Response:
+    """Submit a review decision. A rejection must be confirmed first."""
+    form = await page.form()
+    decision, feedback = form.text("decision"), form.text("feedback")
+    typed, status, is_late = FormInput(feedback=feedback), HTTPStatus.OK, False
+    if decision not in DECISIONS:
+        typed, status = replace(typed, error="choose one of the buttons"), HTTPStatus.BAD_REQUEST
+    elif decision == "reject" and not form.text("confirmed"):
+        typed = replace(typed, confirming=True)
+    elif decision != "wait":
         args = {"planId": form.text("planId"), "reviewId": form.text("reviewId")}
         optional_args = {"feedback": feedback} if feedback.strip() else {}
-        answer = await self.page_context.call_tool(
-            request, "submit_user_decision", {**args, "decision": decision, **optional_args}
+        answer = await page.call_tool(
+            "submit_user_decision", {**args, "decision": decision, **optional_args}
         )
-        if not answer.is_error:
-            return form.redirect_back(request) or await self._card(
-                request, form, FormInput(), HTTPStatus.OK
-            )
-        needed = error_details(answer).get("argument") == "feedback" and not feedback.strip()
-        typed = FormInput(
-            feedback=feedback, error=FEEDBACK_REQUIRED_MESSAGE if needed else error_message(answer)
-        )
-        late = code_of(answer) in ALREADY_DECIDED_CODES
-        status = HTTPStatus.CONFLICT if late else HTTPStatus.BAD_REQUEST
-        return await self._card(request, form, typed, status, too_late=late)
-
-    async def _card(
-        self,
-        request: Request,
-        form: SubmittedForm,
-        typed: FormInput,
-        status: int,
-        *,
-        too_late: bool = False,
-    ) -> Response:
-        review_id = form.text("reviewId")
-        call = await self.page_context.request_context(request)
-        seen = await read_review(
-            call, await self.page_context.full_id(request, IdKind.REVIEW, review_id)
-        )
-        evidence = await read_evidence(call, [seen.id])
-        card = decided_card(seen, typed, too_late=too_late, evidence=evidence[seen.id])
-        return await respond(self.page_context, request, form, status, decision=card)
+        if answer.is_error:
+            needed = error_details(answer).get("argument") == "feedback" and not feedback.strip()
+            error = FEEDBACK_REQUIRED_MESSAGE if needed else error_message(answer)
+            typed, is_late = replace(typed, error=error), code_of(answer) in ALREADY_DECIDED_CODES
+            status = HTTPStatus.CONFLICT if is_late else HTTPStatus.BAD_REQUEST
+        elif page.is_partial:
+            typed = FormInput()
+        else:
+            return redirect(form.return_path)
+    seen = await _read_review(page, form.text("reviewId"))
+    evidence = await read_evidence(await page.context(), [seen.id])
+    card = decided_card(seen, typed, too_late=is_late, evidence=evidence[seen.id])
+    return await _respond(page, form, status, decision=card)
 
 
-@dataclass(frozen=True, slots=True)
-class FeedbackHandler:
-    page_context: PageContext
+async def _read_review(page: PageRequest, review_id: str) -> ReviewRecord:
+    return await read_review(await page.context(), await page.full_id(IdKind.REVIEW, review_id))
 
-    async def __call__(self, request: Request) -> Response:
-        form = SubmittedForm(await read_form(request))
-        run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
-        run_id = await self.page_context.full_id(request, IdKind.RUN, run_id)
-        call = await self.page_context.request_context(request)
-        stage = await read_pending_stage(call, run_id, slug)
-        (documents,) = await read_stage_documents(call, [stage])
-        models = form.text("models")
-        typed = FormInput(feedback=words)
-        card = replace(feedback_card(stage, documents, typed), models=models)
-        if not words.strip():
-            return await self._refused(request, form, card, STAGE_FEEDBACK_REQUIRED_MESSAGE)
+
+async def submit_feedback(page: PageRequest) -> Response:
+    form = await page.form()
+    run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
+    run_id = await page.full_id(IdKind.RUN, run_id)
+    ctx, models = await page.context(), form.text("models")
+    stage = await read_pending_stage(ctx, run_id, slug)
+    (documents,) = await read_stage_documents(ctx, [stage])
+    card = replace(feedback_card(stage, documents, FormInput(feedback=words)), models=models)
+    error = STAGE_FEEDBACK_REQUIRED_MESSAGE
+    if words.strip():
         chosen = [name.strip() for name in models.split(",") if name.strip()]
         args = {"runId": run_id, "stageSlug": slug, "feedback": words, "models": chosen or None}
-        answer = await self.page_context.call_tool(request, "submit_stage_feedback", args)
+        answer = await page.call_tool("submit_stage_feedback", args)
+        if not answer.is_error and not page.is_partial:
+            return redirect(form.return_path)
         if not answer.is_error:
-            who = (await self.page_context.caller(request)).user
-            done = replace(
-                card, outcome=DecisionOutcome(by=who, text="gave feedback", feedback=words)
-            )
-            return form.redirect_back(request) or await respond(
-                self.page_context, request, form, HTTPStatus.OK, feedback=done
-            )
+            outcome = DecisionOutcome(by=ctx.caller.user, text="gave feedback", feedback=words)
+            return await _respond(page, form, feedback=replace(card, outcome=outcome))
         if code_of(answer) == "NOT_AWAITING_REVIEW":
-            late = replace(card, outcome=_earlier(answer))
-            return await respond(
-                self.page_context, request, form, HTTPStatus.CONFLICT, feedback=late
-            )
-        return await self._refused(request, form, card, error_message(answer))
-
-    async def _refused(
-        self, request: Request, form: SubmittedForm, card: FeedbackCard, error: str
-    ) -> Response:
-        shown = replace(card, typed=replace(card.typed, error=error))
-        return await respond(
-            self.page_context, request, form, HTTPStatus.BAD_REQUEST, feedback=shown
-        )
+            outcome = _earlier_feedback(error_details(answer))
+            late = replace(card, outcome=outcome)
+            return await _respond(page, form, HTTPStatus.CONFLICT, feedback=late)
+        error = error_message(answer)
+    refused = replace(card, typed=replace(card.typed, error=error))
+    return await _respond(page, form, HTTPStatus.BAD_REQUEST, feedback=refused)
 
 
-def _earlier(answer: Answer) -> DecisionOutcome:
-    details = error_details(answer)
+def _earlier_feedback(details: dict[str, object]) -> DecisionOutcome:
     at, words = details.get("decidedAt"), details.get("feedback")
     return DecisionOutcome(
         by=str(details.get("decidedBy") or "another user"),
@@ -189,3 +163,64 @@ def _earlier(answer: Answer) -> DecisionOutcome:
         feedback=words if isinstance(words, str) else None,
         too_late=True,
     )
+
+
+async def approve_selected(page: PageRequest) -> Response:
+    """Approve several reviews with one form.
+
+    The form redirects to a page with the outcomes, so that a reload repeats no approval.
+    """
+    query = page.request.query_params
+    selected, back = _selected(query.getlist("review")), safe_return_path(query.get("back"))
+    if page.is_post:
+        form = await page.form()
+        selected, back = _selected(form.fields.getlist("review")), form.return_path
+        if selected:
+            # Check the rate limit before anything is decided.
+            await page.context()
+            approved = [await _approve(page, item) for item in selected]
+            shown = urlencode({"review": approved, "back": back}, doseq=True)
+            return redirect(f"{page.request.url.path}?{shown}")
+    outcomes = [await _outcome(page, item) for item in selected]
+    is_refused = page.is_post and not page.is_partial
+    return await page.render(
+        "selected",
+        status=400 if is_refused else 200,
+        outcomes=outcomes,
+        error="" if outcomes else "Select at least one review.",
+        back=back,
+    )
+
+
+def _selected(values: Iterable[object]) -> list[str]:
+    texts = (value[:MAX_ITEM_LENGTH] for value in values if isinstance(value, str))
+    return [*dict.fromkeys(texts)][:MAX_CARDS]
+
+
+async def _approve(page: PageRequest, review_id: str) -> str:
+    """Approve one review. Return its id, followed by the error code if it was refused."""
+    try:
+        review = await _read_review(page, review_id)
+        args = {"planId": review.plan_id, "reviewId": review.id, "decision": "approve"}
+        answer = await page.call_tool("submit_user_decision", args)
+    except WaybookError as error:
+        return f"{review_id}:{error.code}"
+    return f"{short_id(review.id)}:{code_of(answer)}" if answer.is_error else short_id(review.id)
+
+
+async def _outcome(page: PageRequest, selected: str) -> dict[str, str]:
+    review_id, _, code = selected.partition(":")
+    try:
+        review = await _read_review(page, review_id)
+    except WaybookError as failure:
+        reason = REASONS.get(failure.code, DEFAULT_REASON)
+        return {"name": "Unknown review", "plan_id": "", "decided": "", "error": reason}
+    decided = DECISION_TEXT[review.decision] if review.decision else ""
+    earlier = f"already decided: {review.decided_by} {decided}"
+    error = earlier if decided else REASONS.get(code, DEFAULT_REASON)
+    return {
+        "name": f"{review.plan_name}, step {review.step_order}",
+        "plan_id": review.plan_id,
+        "decided": decided,
+        "error": error if code else "",
+    }

@@ -6,17 +6,18 @@ content itself.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.store.driver.bus import ChangeFeed
 from waybook.transport.http.authentication import reauthenticate
-from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.layout import PAGE_HEADERS
 from waybook.transport.http.responses import http_status, json_response, retry_after_header
 from waybook.transport.stream_limits import StreamLimiter
@@ -36,15 +37,20 @@ STREAMED: Final = {
 }
 
 
-@dataclass(slots=True)
+async def pending_count(page: PageRequest) -> Response:
+    return await page.render("waiting")
+
+
+@dataclass(frozen=True, slots=True)
 class LiveUpdates:
-    page_context: PageContext
+    dispatcher: Dispatcher
+    authenticate: Callable[[Request], Awaitable[Caller]]
     listeners: StreamLimiter = field(
         default_factory=lambda: StreamLimiter(MAX_STREAMS, MAX_STREAMS_PER_ORG)
     )
 
     async def stream(self, request: Request) -> Response:
-        caller = await self.page_context.caller(request)
+        caller = await self.authenticate(request)
         if full := self.listeners.limit_error(caller.org_id):
             return json_response(
                 full.as_json(), http_status(full.code), retry_after_header(full.details)
@@ -53,14 +59,10 @@ class LiveUpdates:
         events = self._stream_events(request, caller, since[:MAX_POSITION_LENGTH])
         return StreamingResponse(events, headers=STREAMED, media_type="text/event-stream")
 
-    async def pending_count(self, request: Request) -> Response:
-        await self.page_context.request_context(request)
-        return await self.page_context.render_page(request, "waiting")
-
     async def _stream_events(
         self, request: Request, caller: Caller, since: str
     ) -> AsyncIterator[str]:
-        feed, bus = ChangeFeed(), self.page_context.dispatcher.services.bus
+        feed, bus = ChangeFeed(), self.dispatcher.services.bus
         asking = PeriodicReauth(request)
         if self.listeners.limit_error(caller.org_id):
             # Too many streams are open. The browser gets an error when it reconnects.

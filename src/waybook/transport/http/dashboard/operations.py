@@ -1,11 +1,10 @@
-"""Health page with check results and effective settings, and page with tool call statistics."""
+"""Pages about the server and its use: health, statistics of tool calls, and cost."""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.app.operations.checks import CheckResult, CheckState
@@ -19,78 +18,87 @@ from waybook.app.operations.diagnostics import (
 )
 from waybook.app.operations.settings_display import effective_settings
 from waybook.app.operations.trials import about_quarantine
-from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_deliveries
+from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_costs, count_deliveries
 from waybook.app.request.caller import require_scope
 from waybook.app.request.search.search_backend import search_backend
-from waybook.app.request.services import Services
 from waybook.core.decision_context import Scope
+from waybook.core.usage import Totals
 from waybook.settings import LoadedSettings
-from waybook.transport.http.dashboard.page import PageContext
-
-
-@dataclass(frozen=True, slots=True)
-class HealthPage:
-    page_context: PageContext
-    loaded_settings: LoadedSettings | None = None
-
-    async def __call__(self, request: Request) -> Response:
-        call, services = (
-            await self.page_context.request_context(request),
-            self.page_context.dispatcher.services,
-        )
-        require_scope(call.caller, Scope.ADMIN, "looking at the server's health")
-        seen = await check_database(call)
-        abilities = await search_backend(services).capabilities(
-            services.database, call.caller.org_id
-        )
-        findings = [*check_server(seen, with_size=False)]
-        findings += [CheckResult("search", CheckState.OK, abilities.describe)]
-        findings += about_loops(services.loops)
-        findings += [await about_quarantine(call, everywhere=False)]
-        findings += check_notifications(
-            await count_deliveries(call), configured=bool(services.notification_events)
-        )
-        if self.loaded_settings is not None:
-            findings += await asyncio.to_thread(_machine, self.loaded_settings)
-        return await self.page_context.render_page(
-            request,
-            "health",
-            findings=findings,
-            thresholds=_thresholds(services),
-            settings=effective_settings(self.loaded_settings) if self.loaded_settings else (),
-        )
-
-
-def _machine(loaded: LoadedSettings) -> list[CheckResult]:
-    return [*check_machine(loaded.settings), *check_webhooks(loaded.settings)]
-
-
-def _thresholds(services: Services) -> dict[str, object]:
-    return {
-        "a step is stalled after": services.stall_threshold,
-        "a job is released after": services.lease,
-    }
-
+from waybook.transport.http.dashboard.page import PageRequest
 
 WINDOWS: Final = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
 DEFAULT_WINDOW: Final = "24h"
+CHART_HEIGHT: Final = 120
+COLUMN_WIDTH: Final = 20
+BAR_WIDTH: Final = 14
+MIN_BAR_HEIGHT: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class CallsPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        requested = request.query_params.get("window", DEFAULT_WINDOW)
-        window = requested if requested in WINDOWS else DEFAULT_WINDOW
-        call = await self.page_context.request_context(request)
-        counted = await count_calls(call, WINDOWS[window])
-        return await self.page_context.render_page(
-            request,
-            "calls",
-            calls=counted,
-            window=window,
-            windows=tuple(WINDOWS),
-            most=MAX_COUNTED,
-            dropped=self.page_context.dispatcher.calls.dropped_of[call.caller.org_id],
+async def health_page(loaded: LoadedSettings | None, page: PageRequest) -> Response:
+    """Show the results of all checks and, if the server has one org, the effective settings."""
+    ctx, services = await page.context(), page.dispatcher.services
+    require_scope(ctx.caller, Scope.ADMIN, "looking at the server's health")
+    seen = await check_database(ctx)
+    search = await search_backend(services).capabilities(services.database, ctx.caller.org_id)
+    findings = [
+        *check_server(seen, with_size=False),
+        CheckResult("search", CheckState.OK, search.describe),
+        *about_loops(services.loops),
+        await about_quarantine(ctx, everywhere=False),
+        *check_notifications(
+            await count_deliveries(ctx), configured=bool(services.notification_events)
+        ),
+    ]
+    if loaded is not None:
+        settings = loaded.settings
+        findings += await asyncio.to_thread(
+            lambda: [*check_machine(settings), *check_webhooks(settings)]
         )
+    return await page.render(
+        "health",
+        findings=findings,
+        thresholds={
+            "a step is stalled after": services.stall_threshold,
+            "a job is released after": services.lease,
+        },
+        settings=effective_settings(loaded) if loaded else (),
+    )
+
+
+async def calls_page(page: PageRequest) -> Response:
+    requested = page.request.query_params.get("window", DEFAULT_WINDOW)
+    window = requested if requested in WINDOWS else DEFAULT_WINDOW
+    ctx = await page.context()
+    return await page.render(
+        "calls",
+        calls=await count_calls(ctx, WINDOWS[window]),
+        window=window,
+        windows=tuple(WINDOWS),
+        most=MAX_COUNTED,
+        dropped=page.dispatcher.calls.dropped_of[ctx.caller.org_id],
+    )
+
+
+async def cost_page(page: PageRequest) -> Response:
+    """Show tokens and cost by day, by plan or run, by agent and by model."""
+    costs = await count_costs(await page.context())
+    by_cost = any(usage.cost_micros for usage in costs.days.values())
+    return await page.render(
+        "cost",
+        costs=costs,
+        by_cost=by_cost,
+        heights=_bar_heights(costs.days.values(), by_cost=by_cost),
+        column_width=COLUMN_WIDTH,
+        chart_height=CHART_HEIGHT,
+        bar_width=BAR_WIDTH,
+    )
+
+
+def _bar_heights(days: Iterable[Totals], *, by_cost: bool) -> list[int]:
+    """Return the height of each day's bar, which shows the cost, or tokens if no cost is known."""
+    values = [usage.cost_micros if by_cost else usage.tokens for usage in days]
+    highest = max(values, default=0) or 1
+    return [
+        max(round(value / highest * CHART_HEIGHT), MIN_BAR_HEIGHT) if value else 0
+        for value in values
+    ]

@@ -4,19 +4,14 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
-from markupsafe import Markup
-from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.app.queries.documents import latest_outputs, plan_outputs, read_output
 from waybook.app.request.caller import ReadableOutput
-from waybook.plan.store_output import Output
-from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.html.forms import current_url_with, query_param
+from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.layout import document_html
 
 MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
@@ -27,6 +22,50 @@ MAX_VERSIONS: Final = 20
 CHARACTERS_PER_COST: Final = 50
 
 
+async def output_list(page: PageRequest) -> Response:
+    behind = page.query("behind")
+    listed = await latest_outputs(await page.context(), behind)
+    cursor = listed.next_cursor
+    return await page.render(
+        "outputs",
+        outputs=listed.outputs,
+        first=behind is None,
+        further=page.url_with(behind=cursor) if cursor else None,
+    )
+
+
+async def plan_output_list(page: PageRequest) -> Response:
+    plan_id = page.path("plan_id")
+    name, outputs = await plan_outputs(await page.context(), plan_id)
+    return await page.render("plan_outputs", plan_id=plan_id, plan_name=name, outputs=outputs)
+
+
+async def output_page(page: PageRequest) -> Response:
+    ctx = await page.context()
+    output = await read_output(ctx, page.path("output_id"))
+    name, versions = await plan_outputs(ctx, output.plan_id)
+    cost = min(len(output.content), MAX_SHOWN_LENGTH) // CHARACTERS_PER_COST
+    content = await page.run_costly(cost, lambda: _content(output))
+    return await page.render(
+        "output",
+        output=output,
+        plan_name=name,
+        versions=[item for item in versions if item.title == output.title][:MAX_VERSIONS],
+        **content,
+    )
+
+
+def _content(output: ReadableOutput) -> dict[str, Any]:
+    kind = output.media_type.partition(";")[0].strip().lower()
+    shown = output.content[:MAX_SHOWN_LENGTH]
+    omitted = len(output.content) - len(shown)
+    table = None
+    if separator := SEPARATORS.get(kind):
+        table = parse_table(shown.rpartition("\n")[0] if omitted else shown, separator)
+    html = document_html(shown) if kind in MARKDOWN else None
+    return {"html": html, "table": table, "text": shown, "omitted": omitted}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableView:
     """Table parsed from CSV or a similar format, with a limited number of rows and columns."""
@@ -34,17 +73,6 @@ class TableView:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputView:
-    output: ReadableOutput
-    plan_name: str
-    versions: Sequence[Output]
-    html: Markup | None
-    table: TableView | None
-    text: str | None
-    omitted: int
 
 
 def parse_table(text: str, separator: str) -> TableView | None:
@@ -73,59 +101,3 @@ def parse_table(text: str, separator: str) -> TableView | None:
 def _cell(row: Sequence[str], place: int) -> str:
     text = row[place] if place < len(row) else ""
     return text if len(text) <= MAX_CELL_LENGTH else f"{text[:MAX_CELL_LENGTH]}…"
-
-
-def output_view(output: ReadableOutput, plan_name: str, versions: Sequence[Output]) -> OutputView:
-    kind = output.media_type.partition(";")[0].strip().lower()
-    shown = output.content[:MAX_SHOWN_LENGTH]
-    omitted = len(output.content) - len(shown)
-    table = None
-    if separator := SEPARATORS.get(kind):
-        table = parse_table(shown.rpartition("\n")[0] if omitted else shown, separator)
-    html = document_html(shown) if kind in MARKDOWN else None
-    return OutputView(
-        output=output,
-        plan_name=plan_name,
-        versions=[item for item in versions if item.title == output.title][:MAX_VERSIONS],
-        html=html,
-        table=table,
-        text=shown if html is None and table is None else None,
-        omitted=omitted,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class OutputsPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        behind = query_param(request, "behind")
-        page = await latest_outputs(await self.page_context.request_context(request), behind)
-        return await self.page_context.render_page(
-            request,
-            "outputs",
-            outputs=page.outputs,
-            first=behind is None,
-            further=current_url_with(request, behind=page.next_cursor)
-            if page.next_cursor
-            else None,
-        )
-
-    async def of_plan(self, request: Request) -> Response:
-        plan_id = request.path_params["plan_id"]
-        name, outputs = await plan_outputs(
-            await self.page_context.request_context(request), plan_id
-        )
-        return await self.page_context.render_page(
-            request, "plan_outputs", plan_id=plan_id, plan_name=name, outputs=outputs
-        )
-
-    async def show(self, request: Request) -> Response:
-        ctx = await self.page_context.request_context(request)
-        output = await read_output(ctx, request.path_params["output_id"])
-        name, versions = await plan_outputs(ctx, output.plan_id)
-        cost = min(len(output.content), MAX_SHOWN_LENGTH) // CHARACTERS_PER_COST
-        view = await self.page_context.run_costly(
-            request, cost, partial(output_view, output, name, versions)
-        )
-        return await self.page_context.render_page(request, "output", view=view)

@@ -2,7 +2,6 @@
 
 import re
 import secrets
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
@@ -16,10 +15,14 @@ from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_away_summar
 from waybook.app.request.caller import Answer
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.transport.http.dashboard.cards import DECISION_TEXT
-from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
-from waybook.transport.http.dashboard.plans.plan_forms import modification_arguments, refusal_status
-from waybook.transport.http.dashboard.plans.plan_list import mcp_url
-from waybook.transport.http.html.forms import read_form
+from waybook.transport.http.dashboard.page import (
+    PageRequest,
+    error_message,
+    error_status,
+    redirect,
+)
+from waybook.transport.http.dashboard.plans.plan_edit import modification_arguments
+from waybook.transport.http.dashboard.work_lists import mcp_url
 
 PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
@@ -34,68 +37,61 @@ CONFIRMATIONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewPage:
-    page_context: PageContext
+async def overview_page(page: PageRequest, refused: Answer | None = None) -> Response:
+    params, ctx = page.request.query_params, await page.context()
+    if PLAN_LIST_PARAMETERS & params.keys() and not page.is_post:
+        query = urlencode(params.multi_items())
+        return RedirectResponse(f"/plans?{query}", HTTPStatus.TEMPORARY_REDIRECT)
+    only_trouble = params.get("show") == "trouble"
+    look = last_look(page.request)
+    overview = await read_overview(ctx, look, most=MAX_LISTED if only_trouble else MAX_ENTRIES)
+    # A new browser sees the work that finished within a fixed time instead.
+    since_look = overview.since if overview.since in look else None
+    reply = await page.render(
+        "overview",
+        status=error_status(refused) if refused else 200,
+        overview=overview,
+        only_trouble=only_trouble,
+        since_look=since_look,
+        away=await read_away_summary(ctx, since_look) if since_look else None,
+        decision_text=DECISION_TEXT,
+        gist=markdown_gist,
+        refused=error_message(refused) if refused else None,
+        note=CONFIRMATIONS.get(params.get("done", "")),
+        key=secrets.token_urlsafe(16),
+        mcp=mcp_url(page.request),
+        needs_token=ctx.caller.credential is not None,
+    )
+    since, looked_at = (int(at.timestamp()) if at else 0 for at in (since_look, overview.now))
+    reply.set_cookie(
+        COOKIE,
+        f"{since}.{looked_at}",
+        max_age=COOKIE_SECONDS,
+        samesite="strict",
+        httponly=True,
+        secure=page.request.url.scheme == "https",
+        path="/",
+    )
+    return reply
 
-    async def __call__(self, request: Request) -> Response:
-        if PLAN_LIST_PARAMETERS & request.query_params.keys():
-            await self.page_context.request_context(request)
-            query = urlencode(request.query_params.multi_items())
-            return RedirectResponse(f"/plans?{query}", HTTPStatus.TEMPORARY_REDIRECT)
-        return await self._page(request)
 
-    async def rescue(self, request: Request) -> Response:
-        """Handle the retry button: let agents claim failed or stalled work again."""
-        form = SubmittedForm(await read_form(request))
-        answer = await (self._retry_jobs if form.text("run") else self._retry_steps)(request, form)
-        if answer.is_error:
-            return await self._page(request, answer)
-        done = "reassign" if form.text("reassign") else "retry"
-        return RedirectResponse(f"/?done={done}", HTTPStatus.SEE_OTHER)
-
-    async def _retry_steps(self, request: Request, form: SubmittedForm) -> Answer:
-        steps = [step for step in form.fields.getlist("step") if isinstance(step, str)]
-        modifications = [{"action": "retry_step", "stepId": step} for step in steps]
-        arguments = modification_arguments(form.text("plan"), form.fields, {})
-        return await self.page_context.call_tool(
-            request, "modify_plan", {**arguments, "modifications": modifications}
-        )
-
-    async def _retry_jobs(self, request: Request, form: SubmittedForm) -> Answer:
-        run_id, stage = form.text("run"), form.text("stage")
+async def rescue(page: PageRequest) -> Response:
+    """Handle the retry button: let agents claim failed or stalled work again."""
+    form = await page.form()
+    if run_id := form.text("run"):
+        stage = form.text("stage")
         # All forms of the page share an idempotency key, so the run and the stage are added to it.
         key = f"{form.text('key')[:64]}:{run_id}:{stage}"[:200]
-        return await self.page_context.call_tool(
-            request, "retry_failed", {"runId": run_id, "stageSlug": stage, "idempotencyKey": key}
-        )
-
-    async def _page(self, request: Request, refused: Answer | None = None) -> Response:
-        ctx = await self.page_context.request_context(request)
-        only_trouble = request.query_params.get("show") == "trouble"
-        most = MAX_LISTED if only_trouble else MAX_ENTRIES
-        look = last_look(request)
-        overview = await read_overview(ctx, look, most=most)
-        # A new browser sees the work that finished within a fixed time instead.
-        since_look = overview.since if overview.since in look else None
-        reply = await self.page_context.render_page(
-            request,
-            "overview",
-            status_code=refusal_status(refused) if refused else 200,
-            overview=overview,
-            only_trouble=only_trouble,
-            since_look=since_look,
-            away=await read_away_summary(ctx, since_look) if since_look else None,
-            decision_text=DECISION_TEXT,
-            gist=markdown_gist,
-            refused=error_message(refused) if refused else None,
-            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
-            key=secrets.token_urlsafe(16),
-            mcp=mcp_url(request),
-            needs_token=ctx.caller.credential is not None,
-        )
-        _set_last_look(request, reply, LastLook(since_look, overview.now))
-        return reply
+        arguments: dict[str, object] = {"runId": run_id, "stageSlug": stage, "idempotencyKey": key}
+        answer = await page.call_tool("retry_failed", arguments)
+    else:
+        steps = [step for step in form.fields.getlist("step") if isinstance(step, str)]
+        retries = [{"action": "retry_step", "stepId": step} for step in steps]
+        arguments = modification_arguments(form.text("plan"), form.fields, *retries)
+        answer = await page.call_tool("modify_plan", arguments)
+    if answer.is_error:
+        return await overview_page(page, answer)
+    return redirect(f"/?done={'reassign' if form.text('reassign') else 'retry'}")
 
 
 def last_look(request: Request) -> LastLook:
@@ -106,19 +102,6 @@ def last_look(request: Request) -> LastLook:
         datetime.fromtimestamp(int(text), UTC) if int(text) else None for text in match.groups()
     )
     return LastLook(since, looked_at)
-
-
-def _set_last_look(request: Request, reply: Response, look: LastLook) -> None:
-    since, looked_at = (int(at.timestamp()) if at else 0 for at in look)
-    reply.set_cookie(
-        COOKIE,
-        f"{since}.{looked_at}",
-        max_age=COOKIE_SECONDS,
-        samesite="strict",
-        httponly=True,
-        secure=request.url.scheme == "https",
-        path="/",
-    )
 
 
 def markdown_gist(text: str) -> str:

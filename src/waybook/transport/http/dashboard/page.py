@@ -1,4 +1,4 @@
-"""Request context, form input, cards and error pages that the dashboard pages share."""
+"""Request for a page of the dashboard, with what all pages need: data, forms, rendering, errors."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -12,17 +12,20 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import count_pending
 from waybook.app.request.caller import Answer, Caller, require_scope
-from waybook.app.request.layout_worker import DrawingJob, LayoutWorker, layout_cost
+from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import full_id_of
 from waybook.core.decision_context import Scope
 from waybook.core.short_ids import IdKind, looks_like_short_id
-from waybook.dag.model import Dag
 from waybook.errors import WaybookError
+from waybook.transport.errors import code_of
 from waybook.transport.http.html.error_pages import error_page, wants_html
 from waybook.transport.http.html.forms import (
     csrf_token,
+    current_url_with,
     mask_token,
+    query_param,
+    read_form,
     safe_return_path,
     set_csrf_cookie,
 )
@@ -32,92 +35,12 @@ from waybook.transport.http.responses import http_status, retry_after_header
 
 T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class PageContext:
-    dispatcher: Dispatcher
-    caller: Callable[[Request], Awaitable[Caller]]
-
-    async def request_context(self, request: Request) -> RequestContext:
-        """Return a read-only request context, and count the request for the rate limit.
-
-        Raises:
-            Forbidden: the caller lacks the scope for reading.
-            RateLimited: the org exceeded its rate limit.
-        """
-        caller = await self.caller(request)
-        require_scope(caller, Scope.PLAN_READ, "looking")
-        # Get the position in the event stream before reading data, so that the page misses no
-        # event.
-        if not hasattr(request.state, "position"):
-            self.dispatcher.require_capacity(caller)
-            request.state.position = self.dispatcher.services.bus.position(caller.org_id)
-        return RequestContext(services=self.dispatcher.services, caller=caller)
-
-    async def call_tool(
-        self, request: Request, tool: str, arguments: Mapping[str, object]
-    ) -> Answer:
-        caller = await self.caller(request)
-        if self.dispatcher.retry_after(caller):
-            self.dispatcher.require_capacity(caller, tool)
-        return await self.dispatcher.dispatch(caller, tool, arguments)
-
-    async def full_id(self, request: Request, kind: IdKind, text: str) -> str:
-        """Return the full id for a short id in a path or form. Other texts stay unchanged.
-
-        Raises:
-            NotFound: the short id is mistyped, or does not exist in the org.
-        """
-        if not looks_like_short_id(text):
-            return text
-        return await full_id_of(await self.request_context(request), kind, text, kind)
-
-    async def run_layout(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
-        """Lay out a workflow map, in a worker thread if it is large.
-
-        Raises:
-            Busy: the org has too many drawings in progress.
-        """
-        org_id = (await self.caller(request)).org_id
-        return await self.dispatcher.services.shared(LayoutWorker).run(
-            org_id, layout_cost(dag), work
-        )
-
-    async def run_costly(self, request: Request, cost: int, work: Callable[[], T]) -> T:
-        """Run a function, in a worker thread if it is costly.
-
-        Raises:
-            Busy: the org has too many costly functions in progress.
-        """
-        org_id = (await self.caller(request)).org_id
-        return await self.dispatcher.services.shared(LayoutWorker).run(org_id, cost, work)
-
-    async def picture(self, request: Request, job: DrawingJob) -> str:
-        """Return a map as SVG. A large map is drawn by the worker process.
-
-        Raises:
-            Busy: the org has too many drawings in progress.
-            TooLarge: the map takes too long to draw.
-        """
-        org_id = (await self.caller(request)).org_id
-        return await self.dispatcher.services.shared(LayoutWorker).picture(org_id, job)
-
-    async def render_page(
-        self, request: Request, name: str, *, status_code: int = 200, **shown: object
-    ) -> HTMLResponse:
-        pending = await count_pending(await self.request_context(request))
-        token = csrf_token(request)
-        framed = {
-            "waiting": pending.total,
-            "failed_stages": pending.failed_stages,
-            "now": pending.now,
-            "token": mask_token(token),
-            "position": request.state.position,
-            **shown,
-        }
-        reply = render_template(request, name, framed, status_code=status_code)
-        set_csrf_cookie(request, reply, token)
-        return reply
+_PATH_KINDS: Final = {
+    "plan_id": IdKind.PLAN,
+    "step_id": IdKind.STEP,
+    "run_id": IdKind.RUN,
+    "job_id": IdKind.JOB,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +56,138 @@ class SubmittedForm:
     def return_path(self) -> str:
         return safe_return_path(self.fields.get("back"))
 
-    def redirect_back(self, request: Request) -> Response | None:
-        if is_partial_request(request):
-            return None
-        return RedirectResponse(self.return_path, HTTPStatus.SEE_OTHER)
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    request: Request
+    dispatcher: Dispatcher
+    authenticate: Callable[[Request], Awaitable[Caller]]
+
+    @property
+    def is_post(self) -> bool:
+        return self.request.method == "POST"
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether the script of an open page sent the request."""
+        return self.request.headers.get("hx-request") == "true"
+
+    def path(self, name: str) -> str:
+        """Return a part of the path, such as `plan_id`."""
+        text: str = self.request.path_params[name]
+        return text
+
+    def query(self, name: str) -> str | None:
+        return query_param(self.request, name)
+
+    def url_with(self, **changes: str | int | None) -> str:
+        return current_url_with(self.request, **changes)
+
+    async def form(self) -> SubmittedForm:
+        """Return the submitted form.
+
+        Raises:
+            Forbidden: the form has no valid CSRF token.
+        """
+        return SubmittedForm(await read_form(self.request))
+
+    async def caller(self) -> Caller:
+        return await self.authenticate(self.request)
+
+    async def context(self) -> RequestContext:
+        """Return a read-only request context, and count the request for the rate limit.
+
+        Raises:
+            Forbidden: the caller lacks the scope for reading.
+            RateLimited: the org exceeded its rate limit.
+        """
+        caller = await self.caller()
+        require_scope(caller, Scope.PLAN_READ, "looking")
+        # Get the position in the event stream before reading data, so that the page misses no
+        # event.
+        if not hasattr(self.request.state, "position"):
+            self.dispatcher.require_capacity(caller)
+            self.request.state.position = self.dispatcher.services.bus.position(caller.org_id)
+        return RequestContext(services=self.dispatcher.services, caller=caller)
+
+    async def call_tool(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+        caller = await self.caller()
+        if self.dispatcher.retry_after(caller):
+            self.dispatcher.require_capacity(caller, tool)
+        return await self.dispatcher.dispatch(caller, tool, arguments)
+
+    async def full_id(self, kind: IdKind, text: str) -> str:
+        """Return the full id for a short id in a path or form. Other texts stay unchanged.
+
+        Raises:
+            NotFound: the short id is mistyped, or does not exist in the org.
+        """
+        if not looks_like_short_id(text):
+            return text
+        return await full_id_of(await self.context(), kind, text, kind)
+
+    async def run_costly(self, cost: int, work: Callable[[], T]) -> T:
+        """Run a function, in a worker thread if it is costly.
+
+        Raises:
+            Busy: the org has too many costly functions in progress.
+        """
+        org_id = (await self.caller()).org_id
+        return await self.dispatcher.services.shared(LayoutWorker).run(org_id, cost, work)
+
+    async def picture(self, job: DrawingJob) -> str:
+        """Return a map as SVG. A large map is drawn by the worker process.
+
+        Raises:
+            Busy: the org has too many drawings in progress.
+            TooLarge: the map takes too long to draw.
+        """
+        org_id = (await self.caller()).org_id
+        return await self.dispatcher.services.shared(LayoutWorker).picture(org_id, job)
+
+    async def render(self, template: str, /, *, status: int = 200, **shown: object) -> HTMLResponse:
+        pending = await count_pending(await self.context())
+        token = csrf_token(self.request)
+        framed = {
+            "waiting": pending.total,
+            "failed_stages": pending.failed_stages,
+            "now": pending.now,
+            "token": mask_token(token),
+            "position": self.request.state.position,
+            **shown,
+        }
+        reply = render_template(self.request, template, framed, status_code=status)
+        set_csrf_cookie(self.request, reply, token)
+        return reply
 
 
-def is_partial_request(request: Request) -> bool:
-    return request.headers.get("hx-request") == "true"
+Handler: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+def page_endpoint(
+    dispatcher: Dispatcher, authenticate: Callable[[Request], Awaitable[Caller]], handler: Handler
+) -> Endpoint:
+    """Return an endpoint that accepts short ids, and shows errors as an error page."""
+
+    async def endpoint(request: Request) -> Response:
+        page, params = PageRequest(request, dispatcher, authenticate), request.path_params
+        try:
+            for name in _PATH_KINDS.keys() & params.keys():
+                params[name] = await page.full_id(_PATH_KINDS[name], params[name])
+            return await handler(page)
+        except WaybookError as error:
+            if not wants_html(request):
+                return answer_error_response(error.as_json())
+            reply = error_page(request, http_status(error.code), error.message)
+            reply.headers.update(retry_after_header(error.details))
+            return reply
+
+    return endpoint
+
+
+def redirect(path: str) -> Response:
+    return RedirectResponse(path, HTTPStatus.SEE_OTHER)
 
 
 def error_message(answer: Answer) -> str:
@@ -154,42 +201,15 @@ def error_details(answer: Answer) -> dict[str, object]:
     return details if isinstance(details, dict) else {}
 
 
-async def respond(
-    page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
-) -> Response:
-    shown: dict[str, object] = {"decision": None, "feedback": None, **card}
-    code = HTTPStatus.OK if is_partial_request(request) else status
-    return await page_context.render_page(
-        request, "decide", status_code=code, back=form.return_path, **shown
-    )
+def error_status(answer: Answer) -> int:
+    code = code_of(answer)
+    return HTTPStatus.CONFLICT if code == "STALE_PLAN" else http_status(code)
 
 
-Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+def is_number(text: str) -> bool:
+    """Return whether the text is a number of at most nine digits.
 
-
-PATH_KINDS: Final = {
-    "plan_id": IdKind.PLAN,
-    "step_id": IdKind.STEP,
-    "run_id": IdKind.RUN,
-    "job_id": IdKind.JOB,
-}
-
-
-def with_error_pages(page_context: PageContext, endpoint: Endpoint) -> Endpoint:
-    """Wrap an endpoint so that errors are shown as an error page, and short ids are accepted."""
-
-    async def shown(request: Request) -> Response:
-        try:
-            for name in PATH_KINDS.keys() & request.path_params.keys():
-                request.path_params[name] = await page_context.full_id(
-                    request, PATH_KINDS[name], request.path_params[name]
-                )
-            return await endpoint(request)
-        except WaybookError as error:
-            if not wants_html(request):
-                return answer_error_response(error.as_json())
-            page = error_page(request, http_status(error.code), error.message)
-            page.headers.update(retry_after_header(error.details))
-            return page
-
-    return shown
+    >>> is_number("12"), is_number(""), is_number("1" * 5000), is_number("²")
+    (True, False, False, False)
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= len("123456789")

@@ -3,20 +3,15 @@
 A token is shown only once, in the response to the form that created it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from http import HTTPStatus
+from collections.abc import Mapping
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from waybook.accounts.manage import NewUser
-from waybook.accounts.model import Token
 from waybook.app.accounts.members import (
     DEFAULT_DAYS,
     DEFAULT_SCOPES,
-    IssuedToken,
     TokenRequest,
     add_token,
     add_user,
@@ -31,8 +26,7 @@ from waybook.app.accounts.members import (
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.errors import InvalidInput, WaybookError
-from waybook.transport.http.dashboard.page import PageContext, SubmittedForm
-from waybook.transport.http.html.forms import read_form
+from waybook.transport.http.dashboard.page import PageRequest, SubmittedForm, redirect
 from waybook.transport.http.responses import http_status
 
 MAX_TOKEN_DAYS: Final = 3_650
@@ -53,110 +47,66 @@ SCOPE_LABELS: Final[Mapping[Scope, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokensView:
-    error: str | None = None
-    issued: IssuedToken | None = None
-    confirming: str | None = None
-    typed: Mapping[str, str] = field(default_factory=dict)
-    status: int = HTTPStatus.OK
-
-
-@dataclass(frozen=True, slots=True)
-class TokensPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        if request.method != "POST":
-            return await self._page(request, TokensView())
-        form = SubmittedForm(await read_form(request))
-        act, call = form.text("act"), await self.page_context.request_context(request)
+async def tokens_page(page: PageRequest) -> Response:
+    shown: dict[str, object] = {"error": None, "issued": None, "confirming": None}
+    typed, status = {"label": "", "name": ""}, 200
+    if page.is_post:
+        form = await page.form()
         try:
-            shown = await FORM_ACTIONS.get(act, _unclear)(call, form)
+            done = await _act(await page.context(), form)
         except WaybookError as error:
-            typed = {name: form.text(name) for name in ("label", "name")}
-            status = http_status(error.code)
-            shown = TokensView(error=error.message, typed=typed, status=status)
-        if shown is None:
-            return RedirectResponse(f"/tokens?done={act}", HTTPStatus.SEE_OTHER)
-        return await self._page(request, shown)
-
-    async def _page(self, request: Request, shown: TokensView) -> Response:
-        members = await list_members(await self.page_context.request_context(request))
-
-        def counting(token: Token) -> bool:
-            return is_active(token, members.now)
-
-        return await self.page_context.render_page(
-            request,
-            "tokens",
-            status_code=shown.status,
-            members=members,
-            shown=shown,
-            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
-            may=SCOPE_LABELS,
-            usual=DEFAULT_SCOPES,
-            days=DEFAULT_DAYS,
-            counting=counting,
-            address=f"{self.page_context.dispatcher.services.base_url}/mcp",
-        )
-
-
-FormAction = Callable[[RequestContext, SubmittedForm], Awaitable[TokensView | None]]
-
-
-async def _create(ctx: RequestContext, form: SubmittedForm) -> TokensView:
-    token_request = TokenRequest(
-        user=form.text("user"), label=form.text("label"), scopes=_scopes(form), days=_days(form)
+            shown["error"], status = error.message, http_status(error.code)
+            typed = {name: form.text(name) for name in typed}
+        else:
+            if not done:
+                return redirect(f"/tokens?done={form.text('act')}")
+            shown |= done
+    members = await list_members(await page.context())
+    return await page.render(
+        "tokens",
+        status=status,
+        members=members,
+        shown=shown,
+        typed=typed,
+        note=CONFIRMATIONS.get(page.request.query_params.get("done", "")),
+        may=SCOPE_LABELS,
+        usual=DEFAULT_SCOPES,
+        days=DEFAULT_DAYS,
+        counting=lambda token: is_active(token, members.now),
+        address=f"{page.dispatcher.services.base_url}/mcp",
     )
-    return TokensView(issued=await add_token(ctx, token_request))
 
 
-async def _revoke(ctx: RequestContext, form: SubmittedForm) -> TokensView | None:
-    token_id = form.text("id")
-    if not form.text("confirmed"):
-        return TokensView(confirming=token_id)
-    await revoke_token(ctx, token_id)
-    return None
-
-
-async def _policy(ctx: RequestContext, form: SubmittedForm) -> None:
-    try:
-        policy = ReviewPolicy(form.text("policy"))
-    except ValueError:
-        raise InvalidInput("choose who decides reviews", argument="policy") from None
-    await change_org(ctx, policy=policy)
-
-
-async def _add_user(ctx: RequestContext, form: SubmittedForm) -> None:
-    await add_user(ctx, NewUser(name=form.text("name"), scopes=_scopes(form)))
-
-
-async def _change_scopes(ctx: RequestContext, form: SubmittedForm) -> None:
-    await change_scopes(ctx, form.text("user"), _scopes(form))
-
-
-async def _disable(ctx: RequestContext, form: SubmittedForm) -> None:
-    await disable_user(ctx, form.text("user"))
-
-
-async def _enable(ctx: RequestContext, form: SubmittedForm) -> None:
-    await enable_user(ctx, form.text("user"))
-
-
-async def _unclear(_: RequestContext, __: SubmittedForm) -> TokensView:
-    raise InvalidInput("choose one of the buttons")
-
-
-FORM_ACTIONS: Final[Mapping[str, FormAction]] = {
-    "create": _create,
-    "revoke": _revoke,
-    "policy": _policy,
-    "add_user": _add_user,
-    "scopes": _change_scopes,
-    "disable": _disable,
-    "enable": _enable,
-}
+async def _act(ctx: RequestContext, form: SubmittedForm) -> dict[str, object]:
+    """Carry out the submitted action. Return what the page then shows, or nothing."""
+    user, token_id = form.text("user"), form.text("id")
+    match form.text("act"):
+        case "create":
+            wanted = TokenRequest(
+                user=user, label=form.text("label"), scopes=_scopes(form), days=_days(form)
+            )
+            return {"issued": await add_token(ctx, wanted)}
+        case "revoke" if not form.text("confirmed"):
+            return {"confirming": token_id}
+        case "revoke":
+            await revoke_token(ctx, token_id)
+        case "policy":
+            try:
+                policy = ReviewPolicy(form.text("policy"))
+            except ValueError:
+                raise InvalidInput("choose who decides reviews", argument="policy") from None
+            await change_org(ctx, policy=policy)
+        case "add_user":
+            await add_user(ctx, NewUser(name=form.text("name"), scopes=_scopes(form)))
+        case "scopes":
+            await change_scopes(ctx, user, _scopes(form))
+        case "disable":
+            await disable_user(ctx, user)
+        case "enable":
+            await enable_user(ctx, user)
+        case _:
+            raise InvalidInput("choose one of the buttons")
+    return {}
 
 
 def _scopes(form: SubmittedForm) -> tuple[Scope, ...]:

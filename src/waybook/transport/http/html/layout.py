@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from waybook.core.durations import format_age, format_duration
+from waybook.core.short_ids import short_id
 from waybook.core.usage import format_cost
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import style_sheet
@@ -28,7 +29,6 @@ from waybook.dag.templates.rendering import escape_hidden_characters, markdown_t
 from waybook.json_values import Json
 from waybook.transport.http.compression import accepts_gzip, gzip_text
 from waybook.transport.http.headers import index_headers
-from waybook.transport.http.html.agent_urls import agent_url, session_label
 from waybook.transport.http.html.fragments import (
     VERSION_HEADER,
     VersionMemory,
@@ -37,7 +37,13 @@ from waybook.transport.http.html.fragments import (
     fragment,
     version_slot,
 )
-from waybook.transport.http.html.run_urls import run_document_url, run_stage_url, run_step_url
+from waybook.transport.http.html.urls import (
+    agent_url,
+    run_document_url,
+    run_stage_url,
+    run_step_url,
+    session_label,
+)
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
@@ -219,6 +225,7 @@ TEMPLATE_HELPERS: Final = (
     run_document_url,
     agent_url,
     session_label,
+    short_id,
 )
 
 

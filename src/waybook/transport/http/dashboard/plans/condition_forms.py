@@ -4,7 +4,7 @@ A form shows only conditions that compare one field with one value. Other condit
 JSON.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
@@ -31,7 +31,8 @@ from waybook.plan.model import (
     StepId,
     StepType,
 )
-from waybook.transport.http.dashboard.plans.plan_forms import FormError, is_number
+from waybook.transport.http.dashboard.page import is_number
+from waybook.transport.http.dashboard.plans.plan_edit import FormReply
 
 OPERATORS: Final = {
     "==": "is",
@@ -74,44 +75,44 @@ class ConditionForm:
         return f"If {named['field']} {operator} {named['value']}: {then}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionForms:
-    forms: Sequence[ConditionForm]
-    json: str
-    operators: Mapping[str, str] = field(default_factory=lambda: OPERATORS)
-    actions: Mapping[str, str] = field(default_factory=lambda: ACTIONS)
-    fields: Sequence[str] = SUGGESTED_FIELDS
-    step_types: Sequence[str] = tuple(StepType)
-    max_repeats: int = MAX_REPEATS
-
-
-def condition_forms(sheet: StepDetail, refusal: FormError | None) -> ConditionForms:
-    arguments = own_conditions(sheet)
-    refused = refusal.typed if refusal and refusal.action == "set_conditions" else {}
-    key, orders = refused.get("condition"), _orders(sheet)
-    stored = [_form(str(n), item, orders) for n, item in enumerate(_own(sheet))]
+def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, object]:
+    """Return the forms, and the values that they offer."""
+    arguments = _own_arguments(detail)
+    orders = {step.id: step.order for step in detail.plan.steps}
+    stored = [_form(str(n), item, orders) for n, item in enumerate(_own(detail))]
     forms = [*stored, ConditionForm(key=NEW, values={"operator": "==", "then": "continue"})]
-    if refusal and key is not None:
-        shown = ConditionForm(key=key, values=refused, faults=refusal.faults, is_open=True)
+    key = reply.typed.get("condition") if reply and reply.action == "set_conditions" else None
+    if reply and key is not None:
+        shown = ConditionForm(key=key, values=reply.typed, faults=reply.faults, is_open=True)
         forms = [shown if form.key == key and not form.text else form for form in forms]
-    return ConditionForms(forms=forms, json=_json(arguments) if arguments else "")
+    json = orjson.dumps(arguments, option=orjson.OPT_INDENT_2).decode() if arguments else ""
+    return {
+        "forms": forms,
+        "json": json,
+        "operators": OPERATORS,
+        "actions": ACTIONS,
+        "fields": SUGGESTED_FIELDS,
+        "step_types": tuple(StepType),
+        "max_repeats": MAX_REPEATS,
+    }
 
 
-def _own(sheet: StepDetail) -> list[Condition]:
-    return [item for item in sheet.conditions if item.step_id == sheet.step.id]
+def _own(detail: StepDetail) -> list[Condition]:
+    return [item for item in detail.conditions if item.step_id == detail.step.id]
 
 
-def _orders(sheet: StepDetail) -> dict[StepId, int]:
-    return {step.id: step.order for step in sheet.plan.steps}
-
-
-def _json(value: Json) -> str:
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+def _own_arguments(detail: StepDetail) -> list[Json]:
+    orders = {str(step.id): step.order for step in detail.plan.steps}
+    order = detail.step.order
+    return [condition_arguments(condition_row(item), orders, order) for item in _own(detail)]
 
 
 def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> ConditionForm:
     compared, added = read_comparison(condition.expression), condition.steps
-    is_plain = all(map(_is_plain, added)) and condition.on_exhausted is None
+    # A plain step has only a type and instructions.
+    is_plain = condition.on_exhausted is None and all(
+        step == NewStep(type=step.type, instructions=step.instructions) for step in added
+    )
     if compared is None or not is_plain or len(added) > 1:
         action = ACTIONS[condition.action]
         return ConditionForm(key=key, values={}, text=f"If {condition.expression}: {action}")
@@ -131,32 +132,25 @@ def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> Condi
     )
 
 
-def _is_plain(step: NewStep) -> bool:
-    """Return whether a step has only a type and instructions."""
-    return step == NewStep(type=step.type, instructions=step.instructions)
-
-
 def submitted_conditions(
-    sheet: StepDetail, typed: Mapping[str, str]
-) -> tuple[list[Json], Mapping[str, str]]:
-    conditions, key = own_conditions(sheet), typed.get("condition", "")
+    detail: StepDetail, typed: Mapping[str, str]
+) -> tuple[list[Json], FormReply | None]:
+    """Return the conditions after the change, or the form with its faults."""
+    conditions, key = _own_arguments(detail), typed.get("condition", "")
     place = int(key) if is_number(key) else len(conditions)
     if "remove" in typed:
-        return [item for n, item in enumerate(conditions) if n != place], {}
-    faults = _faults(sheet, typed)
-    made = {} if faults else _arguments(sheet, typed)
-    return [*conditions[:place], made, *conditions[place + 1 :]], faults
-
-
-def condition_refusal(typed: Mapping[str, str], faults: Mapping[str, str]) -> FormError:
-    return FormError(
-        action="set_conditions",
-        code="INVALID_INPUT",
-        message=NOT_SAVED,
-        typed=typed,
-        status=HTTPStatus.BAD_REQUEST,
-        faults=faults,
-    )
+        return [item for n, item in enumerate(conditions) if n != place], None
+    if faults := _faults(detail, typed):
+        reply = FormReply(
+            action="set_conditions",
+            typed=typed,
+            code="INVALID_INPUT",
+            message=NOT_SAVED,
+            status=HTTPStatus.BAD_REQUEST,
+            faults=faults,
+        )
+        return conditions, reply
+    return [*conditions[:place], _arguments(detail, typed), *conditions[place + 1 :]], None
 
 
 def _comparison(typed: Mapping[str, str]) -> Comparison:
@@ -167,9 +161,9 @@ def _comparison(typed: Mapping[str, str]) -> Comparison:
     )
 
 
-def _faults(sheet: StepDetail, typed: Mapping[str, str]) -> dict[str, str]:
+def _faults(detail: StepDetail, typed: Mapping[str, str]) -> dict[str, str]:
     faults = _comparison_faults(_comparison(typed))
-    order, last = sheet.step.order, len(sheet.plan.steps)
+    order, last = detail.step.order, len(detail.plan.steps)
     step, times = typed.get("step", "").strip(), typed.get("times", "").strip()
     number = int(step) if is_number(step) else 0
     match typed.get("then"):
@@ -200,22 +194,18 @@ def _comparison_faults(comparison: Comparison) -> dict[str, str]:
     try:
         compile_condition(write_comparison(comparison))
     except BadExpression as error:
-        is_value = _position(error) > len(comparison.field)
+        position = error.details.get("position")
+        is_value = isinstance(position, int) and position > len(comparison.field)
         return {"value" if is_value else "field": error.message}
     return {}
 
 
-def _position(error: BadExpression) -> int:
-    position = error.details.get("position")
-    return position if isinstance(position, int) else 0
-
-
-def _arguments(sheet: StepDetail, typed: Mapping[str, str]) -> Json:
+def _arguments(detail: StepDetail, typed: Mapping[str, str]) -> Json:
     then, step = typed["then"], typed.get("step", "").strip()
     order = int(step) if step else None
     params = non_empty(
         targetStepOrder=order if then == BranchAction.SKIP_TO else None,
-        fromStepOrder=order if then == BranchAction.REPEAT and order != sheet.step.order else None,
+        fromStepOrder=order if then == BranchAction.REPEAT and order != detail.step.order else None,
         max=int(typed["times"]) if then == BranchAction.REPEAT else None,
         steps=[{"stepType": typed.get("type", ""), "instructions": typed["instructions"]}]
         if then == BranchAction.ADD_STEPS
@@ -227,9 +217,3 @@ def _arguments(sheet: StepDetail, typed: Mapping[str, str]) -> Json:
         ifTrueAction=then,
         actionParams=params or None,
     )
-
-
-def own_conditions(sheet: StepDetail) -> list[Json]:
-    orders = {str(step.id): step.order for step in sheet.plan.steps}
-    order = sheet.step.order
-    return [condition_arguments(condition_row(item), orders, order) for item in _own(sheet)]

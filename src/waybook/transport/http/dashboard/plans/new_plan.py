@@ -4,19 +4,15 @@ import asyncio
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from waybook.errors import InvalidInput, WaybookError
 from waybook.importers.formats import decode, read_plan
 from waybook.importers.steps import plan_arguments
 from waybook.importers.templates import (
-    Parameter,
     PlanTemplate,
     builtin_templates,
     fill_template,
@@ -25,9 +21,12 @@ from waybook.importers.templates import (
 )
 from waybook.json_values import Body
 from waybook.plan.model import MAX_STEPS
-from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
-from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
-from waybook.transport.http.html.forms import query_param, read_form
+from waybook.transport.http.dashboard.page import (
+    PageRequest,
+    error_message,
+    error_status,
+    redirect,
+)
 from waybook.transport.http.responses import http_status
 
 #: Text that begins like this is a list, diagram or JSON document that can be imported.
@@ -38,33 +37,75 @@ _MARKED: Final = re.compile(
 _OPTION: Final = re.compile(r"; (?:--all imports done tasks too|name its --format)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanForm:
-    name: str = ""
-    goal: str = ""
-    steps: str = ""
-    values: Mapping[str, str] = field(default_factory=dict)
+async def new_plan_page(data_dir: Path | None, page: PageRequest) -> Response:
+    """Show the form, a preview of the plan, or the plan that was created.
 
-    def arguments(self, template: PlanTemplate | None) -> Body:
-        return self._from_steps() if template is None else self._from_template(template)
+    `data_dir` has the saved templates. A server with several orgs has none, because orgs must not
+    share templates.
+    """
+    await page.context()
+    templates = builtin_templates()
+    if data_dir:
+        saved = await asyncio.to_thread(templates_in, data_dir / "templates")
+        templates = dict(sorted({**templates, **saved}.items()))
+    name = page.query("template")
+    template = find_template(name, templates) if name else None
+    parameters = template.parameters if template else ()
+    typed = dict.fromkeys(("name", "goal", "steps"), "")
+    values = {parameter.name: parameter.default or "" for parameter in parameters}
+    preview: Body | None = None
+    error, status = None, 200
+    if page.is_post:
+        form = await page.form()
+        typed = {field: form.text(field) for field in typed}
+        values = {name: form.text(f"parameter:{name}") for name in values}
+        try:
+            preview = _arguments(template, typed, values)
+        except WaybookError as refused:
+            error, status = refused.message, http_status(refused.code)
+        step = form.text("step")
+        if preview and step == "create":
+            key = form.text("key")[:64] or secrets.token_urlsafe(16)
+            arguments = {**preview, "idempotencyKey": key}
+            answer = await page.call_tool("create_research_plan", arguments)
+            if not answer.is_error:
+                return redirect(f"/plans/{answer.body['planId']}")
+            error, status = error_message(answer), error_status(answer)
+        if step in {"create", "edit"}:
+            preview = None
+    return await page.render(
+        "new_plan",
+        status=status,
+        templates=[*templates],
+        template=template,
+        typed=typed,
+        parameter_values=values,
+        max_steps=MAX_STEPS,
+        error=error,
+        preview=preview,
+        # With this key, submitting the form twice creates only one plan.
+        key=secrets.token_urlsafe(16),
+    )
 
-    def _from_template(self, template: PlanTemplate) -> Body:
-        missing = [p.name for p in template.parameters if not self.values[p.name].strip()]
+
+def _arguments(
+    template: PlanTemplate | None, typed: Mapping[str, str], values: Mapping[str, str]
+) -> Body:
+    """Return the arguments of `create_research_plan` for the submitted form."""
+    if template is not None:
+        missing = [name for name, value in values.items() if not value.strip()]
         if missing:
             raise InvalidInput(f"Enter a value for: {', '.join(missing)}.")
-        return fill_template(template, self.values)
-
-    def _from_steps(self) -> Body:
-        if not self.steps.strip():
-            raise InvalidInput("Enter the steps, one per line.")
-        text = decode(as_list(self.steps).encode(errors="replace"))
-        try:
-            arguments = plan_arguments(read_plan(text))
-        except InvalidInput as error:
-            raise InvalidInput(f"Steps: {_OPTION.sub('', error.message)}") from error
-        name, goal = self.name.strip(), self.goal.strip()
-        typed: Body = {"name": name, "researchQuestion": goal}
-        return {**arguments, **{key: text for key, text in typed.items() if text}}
+        return fill_template(template, values)
+    if not typed["steps"].strip():
+        raise InvalidInput("Enter the steps, one per line.")
+    text = decode(as_list(typed["steps"]).encode(errors="replace"))
+    try:
+        arguments = plan_arguments(read_plan(text))
+    except InvalidInput as error:
+        raise InvalidInput(f"Steps: {_OPTION.sub('', error.message)}") from error
+    named = {"name": typed["name"].strip(), "researchQuestion": typed["goal"].strip()}
+    return {**arguments, **{key: text for key, text in named.items() if text}}
 
 
 def as_list(text: str) -> str:
@@ -76,83 +117,3 @@ def as_list(text: str) -> str:
     if _MARKED.search(text):
         return text
     return "\n".join(f"- {line.strip()}" for line in text.splitlines() if line.strip())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPlanView:
-    templates: Mapping[str, PlanTemplate]
-    template: PlanTemplate | None
-    form: PlanForm
-    max_steps: int = MAX_STEPS
-    error: str | None = None
-    #: Arguments of `create_research_plan` for the user to confirm. Empty before the confirmation.
-    preview: Body | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NewPlanPage:
-    page_context: PageContext
-    #: Folder of saved templates. A server with several orgs has none, because orgs must not share
-    #: templates.
-    data_dir: Path | None
-
-    async def __call__(self, request: Request) -> Response:
-        await self.page_context.request_context(request)
-        templates = builtin_templates()
-        if self.data_dir:
-            saved = await asyncio.to_thread(templates_in, self.data_dir / "templates")
-            templates = dict(sorted({**templates, **saved}.items()))
-        name = query_param(request, "template")
-        template = find_template(name, templates) if name else None
-        form = PlanForm(values={p.name: p.default or "" for p in _parameters(template)})
-        view = NewPlanView(templates=templates, template=template, form=form)
-        if request.method != "POST":
-            return await self._render(request, view)
-        submitted = SubmittedForm(await read_form(request))
-        view = replace(view, form=_plan_form(submitted, template))
-        try:
-            arguments = view.form.arguments(template)
-        except WaybookError as error:
-            view = replace(view, error=error.message)
-            return await self._render(request, view, http_status(error.code))
-        match submitted.text("step"):
-            case "create":
-                return await self._create(request, view, arguments, submitted.text("key"))
-            case "edit":
-                return await self._render(request, view)
-        return await self._render(request, replace(view, preview=arguments))
-
-    async def _create(
-        self, request: Request, view: NewPlanView, arguments: Body, key: str
-    ) -> Response:
-        key = key[:64] or secrets.token_urlsafe(16)
-        answer = await self.page_context.call_tool(
-            request, "create_research_plan", {**arguments, "idempotencyKey": key}
-        )
-        if answer.is_error:
-            view = replace(view, error=error_message(answer))
-            return await self._render(request, view, refusal_status(answer))
-        return RedirectResponse(f"/plans/{answer.body['planId']}", HTTPStatus.SEE_OTHER)
-
-    async def _render(self, request: Request, view: NewPlanView, status: int = 200) -> Response:
-        return await self.page_context.render_page(
-            request,
-            "new_plan",
-            status_code=status,
-            view=view,
-            # With this key, submitting the form twice creates only one plan.
-            key=secrets.token_urlsafe(16),
-        )
-
-
-def _parameters(template: PlanTemplate | None) -> tuple[Parameter, ...]:
-    return template.parameters if template else ()
-
-
-def _plan_form(form: SubmittedForm, template: PlanTemplate | None) -> PlanForm:
-    return PlanForm(
-        name=form.text("name"),
-        goal=form.text("goal"),
-        steps=form.text("steps"),
-        values={p.name: form.text(f"parameter:{p.name}") for p in _parameters(template)},
-    )

@@ -1,171 +1,161 @@
-"""Page that edits a whole plan: the order of the steps, new steps, and the budget."""
+"""Page that edits a whole plan: order of the steps, new steps, budget; and what its forms send."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from typing import TypeAlias
 from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.request.caller import Answer
 from waybook.core.short_ids import short_id
 from waybook.core.usage import to_dollars
-from waybook.plan.model import MODIFIABLE, Budget, StepStatus
-from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.plans.plan_forms import (
-    FormError,
-    Modification,
-    add_steps_modification,
-    field_text,
-    form_error,
-    modification_arguments,
+from waybook.plan.model import MODIFIABLE
+from waybook.transport.errors import code_of
+from waybook.transport.http.dashboard.page import (
+    PageRequest,
+    error_message,
+    error_status,
+    is_number,
+    redirect,
 )
-from waybook.transport.http.html.forms import query_param, read_form
 
-ADD, REORDER, BUDGET = "add_steps", "reorder_steps", "set_budget"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditRow:
-    id: str
-    order: int
-    name: str
-    status: str
-    is_movable: bool
-    #: Move button that gets the keyboard focus, because the user pressed it last.
-    focus: str = ""
+Modification: TypeAlias = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanEditView:
-    rows: Sequence[EditRow]
-    is_modifiable: bool
-    budget: Mapping[str, str]
-    refusal: FormError | None = None
-    typed: Mapping[str, str] = field(default_factory=dict)
+class FormReply:
+    """Submitted form to show again: it was refused, or its effect is shown before it is made."""
+
+    action: str
+    typed: Mapping[str, str]
+    code: str = ""
+    message: str = ""
+    status: int = 200
+    faults: Mapping[str, str] = field(default_factory=dict)
+    preview: Sequence[str] | None = None
 
 
-def reorder_modification(sheet: PlanDetail, fields: FormData) -> Modification:
-    ids = [short_id(step.id) for step in sheet.plan.steps]
-    way, _, moved = field_text(fields, "move").partition(":")
-    if moved in ids:
-        here = ids.index(moved)
-        there = max(0, here - 1) if way == "up" else min(len(ids) - 1, here + 1)
-        ids[here], ids[there] = ids[there], ids[here]
-    elif order := field_text(fields, "order"):
-        ids = order.split(",")
-    return {"action": REORDER, "stepIds": ids}
-
-
-def budget_modification(fields: FormData) -> Modification:
-    """Return the modification that sets the budget. Empty fields remove the budget."""
-    limits = {"tokens": field_text(fields, "tokens"), "costUsd": field_text(fields, "cost")}
-    budget = {name: _number(text) for name, text in limits.items() if text}
-    return {"action": BUDGET, "budget": budget} if budget else {"action": BUDGET}
-
-
-def _number(text: str) -> int | float | str:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _budget_fields(budget: Budget | None) -> dict[str, str]:
-    if budget is None:
-        return {"tokens": "", "cost": ""}
-    cost = None if budget.cost_micros is None else to_dollars(budget.cost_micros)
-    return {"tokens": str(budget.tokens or ""), "cost": "" if cost is None else f"{cost:g}"}
-
-
-def plan_edit_view(
-    sheet: PlanDetail, refusal: FormError | None, moved: int | None, way: str
-) -> PlanEditView:
-    steps = {short_id(step.id): step for step in sheet.plan.steps}
-    typed = refusal.typed if refusal else {}
-    order = typed.get("order", "").split(",")
-    ids = order if sorted(order) == sorted(steps) else [*steps]
-    rows = [
-        EditRow(
-            id=row_id,
-            order=steps[row_id].order,
-            name=sheet.name_of(steps[row_id]),
-            status=str(steps[row_id].status),
-            is_movable=steps[row_id].status is StepStatus.PENDING,
-            focus=way if steps[row_id].order == moved else "",
-        )
-        for row_id in ids
-    ]
-    return PlanEditView(
-        rows=rows,
-        is_modifiable=sheet.plan.status in MODIFIABLE,
-        budget=_budget_fields(sheet.plan.budget),
-        refusal=refusal,
-        typed=typed,
+def refused_form(answer: Answer, action: str, fields: FormData) -> FormReply:
+    return FormReply(
+        action=action,
+        typed=typed_values(fields),
+        code=code_of(answer) or "",
+        message=error_message(answer) or "the change failed",
+        status=error_status(answer),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PlanEditPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        if request.method != "POST":
-            return await self._render(request)
-        fields = await read_form(request)
-        sheet, action = await self._read(request), field_text(fields, "action")
-        arguments = modification_arguments(
-            sheet.plan.id, fields, _modification(sheet, action, fields)
-        )
-        answer = await self.page_context.call_tool(request, "modify_plan", arguments)
-        if answer.is_error:
-            return await self._render(request, form_error(answer, action, fields))
-        if action == ADD:
-            return RedirectResponse(f"/plans/{sheet.plan.id}", HTTPStatus.SEE_OTHER)
-        return RedirectResponse(_after(sheet, fields), HTTPStatus.SEE_OTHER)
-
-    async def _read(self, request: Request) -> PlanDetail:
-        ctx = await self.page_context.request_context(request)
-        return await read_plan_detail(ctx, request.path_params["plan_id"], PlanInclude.NAMES)
-
-    async def _render(self, request: Request, refusal: FormError | None = None) -> Response:
-        sheet = await self._read(request)
-        moved = query_param(request, "moved") or ""
-        way = query_param(request, "way") or ""
-        place = int(moved[:9]) if moved.isascii() and moved.isdecimal() else None
-        return await self.page_context.render_page(
-            request,
-            "edit_plan",
-            status_code=refusal.status if refusal else 200,
-            view=plan_edit_view(sheet, refusal, place, way),
-            plan=sheet.plan,
-        )
+def typed_values(fields: FormData) -> dict[str, str]:
+    return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}
 
 
-def _modification(sheet: PlanDetail, action: str, fields: FormData) -> Modification:
+def field_text(fields: FormData, name: str) -> str:
+    value = fields.get(name, "")
+    return value.strip() if isinstance(value, str) else ""
+
+
+def modification_arguments(
+    plan_id: str, fields: FormData, *modifications: Mapping[str, object]
+) -> dict[str, object]:
+    revision = field_text(fields, "revision")
+    args: dict[str, object] = {"planId": plan_id, "modifications": [*modifications]}
+    if why := field_text(fields, "rationale"):
+        args["modificationRationale"] = why
+    # A form without a revision is refused, because no plan has the revision -1.
+    args["expectedRevision"] = int(revision) if is_number(revision) else -1
+    return args
+
+
+def moved(ids: Sequence[str], place: int, *, up: bool) -> list[str]:
+    """Return the ids with the one at this place moved up or down."""
+    order = [*ids]
+    there = max(0, place - 1) if up else min(len(order) - 1, place + 1)
+    order[place], order[there] = order[there], order[place]
+    return order
+
+
+async def edit_page(page: PageRequest) -> Response:
+    if not page.is_post:
+        return await _render(page)
+    fields = (await page.form()).fields
+    detail, action = await _read(page), field_text(fields, "action")
+    arguments = modification_arguments(
+        detail.plan.id, fields, _modification(detail, action, fields)
+    )
+    answer = await page.call_tool("modify_plan", arguments)
+    if answer.is_error:
+        return await _render(page, refused_form(answer, action, fields))
+    path = f"/plans/{detail.plan.id}"
+    if action == "add_steps":
+        return redirect(path)
+    way, _, step = field_text(fields, "move").partition(":")
+    old = next((s.order for s in detail.plan.steps if short_id(s.id) == step), None)
+    if old is None:
+        return redirect(f"{path}/edit")
+    order = max(1, old - 1) if way == "up" else min(len(detail.plan.steps), old + 1)
+    # The URL has no fragment, because browsers would then ignore autofocus.
+    return redirect(f"{path}/edit?{urlencode({'moved': order, 'way': way})}")
+
+
+async def _read(page: PageRequest) -> PlanDetail:
+    return await read_plan_detail(await page.context(), page.path("plan_id"), PlanInclude.NAMES)
+
+
+async def _render(page: PageRequest, reply: FormReply | None = None) -> Response:
+    detail = await _read(page)
+    plan, moved_to = detail.plan, page.query("moved") or ""
+    steps = {short_id(step.id): step for step in plan.steps}
+    order = reply.typed.get("order", "").split(",") if reply else []
+    budget, cost = plan.budget, ""
+    if budget and budget.cost_micros is not None:
+        cost = f"{to_dollars(budget.cost_micros):g}"
+    return await page.render(
+        "edit_plan",
+        status=reply.status if reply else 200,
+        detail=detail,
+        plan=plan,
+        steps={key: steps[key] for key in order} if sorted(order) == sorted(steps) else steps,
+        reply=reply,
+        is_modifiable=plan.status in MODIFIABLE,
+        budget={"tokens": str((budget and budget.tokens) or ""), "cost": cost},
+        # The move button that the user pressed last gets the keyboard focus.
+        moved=int(moved_to[:9]) if moved_to.isascii() and moved_to.isdecimal() else None,
+        way=page.query("way") or "",
+    )
+
+
+def _modification(detail: PlanDetail, action: str, fields: FormData) -> Modification:
     match action:
         case "add_steps":
-            return add_steps_modification(fields)
+            step = {name: field_text(fields, name) for name in ("stepType", "instructions")}
+            if title := field_text(fields, "title"):
+                step["title"] = title
+            after = field_text(fields, "after")
+            place = {"insertAfterOrder": int(after)} if is_number(after) else {}
+            return {"action": action, "steps": [step], **place}
         case "set_budget":
-            return budget_modification(fields)
+            # Empty fields remove the budget.
+            limits = {"tokens": field_text(fields, "tokens"), "costUsd": field_text(fields, "cost")}
+            budget = {name: _number(text) for name, text in limits.items() if text}
+            return {"action": action, **({"budget": budget} if budget else {})}
         case "reorder_steps":
-            return reorder_modification(sheet, fields)
-        case _:
-            return {"action": action}
+            ids = [short_id(step.id) for step in detail.plan.steps]
+            way, _, step_id = field_text(fields, "move").partition(":")
+            if step_id in ids:
+                ids = moved(ids, ids.index(step_id), up=way == "up")
+            elif order := field_text(fields, "order"):
+                ids = order.split(",")
+            return {"action": action, "stepIds": ids}
+    return {"action": action}
 
 
-def _after(sheet: PlanDetail, fields: FormData) -> str:
-    path = f"/plans/{sheet.plan.id}/edit"
-    way, _, moved = field_text(fields, "move").partition(":")
-    old = next((s.order for s in sheet.plan.steps if short_id(s.id) == moved), None)
-    if old is None:
-        return path
-    order = max(1, old - 1) if way == "up" else min(len(sheet.plan.steps), old + 1)
-    # The URL has no fragment, because browsers would then ignore autofocus.
-    return f"{path}?{urlencode({'moved': order, 'way': way})}"
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

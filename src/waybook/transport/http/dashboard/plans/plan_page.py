@@ -1,160 +1,180 @@
-"""Pages of a plan and its steps, and exports of the plan as JSON, Markdown report or map."""
+"""Page of a plan, and its time slider: the plan as it was after any of its audit entries."""
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby, islice
+from typing import Any, Final
 
-from starlette.datastructures import FormData
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from markupsafe import Markup
+from starlette.responses import Response
 
-from waybook.app.queries.diagrams import plan_drawing
-from waybook.app.queries.export_format import export_json
-from waybook.app.queries.inbox import read_evidence
-from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.plans.plan_export import read_plan_rows, report_text
-from waybook.app.queries.plans.step import StepDetail, read_step_detail
-from waybook.app.request.layout_worker import DrawingJob
-from waybook.core.file_names import safe_file_name
-from waybook.dag.diagram.svg import Drawing, export_drawing
-from waybook.dag.statuses import DrawingFormat
-from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.plans.condition_forms import (
-    condition_forms,
-    condition_refusal,
-    submitted_conditions,
+from waybook.app.queries.audit import step_title
+from waybook.app.queries.diagrams import drawing_of_steps
+from waybook.app.queries.inbox import ReviewEvidence, read_evidence
+from waybook.app.queries.plans.plan import (
+    PAGE_SIZE,
+    PlanDetail,
+    PlanInclude,
+    focus_step,
+    read_plan_detail,
 )
-from waybook.transport.http.dashboard.plans.plan_forms import (
-    ChangePreview,
-    FormError,
-    change_preview,
-    field_text,
-    form_error,
-    modification_arguments,
-    step_modification,
-    typed_values,
+from waybook.app.queries.plans.plan_history import MAX_NAME_LENGTH, past_drawing, read_plan_history
+from waybook.app.request.layout_worker import DrawingJob, Links, render
+from waybook.core.short_ids import short_id
+from waybook.core.usage import to_dollars
+from waybook.dag.diagram.layers import box_of
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
+from waybook.dag.diagram.svg import Drawing
+from waybook.errors import InvalidInput
+from waybook.plan.model import MODIFIABLE, Step, StepStatus
+from waybook.plan.progress import BudgetShare, last_heartbeat, shares, stall_threshold, warning
+from waybook.plan.store_output import latest
+from waybook.transport.http.dashboard.cards import decision_card
+from waybook.transport.http.dashboard.page import PageRequest
+from waybook.transport.http.dashboard.timeline import build_timeline, history_lines
+from waybook.transport.http.html.fragments import mark_drawing
+
+MAX_MAP_WIDTH: Final = 1250
+COUNTED_STATUSES: Final = (
+    StepStatus.COMPLETED,
+    StepStatus.SKIPPED,
+    StepStatus.IN_PROGRESS,
+    StepStatus.AWAITING_INPUT,
+    StepStatus.FAILED,
+    StepStatus.PENDING,
 )
-from waybook.transport.http.dashboard.plans.plan_view import map_job, plan_view
-from waybook.transport.http.dashboard.plans.step_view import step_view
-from waybook.transport.http.html.forms import read_form
-from waybook.transport.http.requests import SANDBOX_HEADERS
+#: Maximum number of steps that the time slider lists.
+MAX_PAST_STEPS: Final = 200
+
+
+async def plan_page(page: PageRequest) -> Response:
+    ctx, number = await page.context(), page.request.query_params.get("page", "")
+    detail = await read_plan_detail(
+        ctx,
+        page.path("plan_id"),
+        PlanInclude.PAGE,
+        page=int(number[:9]) if number.isascii() and number.isdecimal() else None,
+    )
+    review = detail.review_record
+    evidence = (await read_evidence(ctx, [review.id]))[review.id] if review else None
+    svg = await page.picture(map_job(detail))
+    return await page.render("plan", **plan_content(detail, svg, evidence))
+
+
+def plan_content(
+    detail: PlanDetail, svg: str | None = None, evidence: ReviewEvidence | None = None
+) -> dict[str, Any]:
+    """Return the values that the template shows besides those of the frame."""
+    plan, review, counts = detail.plan, detail.review_record, detail.progress.counts
+    step = focus_step(plan)
+    center = box_of(detail.lane, step.id) if step else None
+    return {
+        "detail": detail,
+        "plan": plan,
+        "counts": {str(s): counts[s] for s in COUNTED_STATUSES if counts.get(s)},
+        "stalled": [
+            (step, gap, last_heartbeat(step), stall_threshold(plan, step, detail.stall_threshold))
+            for step, gap in detail.stalled
+        ],
+        "card": decision_card(review, evidence=evidence) if review else None,
+        "map": Markup(mark_drawing(render(map_job(detail)) if svg is None else svg)),  # noqa: S704
+        "map_center": short_id(center) if center else "",
+        "grid": build_step_grid(plan.steps, PAGE_SIZE) if len(plan.steps) > PAGE_SIZE else (),
+        "timeline": build_timeline(detail.status_changes, detail.now),
+        "outputs": latest(detail.outputs),
+        "budget": [_budget_line(s) for s in shares(plan.budget, plan.usage)] if plan.budget else (),
+        "history": history_lines(detail.history),
+        "modifiable": plan.status in MODIFIABLE,
+    }
+
+
+def _budget_line(share: BudgetShare) -> tuple[str, int, str | None]:
+    if share.name == "costUsd":
+        text = f"${to_dollars(share.used):,.2f} of ${to_dollars(share.of):,.2f} money"
+    else:
+        text = f"{share.used:,} of {share.of:,} tokens"
+    return text, share.percent, warning(share)
 
 
 @dataclass(frozen=True, slots=True)
-class PlanPage:
-    page_context: PageContext
+class GridRow:
+    """Statuses of the steps of one page, each with an SVG path."""
 
-    async def __call__(self, request: Request) -> Response:
-        call = await self.page_context.request_context(request)
-        plan_id = request.path_params["plan_id"]
-        sheet = await read_plan_detail(call, plan_id, PlanInclude.PAGE, page=_page(request))
-        review = sheet.review_record
-        evidence = (await read_evidence(call, [review.id]))[review.id] if review else None
-        picture = await self.page_context.picture(request, map_job(sheet))
-        view = plan_view(sheet, picture, evidence)
-        return await self.page_context.render_page(request, "plan", view=view, plan=sheet.plan)
+    page: int
+    first: int
+    last: int
+    paths: tuple[tuple[str, str], ...]
 
 
-def _page(request: Request) -> int | None:
-    text = request.query_params.get("page", "")
-    # A page number has at most nine digits.
-    return int(text[:9]) if text.isascii() and text.isdecimal() else None
+def build_step_grid(steps: Sequence[Step], width: int) -> list[GridRow]:
+    rows = []
+    for start in range(0, len(steps), width):
+        shown, place, paths = steps[start : start + width], 0, dict[str, str]()
+        for status, run in groupby(shown, key=lambda step: str(step.status)):
+            length = sum(1 for _ in run)
+            paths[status] = f"{paths.get(status, '')}M{place} 0h{length}"
+            place += length
+        drawn = tuple((status, paths[status]) for status in STATUS_SYMBOLS if status in paths)
+        rows.append(GridRow(start // width + 1, start + 1, start + len(shown), drawn))
+    return rows
 
 
-@dataclass(frozen=True, slots=True)
-class StepPage:
-    page_context: PageContext
+def map_job(detail: PlanDetail) -> DrawingJob:
+    plan, lane = detail.plan, detail.lane
+    drawing = drawing_of_steps(plan, lane, detail.stalled_ids, detail.names_of(lane))
+    links = Links(step_prefix=f"/plans/{plan.id}/steps/")
+    return DrawingJob(_with_short_keys(drawing), MAX_MAP_WIDTH, links, live=True)
 
-    async def __call__(self, request: Request) -> Response:
-        if request.method == "POST":
-            return await self._change(request, await read_form(request))
-        return await self._shown(request, await self._read(request))
 
-    async def _read(self, request: Request) -> StepDetail:
-        named = request.path_params
-        return await read_step_detail(
-            await self.page_context.request_context(request), named["plan_id"], named["step_id"]
+def _with_short_keys(drawing: Drawing) -> Drawing:
+    """Replace full ids with short ids, which take much less space in a large map."""
+    diagram, marks = drawing.diagram, drawing.annotations
+    lanes = tuple(
+        replace(
+            lane,
+            steps=tuple(replace(step, key=short_id(step.key)) for step in lane.steps),
+            edges=tuple((short_id(source), short_id(target)) for source, target in lane.edges),
         )
-
-    async def _shown(
-        self,
-        request: Request,
-        sheet: StepDetail,
-        refusal: FormError | None = None,
-        preview: ChangePreview | None = None,
-    ) -> Response:
-        return await self.page_context.render_page(
-            request,
-            "step",
-            status_code=refusal.status if refusal else 200,
-            view=step_view(sheet),
-            plan=sheet.plan,
-            step=sheet.step,
-            conditions_to_edit=condition_forms(sheet, refusal),
-            refusal=refusal,
-            preview=preview,
+        for lane in diagram.lanes
+    )
+    steps = {(stage, short_id(key)): mark for (stage, key), mark in marks.steps.items()}
+    branches = tuple(
+        replace(
+            branch, source=short_id(branch.source), target=branch.target and short_id(branch.target)
         )
-
-    async def _change(self, request: Request, fields: FormData) -> Response:
-        sheet = await self._read(request)
-        plan, action = sheet.plan, field_text(fields, "action")
-        modification = step_modification(sheet, action, fields)
-        if action == "set_conditions" and "condition" in fields:
-            typed = typed_values(fields)
-            conditions, faults = submitted_conditions(sheet, typed)
-            if faults:
-                return await self._shown(request, sheet, condition_refusal(typed, faults))
-            modification["branchingConditions"] = conditions
-        args = modification_arguments(plan.id, fields, modification)
-        preview = "preview" in fields
-        answer = await self.page_context.call_tool(
-            request, "modify_plan", {**args, "dryRun": preview}
-        )
-        if answer.is_error:
-            now = await self._read(request)
-            return await self._shown(request, now, form_error(answer, action, fields))
-        if preview:
-            return await self._shown(request, sheet, preview=change_preview(sheet, answer, fields))
-        gone = action == "remove_step"
-        where = f"/plans/{plan.id}" if gone else f"/plans/{plan.id}/steps/{sheet.step.id}"
-        return RedirectResponse(where, 303)
+        for branch in marks.branches
+    )
+    return Drawing(replace(diagram, lanes=lanes), replace(marks, steps=steps, branches=branches))
 
 
-TYPES: Final = {
-    "json": "application/json",
-    "md": "text/markdown; charset=utf-8",
-    "svg": "image/svg+xml",
-    "mmd": "text/plain; charset=utf-8",
-}
-MAPS: Final = {"svg": DrawingFormat.SVG, "mmd": DrawingFormat.MERMAID}
+async def plan_history(page: PageRequest) -> Response:
+    plan_id, seq, at = page.path("plan_id"), page.query("seq"), page.query("at")
+    if seq and not (seq.isascii() and seq.isdecimal() and len(seq) <= len("1000000000")):
+        raise InvalidInput("seq must be the number of an audit entry, such as 12", argument="seq")
+    past = await read_plan_history(
+        await page.context(),
+        plan_id,
+        seq=int(seq) if seq else None,
+        at=_entry_time(at) if at else None,
+    )
+    svg = await page.picture(DrawingJob(past_drawing(past), MAX_MAP_WIDTH))
+    return await page.render(
+        "plan_history",
+        plan_id=plan_id,
+        past=past,
+        svg=Markup(svg),  # noqa: S704
+        rows=[
+            (step_id, step, step_title(step)[:MAX_NAME_LENGTH])
+            for step_id, step in islice(past.steps.items(), MAX_PAST_STEPS)
+        ],
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class PlanExport:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        """Return the export as a download that browsers do not execute."""
-        ending, plan_id = request.path_params["ending"], request.path_params["plan_id"]
-        if ending not in TYPES:
-            raise HTTPException(404)
-        call = await self.page_context.request_context(request)
-        if ending in MAPS:
-            board = await read_plan_detail(call, plan_id, PlanInclude.NAMES)
-            text = await self._map(request, ending, plan_drawing(board))
-            return Response(text, headers=_headers(board.plan.name, ending))
-        rows = await read_plan_rows(call, plan_id)
-        headers = _headers(rows.name, ending)
-        if ending == "md":
-            return Response(report_text(rows), headers=headers)
-        return StreamingResponse(export_json(call, rows), headers=headers)
-
-    async def _map(self, request: Request, ending: str, drawing: Drawing) -> str:
-        if MAPS[ending] is not DrawingFormat.SVG:
-            return export_drawing(MAPS[ending], drawing)
-        return await self.page_context.picture(request, DrawingJob(drawing, styled=True)) + "\n"
-
-
-def _headers(name: str, ending: str) -> dict[str, str]:
-    disposition = f'attachment; filename="{safe_file_name(name)}.{ending}"'
-    return {**SANDBOX_HEADERS, "content-disposition": disposition, "content-type": TYPES[ending]}
+def _entry_time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        message = "at must be a time such as 2026-11-17T14:00, in UTC"
+        raise InvalidInput(message, argument="at") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

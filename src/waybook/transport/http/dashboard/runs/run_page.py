@@ -1,192 +1,120 @@
-"""Run list, run page with its actions, and exports of a run as JSON report or map."""
+"""Page of a run, and the forms that retry its jobs or regenerate its documents."""
 
+import json
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
-from http import HTTPStatus
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import quote
 
-import orjson
-from starlette.datastructures import FormData
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from markupsafe import Markup
+from starlette.responses import Response
 
-from waybook.app.queries.diagrams import run_drawing
+from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunOrder, list_runs
 from waybook.app.request.caller import Answer
-from waybook.app.request.layout_worker import DrawingJob
-from waybook.core.file_names import safe_file_name
-from waybook.dag.diagram.svg import export_drawing
-from waybook.dag.statuses import DrawingFormat, RunState
-from waybook.transport.errors import code_of
-from waybook.transport.http.dashboard.page import PageContext, error_message
-from waybook.transport.http.dashboard.runs.run_map import plan_map, run_map
-from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
-from waybook.transport.http.dashboard.runs.run_view import CONFIRMATIONS, run_view
-from waybook.transport.http.html.forms import (
-    current_url_with,
-    query_param,
-    read_form,
-    safe_return_path,
+from waybook.app.request.layout_worker import layout_cost
+from waybook.transport.http.dashboard.cards import FeedbackCard
+from waybook.transport.http.dashboard.page import (
+    PageRequest,
+    SubmittedForm,
+    error_message,
+    error_status,
+    redirect,
 )
-from waybook.transport.http.requests import SANDBOX_HEADERS
-from waybook.transport.http.responses import http_status
+from waybook.transport.http.dashboard.runs.run_map import run_map
+from waybook.transport.http.dashboard.runs.run_stages import stage_name, stage_views
+from waybook.transport.http.dashboard.timeline import run_timeline
+from waybook.transport.http.html.forms import safe_return_path
+from waybook.transport.http.html.fragments import mark_drawing
 
-
-@dataclass(frozen=True, slots=True)
-class RunPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        return await self._page(request)
-
-    async def retry(self, request: Request) -> Response:
-        fields = await read_form(request)
-        args = {"stageSlug": _field(fields, "stage")}
-        if step := _field(fields, "step"):
-            args["stepKey"] = step
-        return await self._act(request, fields, "retry_failed", args)
-
-    async def regenerate(self, request: Request) -> Response:
-        fields = await read_form(request)
-        following = _field(fields, "following") == "true"
-        args = {"documentId": _field(fields, "document"), "following": following}
-        return await self._act(request, fields, "regenerate_document", args)
-
-    async def _act(
-        self, request: Request, fields: FormData, tool: str, args: Mapping[str, object]
-    ) -> Response:
-        run_id = request.path_params["run_id"]
-        action = request.url.path.rpartition("/")[2]
-        named = {} if "documentId" in args else {"runId": run_id}
-        # All forms on a page have the same idempotency key, so add what the form is about.
-        places = (run_id, *(_field(fields, name) for name in FORM_PLACES))
-        place = "/".join(filter(None, places))
-        key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
-        answer = await self.page_context.call_tool(
-            request, tool, {**named, **args, "idempotencyKey": key}
-        )
-        if answer.is_error:
-            return await self._page(request, answer)
-        path = safe_return_path(fields.get("back"), f"/runs/{quote(run_id, safe='')}")
-        return RedirectResponse(f"{path}?done={action}", HTTPStatus.SEE_OTHER)
-
-    async def _page(self, request: Request, refused: Answer | None = None) -> Response:
-        ctx = await self.page_context.request_context(request)
-        detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.PAGE)
-        plan = plan_map(detail, query_param(request, "map"), query_param(request, "near"))
-        svg = await self.page_context.picture(request, plan.job)
-        made = partial(run_view, detail, run_map(detail, plan, svg))
-        view = await self.page_context.run_layout(request, detail.compiled_dag.dag, made)
-        return await self.page_context.render_page(
-            request,
-            "run",
-            status_code=http_status(code_of(refused)) if refused else 200,
-            path=f"/runs/{detail.run.id}",
-            view=view,
-            refused=error_message(refused) if refused else None,
-            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
-            key=secrets.token_urlsafe(16),
-        )
-
-
+CONFIRMATIONS: Final = {
+    "retry": "Failed jobs were reset and can be claimed again.",
+    "regenerate": "Regeneration queued.",
+}
 #: Hidden fields that distinguish the forms of a page.
 FORM_PLACES: Final = ("stage", "step", "document", "following")
 
 
-def _field(fields: FormData, name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""
+async def retry(page: PageRequest) -> Response:
+    form = await page.form()
+    args = {"runId": page.path("run_id"), "stageSlug": form.text("stage")}
+    if step := form.text("step"):
+        args["stepKey"] = step
+    return await _act(page, form, "retry_failed", args)
 
 
-def _report(detail: RunDetail) -> str:
-    run = detail.run
-    payload = {
-        **detail.report,
-        "runId": run.id,
-        "name": run.name,
-        "usage": run.usage.as_reply(),
-    }
-    return orjson.dumps(payload, option=orjson.OPT_INDENT_2).decode() + "\n"
+async def regenerate(page: PageRequest) -> Response:
+    form = await page.form()
+    following = form.text("following") == "true"
+    args = {"documentId": form.text("document"), "following": following}
+    return await _act(page, form, "regenerate_document", args)
 
 
-def _drawn(form: DrawingFormat, detail: RunDetail) -> str:
-    return export_drawing(form, run_drawing(detail))
+async def _act(
+    page: PageRequest, form: SubmittedForm, tool: str, args: Mapping[str, object]
+) -> Response:
+    run_id, action = page.path("run_id"), page.request.url.path.rpartition("/")[2]
+    # All forms on a page have the same idempotency key, so add what the form is about.
+    place = "/".join(filter(None, (run_id, *map(form.text, FORM_PLACES))))
+    key = f"{form.text('key')[:64]}:{place}"[:200]
+    answer = await page.call_tool(tool, {**args, "idempotencyKey": key})
+    if answer.is_error:
+        return await run_page(page, answer)
+    path = safe_return_path(form.fields.get("back"), f"/runs/{quote(run_id, safe='')}")
+    return redirect(f"{path}?done={action}")
 
 
-EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[RunDetail], str]]]] = MappingProxyType(
-    {
-        "json": ("application/json", _report),
-        "md": ("text/markdown", partial(_drawn, DrawingFormat.MARKDOWN)),
-        "svg": ("image/svg+xml", partial(_drawn, DrawingFormat.SVG)),
-        "mmd": ("text/plain", partial(_drawn, DrawingFormat.MERMAID)),
-    }
-)
+async def run_page(page: PageRequest, refused: Answer | None = None) -> Response:
+    detail = await read_run_detail(await page.context(), page.path("run_id"), RunInclude.PAGE)
+    drawn = run_map(detail, page.query("map"), page.query("near"))
+    svg = await page.picture(drawn.job)
+    stages = await page.run_costly(
+        layout_cost(detail.compiled_dag.dag), lambda: stage_views(detail)
+    )
+    text = detail.input_text
+    if not isinstance(text, str):
+        text = json.dumps(text, indent=2, ensure_ascii=False)
+    return await page.render(
+        "run",
+        status=error_status(refused) if refused else 200,
+        path=f"/runs/{detail.run.id}",
+        detail=detail,
+        stages=stages,
+        counts={
+            "completed": sum(stage.done for stage in stages),
+            "failed": sum(stage.failed for stage in stages),
+            "in_progress": sum(stage.running for stage in stages),
+        },
+        card=_feedback_card(detail),
+        map=drawn,
+        map_svg=Markup(mark_drawing(svg)),  # noqa: S704
+        timeline=run_timeline(detail),
+        input_text=text,
+        history=[
+            (event, event_label(event.event, event.action, RUN))
+            for event in reversed(detail.history)
+        ],
+        refused=error_message(refused) if refused else None,
+        **confirmation(page),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class RunExport:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        """Return the export as a download that browsers do not execute."""
-        ending = request.path_params["ending"]
-        if ending not in EXPORT_FORMATS:
-            raise HTTPException(404)
-        kind, made = EXPORT_FORMATS[ending]
-        ctx = await self.page_context.request_context(request)
-        detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.NOTHING)
-        if ending == "svg":
-            job = DrawingJob(run_drawing(detail), styled=True)
-            text = await self.page_context.picture(request, job) + "\n"
-        else:
-            text = await self.page_context.run_layout(
-                request, detail.compiled_dag.dag, partial(made, detail)
-            )
-        return file_response(f"{safe_file_name(detail.run.name)}.{ending}", kind, text)
+def confirmation(page: PageRequest) -> dict[str, Any]:
+    """Return the note after a submitted form, and the idempotency key of the page's forms."""
+    note = CONFIRMATIONS.get(page.request.query_params.get("done", ""))
+    return {"note": note, "key": secrets.token_urlsafe(16)}
 
 
-def file_response(name: str, kind: str, text: str) -> Response:
-    """Return a text as a file download. `name` must be safe in a header."""
-    headers = {
-        **SANDBOX_HEADERS,
-        "content-disposition": f'attachment; filename="{name}"',
-        "content-type": f"{kind}; charset=utf-8",
-    }
-    return Response(text, headers=headers)
-
-
-STATES: Final = (OPEN, *map(str, RunState))
-
-
-@dataclass(frozen=True, slots=True)
-class RunsPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        state = query_param(request, "state")
-        filter_ = RunFilter(
-            state=state if state in STATES else None,
-            dag=query_param(request, "dag"),
-            text=query_param(request, "q") or "",
-            before=query_param(request, "before"),
-            order=RunOrder.START,
-        )
-        page = await list_runs(await self.page_context.request_context(request), filter_)
-        last = page.runs[-1].id if page.more else None
-        return await self.page_context.render_page(
-            request,
-            "runs",
-            runs=page.runs,
-            named=stage_name,
-            states=STATES,
-            filters=filter_,
-            first=filter_.before is None,
-            further=current_url_with(request, before=last) if last else None,
-            newest=current_url_with(request, before=None),
-        )
+def _feedback_card(detail: RunDetail) -> FeedbackCard | None:
+    stage, dag = detail.run.stages.get(detail.awaiting or ""), detail.compiled_dag
+    if stage is None:
+        return None
+    return FeedbackCard(
+        run_id=detail.run.id,
+        run_name=detail.run.name,
+        stage_slug=stage.slug,
+        stage_name=stage_name(dag, stage.slug),
+        since=stage.completed_at or detail.now,
+        following=tuple(stage_name(dag, slug) for slug in dag.dag.after(stage.slug)),
+        models=", ".join(stage.models),
+    )

@@ -1,161 +1,210 @@
 """Pages of a run's stages, steps, jobs and documents."""
 
-import secrets
-from dataclasses import dataclass
-from functools import partial
+from collections import Counter
+from typing import Any, Final
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.app.context.job import read_job_materials
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import (
     JOB_STATES,
+    DocumentSheet,
+    DocumentVersion,
     JobFilter,
+    read_document_sheet,
     read_run_job,
     read_run_jobs,
     read_run_step,
 )
-from waybook.dag.model import JobType
-from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.runs.run_stage_view import stage_name, stage_view
-from waybook.transport.http.dashboard.runs.run_timeline import run_timeline
-from waybook.transport.http.dashboard.runs.run_view import CONFIRMATIONS, documents_view
-from waybook.transport.http.dashboard.runs.run_work_view import run_job_view, run_step_view
-from waybook.transport.http.html.forms import current_url_with, query_param
-from waybook.transport.http.html.run_urls import from_segment, run_stage_url, run_step_url
+from waybook.dag.model import FAILED_JOB, JobStatus, JobType
+from waybook.run.model import step_id
+from waybook.transport.http.dashboard.line_diff import compare_texts
+from waybook.transport.http.dashboard.page import PageRequest
+from waybook.transport.http.dashboard.runs.run_page import confirmation
+from waybook.transport.http.dashboard.runs.run_stages import stage_name, stage_view
+from waybook.transport.http.dashboard.timeline import run_timeline
+from waybook.transport.http.html.layout import document_html
+from waybook.transport.http.html.urls import (
+    from_segment,
+    run_document_url,
+    run_stage_url,
+    run_step_url,
+)
 
-STEPS_PER_PAGE = 60
+STEPS_PER_PAGE: Final = 60
+DOCUMENTS_PER_PAGE: Final = 100
+MAX_INPUTS_LISTED: Final = 50
 
 
-def page_number(request: Request, name: str = "page") -> int:
-    text = request.query_params.get(name, "")
+def _page_number(page: PageRequest) -> int:
+    text = page.request.query_params.get("page", "")
     # A page number has at most five digits.
     return max(1, int(text[:5])) if text.isascii() and text.isdecimal() else 1
 
 
-def _numbered(path: str, number: int) -> str:
-    return f"{path}?page={number}#jobs"
+def _page_count(items: int, per_page: int) -> int:
+    return max(1, -(-items // per_page))
 
 
-@dataclass(frozen=True, slots=True)
-class RunStepPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        named = request.path_params
-        ctx = await self.page_context.request_context(request)
-        stage, key = from_segment(named["stage"]), from_segment(named["step_key"])
-        sheet = await read_run_step(ctx, named["run_id"], stage, key, page_number(request))
-        path = run_step_url(sheet.detail.run.id, stage, key)
-        return await self.page_context.render_page(
-            request,
-            "run_step",
-            path=path,
-            view=run_step_view(sheet, partial(_numbered, path)),
-            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
-            key=secrets.token_urlsafe(16),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RunJobPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        named = request.path_params
-        ctx = await self.page_context.request_context(request)
-        sheet = await read_run_job(ctx, named["run_id"], named["job_id"])
-        run, job = sheet.detail.run, sheet.job
-        is_rendering = job.job_type == JobType.RENDER
-        materials = None if is_rendering else await read_job_materials(ctx, run.id, job.id)
-        return await self.page_context.render_page(
-            request,
-            "run_job",
-            path=f"/runs/{run.id}/jobs/{job.id}",
-            view=run_job_view(sheet, materials),
-            run=run,
-            job=job,
-            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
-            key=secrets.token_urlsafe(16),
-        )
+async def step_page(page: PageRequest) -> Response:
+    stage, key = from_segment(page.path("stage")), from_segment(page.path("step_key"))
+    ctx, run_id = await page.context(), page.path("run_id")
+    sheet = await read_run_step(ctx, run_id, stage, key, _page_number(page))
+    run, dag = sheet.detail.run, sheet.detail.compiled_dag
+    graph, path = dag.graphs[stage], run_step_url(run.id, stage, key)
+    place, last = graph.order.index(key), len(graph.order) - 1
+    return await page.render(
+        "run_step",
+        path=path,
+        sheet=sheet,
+        run=run,
+        step=sheet.step,
+        stage_name=stage_name(dag, stage),
+        opened=run.steps.get(step_id(stage, key)),
+        needs=[graph.steps[other] for other in graph.predecessors[key]],
+        needed_by=[graph.steps[other] for other in graph.successors[key]],
+        before=graph.steps[graph.order[place - 1]] if place else None,
+        after=graph.steps[graph.order[place + 1]] if place < last else None,
+        page_url=lambda number: f"{path}?page={number}#jobs",
+        **confirmation(page),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class RunStagePage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        ctx = await self.page_context.request_context(request)
-        include = RunInclude.DOCUMENTS | RunInclude.JOB_COUNTS | RunInclude.FAILURES
-        detail = await read_run_detail(ctx, request.path_params["run_id"], include)
-        slug = from_segment(request.path_params["stage"])
-        if slug not in detail.compiled_dag.stages:
-            raise HTTPException(404)
-        number, path = page_number(request), run_stage_url(detail.run.id, slug)
-        stage = stage_view(detail, slug, number, STEPS_PER_PAGE)
-        return await self.page_context.render_page(
-            request,
-            "run_stage",
-            path=path,
-            detail=detail,
-            stage=stage,
-            page=number,
-            pages=max(1, -(-stage.total // STEPS_PER_PAGE)),
-            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
-            key=secrets.token_urlsafe(16),
-        )
+async def job_page(page: PageRequest) -> Response:
+    ctx = await page.context()
+    sheet = await read_run_job(ctx, page.path("run_id"), page.path("job_id"))
+    run, job = sheet.detail.run, sheet.job
+    is_rendering = job.job_type == JobType.RENDER
+    return await page.render(
+        "run_job",
+        path=f"/runs/{run.id}/jobs/{job.id}",
+        sheet=sheet,
+        run=run,
+        job=job,
+        name=sheet.step.name or sheet.step.key,
+        is_failed=JobStatus(job.status) in FAILED_JOB,
+        materials=None if is_rendering else await read_job_materials(ctx, run.id, job.id),
+        max_inputs=MAX_INPUTS_LISTED,
+        **confirmation(page),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class RunJobsPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        ctx = await self.page_context.request_context(request)
-        state = query_param(request, "state")
-        filter_ = JobFilter(
-            stage=query_param(request, "stage"),
-            model=query_param(request, "model"),
-            state=state if state in JOB_STATES else None,
-            page=page_number(request),
-        )
-        detail, listed = await read_run_jobs(ctx, request.path_params["run_id"], filter_)
-        run, dag = detail.run, detail.compiled_dag
-        return await self.page_context.render_page(
-            request,
-            "run_jobs",
-            path=f"/runs/{run.id}/jobs",
-            detail=detail,
-            listed=listed,
-            timeline=run_timeline(detail),
-            filters=filter_,
-            states=tuple(JOB_STATES),
-            stages=[(slug, stage_name(dag, slug)) for slug in dag.order if slug in run.stages],
-            models=sorted({model for stage in run.stages.values() for model in stage.models}),
-            page_url=partial(_other_page, request),
-        )
+async def stage_page(page: PageRequest) -> Response:
+    include = RunInclude.DOCUMENTS | RunInclude.JOB_COUNTS | RunInclude.FAILURES
+    detail = await read_run_detail(await page.context(), page.path("run_id"), include)
+    slug = from_segment(page.path("stage"))
+    if slug not in detail.compiled_dag.stages:
+        raise HTTPException(404)
+    number = _page_number(page)
+    stage = stage_view(detail, slug, number, STEPS_PER_PAGE)
+    return await page.render(
+        "run_stage",
+        path=run_stage_url(detail.run.id, slug),
+        detail=detail,
+        stage=stage,
+        page=number,
+        pages=_page_count(stage.total, STEPS_PER_PAGE),
+        **confirmation(page),
+    )
 
 
-def _other_page(request: Request, number: int) -> str:
-    return current_url_with(request, page=number)
+async def jobs_page(page: PageRequest) -> Response:
+    state = page.query("state")
+    filters = JobFilter(
+        stage=page.query("stage"),
+        model=page.query("model"),
+        state=state if state in JOB_STATES else None,
+        page=_page_number(page),
+    )
+    detail, listed = await read_run_jobs(await page.context(), page.path("run_id"), filters)
+    run, dag = detail.run, detail.compiled_dag
+    return await page.render(
+        "run_jobs",
+        path=f"/runs/{run.id}/jobs",
+        detail=detail,
+        listed=listed,
+        timeline=run_timeline(detail),
+        filters=filters,
+        states=tuple(JOB_STATES),
+        stages=[(slug, stage_name(dag, slug)) for slug in dag.order if slug in run.stages],
+        models=sorted({model for stage in run.stages.values() for model in stage.models}),
+        page_url=lambda number: page.url_with(page=number),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class RunDocumentsPage:
-    page_context: PageContext
+async def documents_page(page: PageRequest) -> Response:
+    include = RunInclude.DOCUMENTS
+    detail = await read_run_detail(await page.context(), page.path("run_id"), include)
+    pages = _page_count(len(detail.documents), DOCUMENTS_PER_PAGE)
+    number = min(_page_number(page), pages)
+    first = (number - 1) * DOCUMENTS_PER_PAGE
+    return await page.render(
+        "run_documents",
+        path=f"/runs/{detail.run.id}/documents",
+        detail=detail,
+        documents=detail.documents[first : first + DOCUMENTS_PER_PAGE],
+        page=number,
+        pages=pages,
+        **confirmation(page),
+    )
 
-    async def __call__(self, request: Request) -> Response:
-        ctx = await self.page_context.request_context(request)
-        run_id = request.path_params["run_id"]
-        detail = await read_run_detail(ctx, run_id, RunInclude.DOCUMENTS)
-        path = f"/runs/{detail.run.id}/documents"
-        return await self.page_context.render_page(
-            request,
-            "run_documents",
-            path=path,
-            view=documents_view(detail, page_number(request)),
-            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
-            key=secrets.token_urlsafe(16),
-        )
+
+async def document_page(page: PageRequest) -> Response:
+    """Show a document, alone or next to another version or another model's document."""
+    sheet = await read_document_sheet(
+        await page.context(), page.path("run_id"), page.path("resource_id"), page.query("with")
+    )
+    run, about = sheet.detail.run, sheet.document.about
+    other = sheet.other.markdown if sheet.other else ""
+    # The largest documents take seconds to render, so the cost depends on the size.
+    cost = (len(sheet.document.markdown) + len(other)) // 50
+    content = await page.run_costly(cost, lambda: _document_content(sheet))
+    return await page.render(
+        "run_document",
+        path=run_document_url(run.id, about.resource_id),
+        sheet=sheet,
+        run=run,
+        about=about,
+        **content,
+        **confirmation(page),
+    )
+
+
+def _document_content(sheet: DocumentSheet) -> dict[str, Any]:
+    about, dag, other = sheet.document.about, sheet.detail.compiled_dag, sheet.other
+    groups = {
+        "Versions": sheet.versions,
+        "Other models": sheet.of_other_models,
+        "Same lineage": sheet.of_same_lineage,
+    }
+    names = Counter(map(_choice_name, sheet.related))
+    choices = {}
+    for name, items in groups.items():
+        others = [item for item in items if item.resource_id != about.resource_id]
+        if others:
+            choices[name] = {item.resource_id: _choice_text(item, names) for item in others}
+    text = sheet.document.markdown
+    return {
+        "stage_name": stage_name(dag, about.stage),
+        "step_name": dag.graphs[about.stage].steps[about.step_key].name or about.step_key,
+        "html": document_html(text),
+        "choices": choices,
+        "other": other.about if other else None,
+        "other_html": document_html(other.markdown) if other else None,
+        "changes": compare_texts(other.markdown, text) if other else None,
+    }
+
+
+def _choice_name(item: DocumentVersion) -> tuple[str, str, int]:
+    return item.document_key, item.model, item.version
+
+
+def _choice_text(item: DocumentVersion, names: Counter[tuple[str, str, int]]) -> str:
+    """Return the name of a document, with its lineage if several have the same name."""
+    origin = ""
+    if names[_choice_name(item)] > 1:
+        reviewed = f", reviewed by {item.reviewer}" if item.reviewer else ""
+        origin = f", {item.lineage}{reviewed}"
+    return f"{item.document_key}, {item.model}{origin}, version {item.version}"

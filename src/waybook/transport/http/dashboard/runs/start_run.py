@@ -1,15 +1,14 @@
-"""Page that starts a run of a workflow: a form, then a confirmation with a forecast."""
+"""List of workflows, page of a workflow, and the page that starts a run of it."""
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 import orjson
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from markupsafe import Markup
+from starlette.responses import Response
 
 from waybook.app.queries.runs.forecast import (
     StartPreview,
@@ -17,152 +16,199 @@ from waybook.app.queries.runs.forecast import (
     read_known_models,
     start_preview,
 )
-from waybook.app.queries.runs.workflows import input_keys, list_workflows, read_workflow
+from waybook.app.queries.runs.workflows import (
+    MODEL_COUNTS,
+    documents_by_models,
+    input_keys,
+    list_workflows,
+    read_workflow,
+)
+from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
+from waybook.dag.diagram.model import (
+    diagram_from_structure,
+    diagram_of_stage,
+    diagram_of_stages,
+)
+from waybook.dag.diagram.svg import Drawing
+from waybook.dag.progress.structure import valid_structure
+from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Json
 from waybook.run.model import MAX_JOBS, MAX_MODELS, CompiledDag
-from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
-from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
-from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
-from waybook.transport.http.html.forms import query_param, read_form
+from waybook.transport.http.dashboard.page import (
+    PageRequest,
+    SubmittedForm,
+    error_message,
+    error_status,
+    is_number,
+    redirect,
+)
+from waybook.transport.http.dashboard.runs.run_stages import reason_for_no_forecast, stage_name
 
+#: Maximum number of steps drawn on a page, which is the maximum of a stage.
+MAX_DRAWN_STEPS: Final = 500
+STEPS_PER_PAGE: Final = 100
 FREE_INPUT: Final = "input"
 MAX_INPUT_FIELDS: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunForm:
-    name: str = ""
-    models: tuple[str, ...] = ()
-    inputs: Mapping[str, str]
-
-    @property
-    def fault(self) -> str | None:
-        if not self.name.strip():
-            return "Enter a name for the run."
-        if not self.models:
-            return "Choose or enter at least one model."
-        if len(self.models) > MAX_MODELS:
-            return f"{len(self.models)} models are named, and a run takes at most {MAX_MODELS}."
-        if not any(text.strip() for text in self.inputs.values()):
-            return "Enter the input: what the run is about."
-        return None
-
-    @property
-    def run_input(self) -> Json:
-        filled = {key: text for key, text in self.inputs.items() if text.strip()}
-        if len(filled) != 1:
-            return dict(filled)
-        (text,) = filled.values()
-        return _json_or_text(text) if FREE_INPUT in filled else text
+async def workflow_list(page: PageRequest) -> Response:
+    workflows = await list_workflows(await page.context())
+    return await page.render("workflows", workflows=workflows, named=stage_name)
 
 
-def _json_or_text(text: str) -> Json:
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        value: Json = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
-    return value
-
-
-def run_form(form: SubmittedForm, keys: Sequence[str]) -> RunForm:
-    checked = [str(value) for value in form.fields.getlist("model")]
-    listed = form.text("models").split("\n")
-    models = dict.fromkeys(filter(None, (model.strip() for model in (*checked, *listed))))
-    return RunForm(
-        name=form.text("name"),
-        models=tuple(models),
-        inputs={key: form.text(f"input:{key}") for key in keys},
+async def workflow_page(page: PageRequest) -> Response:
+    version = _number(page.query("version"))
+    workflow = await read_workflow(await page.context(), page.path("slug"), version)
+    dag, chosen = workflow.compiled_dag, page.query("stage")
+    if chosen is not None and chosen not in dag.stages:
+        raise NotFound(f"this workflow has no stage {chosen!r}")
+    urls = {slug: page.url_with(stage=slug, page=None) for slug in dag.order}
+    job = _map_job(dag, chosen, urls)
+    steps = {slug: stage.recipe.steps for slug, stage in dag.stages.items()}
+    previous = following = None
+    if chosen is not None:
+        last = max(1, -(-len(steps[chosen]) // STEPS_PER_PAGE))
+        number = min(max(_number(page.query("page")) or 1, 1), last)
+        first = (number - 1) * STEPS_PER_PAGE
+        steps = {chosen: steps[chosen][first : first + STEPS_PER_PAGE]}
+        previous = page.url_with(page=number - 1) if number > 1 else None
+        following = page.url_with(page=number + 1) if number < last else None
+    elif sum(map(len, steps.values())) > MAX_DRAWN_STEPS:
+        steps = {}
+    expected = await page.run_costly(layout_cost(dag.dag), partial(documents_by_models, dag))
+    return await page.render(
+        "workflow",
+        workflow=workflow,
+        chart=dag,
+        stage_urls=urls,
+        steps=steps,
+        chosen=chosen,
+        previous=previous,
+        next=following,
+        all_stages_url=page.url_with(stage=None, page=None) if chosen is not None else None,
+        drawn=Markup(await page.picture(job)) if job else None,  # noqa: S704
+        counts=MODEL_COUNTS,
+        expected=expected,
+        named=stage_name,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartRunView:
-    compiled_dag: CompiledDag
-    form: RunForm
-    known_models: Sequence[str]
-    max_models: int = MAX_MODELS
-    max_jobs: int = MAX_JOBS
-    error: str | None = None
-    #: Expected jobs and forecast for the user to confirm. Empty before the confirmation.
-    preview: StartPreview | None = None
-
-    @property
-    def other_models(self) -> list[str]:
-        return [model for model in self.form.models if model not in self.known_models]
+def _map_job(dag: CompiledDag, chosen: str | None, urls: Mapping[str, str]) -> DrawingJob | None:
+    """Return the drawing of one stage, of all steps, or of the stages if there are many steps."""
+    structure = valid_structure(dag.dag, dag.graphs)
+    counts = {slug: len(stage.recipe.steps) for slug, stage in dag.stages.items()}
+    if chosen is not None:
+        drawing = Drawing(diagram_of_stage(structure, chosen))
+        return DrawingJob(drawing) if counts[chosen] <= MAX_DRAWN_STEPS else None
+    if sum(counts.values()) > MAX_DRAWN_STEPS:
+        links = Links(by_step=tuple((("", slug), url) for slug, url in urls.items()))
+        return DrawingJob(Drawing(diagram_of_stages(structure)), links=links)
+    links = Links(by_stage=tuple((s, f"#stage-{place}") for place, s in enumerate(dag.order, 1)))
+    return DrawingJob(Drawing(diagram_from_structure(structure)), links=links)
 
 
-@dataclass(frozen=True, slots=True)
-class StartRunPage:
-    page_context: PageContext
+def _number(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not is_number(text):
+        raise InvalidInput("version must be a number")
+    return int(text)
 
-    async def __call__(self, request: Request) -> Response:
-        slug = query_param(request, "dag")
-        ctx = await self.page_context.request_context(request)
-        if slug is None:
-            return await self.page_context.render_page(
-                request, "workflows", workflows=await list_workflows(ctx), named=stage_name
-            )
-        compiled_dag = (await read_workflow(ctx, slug)).compiled_dag
-        keys = input_keys(compiled_dag)[:MAX_INPUT_FIELDS] or (FREE_INPUT,)
-        view = StartRunView(
-            compiled_dag=compiled_dag,
-            form=RunForm(inputs=dict.fromkeys(keys, "")),
-            known_models=await read_known_models(ctx),
-        )
-        if request.method != "POST":
-            return await self._render(request, view)
-        form = SubmittedForm(await read_form(request))
-        view = replace(view, form=run_form(form, keys))
-        if fault := view.form.fault:
-            return await self._render(request, replace(view, error=fault), HTTPStatus.BAD_REQUEST)
-        match form.text("step"):
-            case "start":
-                return await self._start(request, view, form.text("key"))
-            case "edit":
-                return await self._render(request, view)
-        return await self._confirm(request, view)
 
-    async def _confirm(self, request: Request, view: StartRunView) -> Response:
-        ctx, compiled_dag = await self.page_context.request_context(request), view.compiled_dag
-        history = await read_finished_runs(ctx, compiled_dag.dag.slug)
-        count = partial(start_preview, compiled_dag, view.form.models, history)
-        preview = await self.page_context.run_layout(request, compiled_dag.dag, count)
-        if stage := preview.too_large:
-            error = (
-                f"The stage {stage_name(compiled_dag, stage)} would have {preview.stages[stage]} "
-                f"jobs with these models, and a stage may have at most {MAX_JOBS:,}. Use fewer "
-                "models."
-            )
-            return await self._render(request, replace(view, error=error), HTTPStatus.BAD_REQUEST)
-        return await self._render(request, replace(view, preview=preview))
+async def start_run_page(page: PageRequest) -> Response:
+    """Show a form, then a confirmation with a forecast; then start the run."""
+    slug = page.query("dag")
+    if slug is None:
+        return await workflow_list(page)
+    ctx = await page.context()
+    dag = (await read_workflow(ctx, slug)).compiled_dag
+    keys = input_keys(dag)[:MAX_INPUT_FIELDS] or (FREE_INPUT,)
+    name, models, inputs = "", list[str](), dict.fromkeys(keys, "")
+    preview, error, status = None, None, 200
+    if page.is_post:
+        form = await page.form()
+        name, models = form.text("name"), _submitted_models(form)
+        inputs = {key: form.text(f"input:{key}") for key in keys}
+        error = _fault(name, models, inputs)
+        status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
+        step = form.text("step")
+        if not error and step == "start":
+            arguments = {
+                "dagSlug": dag.dag.slug,
+                "name": name.strip(),
+                "models": models,
+                "input": _run_input(inputs),
+                "idempotencyKey": form.text("key")[:64] or secrets.token_urlsafe(16),
+            }
+            answer = await page.call_tool("start_run", arguments)
+            if not answer.is_error:
+                return redirect(f"/runs/{answer.body['runId']}")
+            error, status = error_message(answer), error_status(answer)
+        elif not error and step != "edit":
+            preview = await _preview(page, dag, models)
+            if stage := preview.too_large:
+                error, status, preview = _too_large(dag, stage, preview.stages[stage]), 400, None
+    known = await read_known_models(ctx)
+    return await page.render(
+        "start_run",
+        status=status,
+        compiled_dag=dag,
+        name=name,
+        models=models,
+        inputs=inputs,
+        known_models=known,
+        other_models=[model for model in models if model not in known],
+        max_models=MAX_MODELS,
+        max_jobs=MAX_JOBS,
+        error=error,
+        preview=preview,
+        no_forecast_reason=reason_for_no_forecast(preview) if preview else "",
+        named=stage_name,
+        # With this key, submitting the form twice starts only one run.
+        key=secrets.token_urlsafe(16),
+    )
 
-    async def _start(self, request: Request, view: StartRunView, key: str) -> Response:
-        form = view.form
-        answer = await self.page_context.call_tool(
-            request,
-            "start_run",
-            {
-                "dagSlug": view.compiled_dag.dag.slug,
-                "name": form.name.strip(),
-                "models": [*form.models],
-                "input": form.run_input,
-                "idempotencyKey": key[:64] or secrets.token_urlsafe(16),
-            },
-        )
-        if answer.is_error:
-            view = replace(view, error=error_message(answer))
-            return await self._render(request, view, refusal_status(answer))
-        return RedirectResponse(f"/runs/{answer.body['runId']}", HTTPStatus.SEE_OTHER)
 
-    async def _render(self, request: Request, view: StartRunView, status: int = 200) -> Response:
-        return await self.page_context.render_page(
-            request,
-            "start_run",
-            status_code=status,
-            view=view,
-            named=stage_name,
-            # With this key, submitting the form twice starts only one run.
-            key=secrets.token_urlsafe(16),
-        )
+def _submitted_models(form: SubmittedForm) -> list[str]:
+    checked = [str(value) for value in form.fields.getlist("model")]
+    listed = form.text("models").split("\n")
+    return [*dict.fromkeys(filter(None, (model.strip() for model in (*checked, *listed))))]
+
+
+def _fault(name: str, models: Sequence[str], inputs: Mapping[str, str]) -> str | None:
+    if not name.strip():
+        return "Enter a name for the run."
+    if not models:
+        return "Choose or enter at least one model."
+    if len(models) > MAX_MODELS:
+        return f"{len(models)} models are named, and a run takes at most {MAX_MODELS}."
+    if not any(text.strip() for text in inputs.values()):
+        return "Enter the input: what the run is about."
+    return None
+
+
+def _run_input(inputs: Mapping[str, str]) -> Json:
+    filled = {key: text for key, text in inputs.items() if text.strip()}
+    if len(filled) != 1:
+        return dict(filled)
+    (text,) = filled.values()
+    if FREE_INPUT in filled and text.lstrip().startswith("{"):
+        try:
+            value: Json = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return text
+        return value
+    return text
+
+
+async def _preview(page: PageRequest, dag: CompiledDag, models: Sequence[str]) -> StartPreview:
+    history = await read_finished_runs(await page.context(), dag.dag.slug)
+    count = partial(start_preview, dag, models, history)
+    return await page.run_costly(layout_cost(dag.dag), count)
+
+
+def _too_large(dag: CompiledDag, slug: str, jobs: object) -> str:
+    return (
+        f"The stage {stage_name(dag, slug)} would have {jobs} jobs "
+        f"with these models, and a stage may have at most {MAX_JOBS:,}. Use fewer models."
+    )

@@ -1,6 +1,7 @@
-"""URLs of the pages of a run."""
+"""URLs of the pages of runs and agents."""
 
-from urllib.parse import quote
+from collections.abc import Sequence
+from urllib.parse import quote, urlencode
 
 
 def run_step_url(run_id: str, stage: str, key: str) -> str:
@@ -34,3 +35,23 @@ def from_segment(text: str) -> str:
 
 def run_document_url(run_id: str, resource_id: str) -> str:
     return f"/runs/{run_id}/documents/{resource_id}"
+
+
+def agent_url(name: str, session: str | None = None, **query: str) -> str:
+    """Return the URL of an agent's page. An agent is a user and a session.
+
+    >>> agent_url("ann", "chat 7"), agent_url("a/b", day="2030-01-31")
+    ('/agents/ann?session=chat+7', '/agents/a~1b?day=2030-01-31')
+    """
+    named = {"session": session or "", **query}
+    text = urlencode({field: value for field, value in named.items() if value})
+    return f"/agents/{to_segment(name)}{text and '?'}{text}"
+
+
+def session_label(session: str, clients: Sequence[str] = ()) -> str:
+    """Return the session of an agent or, without a session, the names of its clients.
+
+    >>> session_label("chat 7", ["cursor"]), session_label("", ["cursor"]), session_label("")
+    ('chat 7', 'cursor, no session', 'no session')
+    """
+    return session or ", ".join((*clients, "no session"))

@@ -1,0 +1,286 @@
+"""Pages that a link with a secret opens without sign-in, and the page that shares snapshots.
+
+Chat services and mail filters open links to preview them, so opening a link changes nothing. Only
+the form on the page decides a review or gives feedback.
+"""
+
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.accounts.links import AccessLink, LinkKind, find_link, link_decider, link_reader
+from waybook.app.operations.sharing import (
+    DEFAULT_DAYS,
+    MAX_DAYS,
+    SHARED_PATH,
+    create_snapshot_link,
+    read_shared_plan,
+    revoke_snapshot_link,
+)
+from waybook.app.queries.inbox import (
+    read_evidence,
+    read_pending_stage,
+    read_review,
+    read_stage_documents,
+)
+from waybook.app.queries.plans.plan_snapshot import (
+    read_snapshot_entries,
+    snapshot_file,
+    style_hashes,
+)
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.request.layout_worker import LayoutWorker
+from waybook.app.request.request_context import RequestContext
+from waybook.errors import NotFound, Unauthenticated, WaybookError
+from waybook.transport.errors import code_of
+from waybook.transport.http.authentication import is_cross_site_navigation
+from waybook.transport.http.client_address import TrustedProxies, client_address_of
+from waybook.transport.http.dashboard.cards import (
+    DecisionOutcome,
+    FeedbackCard,
+    FormInput,
+    decided_card,
+    feedback_card,
+)
+from waybook.transport.http.dashboard.inbox import (
+    ALREADY_DECIDED_CODES,
+    FEEDBACK_REQUIRED_MESSAGE,
+    STAGE_FEEDBACK_REQUIRED_MESSAGE,
+)
+from waybook.transport.http.dashboard.page import (
+    PageRequest,
+    error_message,
+    is_number,
+    redirect,
+)
+from waybook.transport.http.failed_credentials import FailedCredentials
+from waybook.transport.http.html.error_pages import error_page, redirect_page
+from waybook.transport.http.html.forms import csrf_token, mask_token, set_csrf_cookie
+from waybook.transport.http.html.layout import render_template
+from waybook.transport.http.responses import http_status
+
+DECISION_LABELS: Final = {
+    "approve": "Approve",
+    "modify": "Request changes",
+    "skip": "Skip step",
+    "reject": "Reject and fail the plan",
+}
+#: Agents wrote the texts of a snapshot, so browsers must not run or load anything in it.
+SNAPSHOT_HEADERS: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": (
+        f"default-src 'none'; style-src {' '.join(style_hashes())}; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'; sandbox"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkAccess:
+    """Finds links by their secrets, and limits failures per client address."""
+
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    failures: FailedCredentials = field(default_factory=FailedCredentials)
+
+    async def find(self, page: PageRequest, kind: LinkKind) -> AccessLink:
+        """Return the link whose secret is in the path, even if the link is expired or revoked.
+
+        Raises:
+            NotFound: no link has this secret.
+            RateLimited: too many unknown links were requested from the client's address.
+        """
+        secret = page.path("snapshot" if kind is LinkKind.SNAPSHOT else "secret")
+        try:
+            with self.failures.lookup(client_address_of(page.request, self.proxies), secret):
+                return await find_link(page.dispatcher.services, secret, kind)
+        except Unauthenticated:
+            raise NotFound("there is no such link; it may be incomplete") from None
+
+
+def _reason_unusable(link: AccessLink) -> str | None:
+    if link.is_revoked:
+        return "This link was revoked."
+    if link.is_expired:
+        return "This link has expired."
+    return None
+
+
+def _private(reply: Response) -> Response:
+    """Keep search engines from indexing a page that a link opens."""
+    reply.headers["x-robots-tag"] = "noindex, nofollow, noarchive"
+    return reply
+
+
+def _context(page: PageRequest, link: AccessLink) -> RequestContext:
+    return RequestContext(services=page.dispatcher.services, caller=link_reader(link))
+
+
+def _render(
+    request: Request, name: str, link: AccessLink, shown: dict[str, object], status: int
+) -> Response:
+    reason, token = _reason_unusable(link), csrf_token(request)
+    values = {**shown, "link": link, "reason": reason, "token": mask_token(token)}
+    code = HTTPStatus.GONE if reason else status
+    reply = render_template(request, name, values, status_code=code)
+    set_csrf_cookie(request, reply, token)
+    return _private(reply)
+
+
+async def action_link_page(access: LinkAccess, page: PageRequest) -> Response:
+    """Show a review, and decide it when the form is submitted."""
+    if is_cross_site_navigation(page.request):
+        # A browser that comes from another site does not send the cookie, so redirect it
+        # through our own page.
+        return _private(redirect_page(page.request, page.request.url.path))
+    decision = page.path("decision")
+    if decision not in DECISION_LABELS:
+        raise NotFound("there is no such decision; open the link in the message again")
+    link = await access.find(page, LinkKind.REVIEW)
+    page.dispatcher.require_capacity(link_reader(link))
+    typed, status = FormInput(), HTTPStatus.OK
+    if page.is_post:
+        feedback = (await page.form()).text("feedback")
+        if not _reason_unusable(link):
+            typed = FormInput(feedback=feedback)
+            if decision == "modify" and not feedback.strip():
+                typed = replace(typed, error=FEEDBACK_REQUIRED_MESSAGE)
+                status = HTTPStatus.BAD_REQUEST
+            else:
+                arguments = {"planId": link.plan_id, "reviewId": link.review_id}
+                more = {"feedback": feedback} if feedback.strip() else {}
+                answer = await page.dispatcher.dispatch(
+                    link_decider(link),
+                    "submit_user_decision",
+                    {**arguments, "decision": decision, **more},
+                )
+                if not answer.is_error:
+                    return redirect(page.request.url.path)
+                status = HTTPStatus.CONFLICT
+                if code_of(answer) not in ALREADY_DECIDED_CODES:
+                    typed = replace(typed, error=error_message(answer))
+                    status = HTTPStatus.BAD_REQUEST
+    card = None
+    if not _reason_unusable(link):
+        ctx = _context(page, link)
+        review = await read_review(ctx, link.review_id or "")
+        evidence = (await read_evidence(ctx, [review.id]))[review.id]
+        is_late = status != HTTPStatus.OK
+        card = decided_card(review, typed, too_late=is_late, evidence=evidence)
+    shown: dict[str, object] = {
+        "card": card,
+        "decision": decision,
+        "labels": DECISION_LABELS,
+        "base": page.request.url.path.rpartition("/")[0],
+        "now": card.review.now if card else None,
+    }
+    return _render(page.request, "action_link", link, shown, status)
+
+
+async def feedback_link_page(access: LinkAccess, page: PageRequest) -> Response:
+    """Show a completed stage, and give feedback on it when the form is submitted."""
+    if is_cross_site_navigation(page.request):
+        return _private(redirect_page(page.request, page.request.url.path))
+    link = await access.find(page, LinkKind.FEEDBACK)
+    page.dispatcher.require_capacity(link_reader(link))
+    typed, status, shown = FormInput(), HTTPStatus.OK, dict[str, object]()
+    if page.is_post:
+        typed = FormInput(feedback=(await page.form()).text("feedback"))
+    if _reason_unusable(link):
+        return _render(page.request, "feedback_link", link, shown, status)
+    if page.is_post and not typed.feedback.strip():
+        typed = replace(typed, error=STAGE_FEEDBACK_REQUIRED_MESSAGE)
+        status = HTTPStatus.BAD_REQUEST
+    elif page.is_post:
+        arguments = {"runId": link.run_id, "stageSlug": link.stage, "feedback": typed.feedback}
+        answer = await page.dispatcher.dispatch(
+            link_decider(link), "submit_stage_feedback", arguments
+        )
+        if not answer.is_error:
+            return redirect(page.request.url.path)
+        status = HTTPStatus.CONFLICT
+        if code_of(answer) != "NOT_AWAITING_REVIEW":
+            typed, status = replace(typed, error=error_message(answer)), HTTPStatus.BAD_REQUEST
+    ctx = _context(page, link)
+    detail = await read_run_detail(ctx, link.run_id or "", RunInclude.NOTHING)
+    is_late = status == HTTPStatus.CONFLICT
+    shown = {
+        "card": await _stage_card(ctx, detail, link.stage or "", typed, is_late=is_late),
+        "is_canceled": detail.run.canceled_at is not None,
+        "now": detail.now,
+    }
+    return _render(page.request, "feedback_link", link, shown, status)
+
+
+async def _stage_card(
+    ctx: RequestContext, detail: RunDetail, slug: str, typed: FormInput, *, is_late: bool
+) -> FeedbackCard:
+    pending = await read_pending_stage(ctx, detail.run.id, slug)
+    (documents,) = await read_stage_documents(ctx, [pending])
+    stage = detail.run.stages[slug]
+    card = feedback_card(pending, documents, typed)
+    card = replace(card, since=stage.completed_at or card.since)
+    if stage.feedback is None:
+        return card
+    outcome = DecisionOutcome(
+        by=stage.feedback_by or "another user",
+        text="gave feedback",
+        at=stage.feedback_at,
+        feedback=stage.feedback,
+        too_late=is_late,
+    )
+    return replace(card, outcome=outcome)
+
+
+async def share_page(page: PageRequest) -> Response:
+    """Create and revoke links to snapshots of a plan."""
+    plan_id, ctx = page.path("plan_id"), await page.context()
+    link, error, days, status = None, None, str(DEFAULT_DAYS), 200
+    if page.is_post:
+        form = await page.form()
+        typed = form.text("days")
+        try:
+            if form.text("act") == "revoke":
+                await revoke_snapshot_link(ctx, plan_id, form.text("link"))
+                return redirect(page.request.url.path)
+            secret = await create_snapshot_link(ctx, plan_id, int(typed) if is_number(typed) else 0)
+            link = f"{page.dispatcher.services.base_url}{SHARED_PATH}/{secret}"
+        except NotFound:
+            raise
+        except WaybookError as refused:
+            error, days, status = refused.message, typed, http_status(refused.code)
+    return await page.render(
+        "share",
+        status=status,
+        plan=await read_shared_plan(ctx, plan_id),
+        link=link,
+        error=error,
+        days=days,
+        max_days=MAX_DAYS,
+    )
+
+
+async def snapshot_page(access: LinkAccess, page: PageRequest) -> Response:
+    link = await access.find(page, LinkKind.SNAPSHOT)
+    if reason := _reason_unusable(link):
+        return _private(error_page(page.request, HTTPStatus.GONE, reason))
+    ctx = _context(page, link)
+    page.dispatcher.require_capacity(ctx.caller)
+    entries = await read_snapshot_entries(ctx, link.plan_id or "", link.seq or 0)
+    text = await ctx.services.shared(LayoutWorker).run(
+        link.org_id,
+        sum(len(entry.details) for entry in entries),
+        lambda: snapshot_file(entries),
+    )
+    return _private(Response(text, media_type="text/html", headers=SNAPSHOT_HEADERS))
+
+
+async def snapshot_download(access: LinkAccess, page: PageRequest) -> Response:
+    reply = await snapshot_page(access, page)
+    if reply.status_code == HTTPStatus.OK:
+        reply.headers["content-disposition"] = 'attachment; filename="waybook-snapshot.html"'
+    return reply

@@ -1,0 +1,164 @@
+"""History entries as sentences, and timelines of steps and jobs drawn to scale."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from waybook.app.queries.audit import event_label
+from waybook.app.queries.plans.plan import HistoryEntry, StepStatusChange
+from waybook.app.queries.runs.run import RunDetail
+from waybook.app.queries.timeline import Axis, spans_of, time_spent, time_waited
+from waybook.core.durations import format_duration
+from waybook.transport.http.dashboard.runs.run_stages import CELL_STATUSES
+
+WIDTH: Final = 1000
+MIN_SEGMENT_WIDTH: Final = 4
+STATUS_WORDS: Final = {
+    "awaiting_input": "waited for a person",
+    "failed": "worked on, without a result",
+}
+ROW_HEIGHT: Final = 16
+BAR_HEIGHT: Final = 10
+#: Maximum number of rows for a model. Further jobs share the last row.
+MAX_ROWS: Final = 12
+MIN_BAR_WIDTH: Final = 3
+TICKS: Final = 4
+
+
+def history_lines(entries: Iterable[HistoryEntry]) -> list[tuple[HistoryEntry, str]]:
+    """Return each entry with the text of what happened."""
+    lines = []
+    for entry in entries:
+        what = event_label(entry.event, entry.action)
+        if entry.decision is not None:
+            what = f"decided a review: {entry.decision}"
+        elif entry.step_order is not None:
+            what = what.replace("a step", f"step {entry.step_order}")
+        lines.append((entry, what))
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    x: int
+    width: int
+    status: str
+    title: str
+    #: Row and link of a job. A step has one row and no links.
+    y: int = 0
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimeline:
+    """Timeline of one step, with its total working and waiting time."""
+
+    segments: tuple[Segment, ...] = ()
+    worked: timedelta | None = None
+    waited: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    lines: dict[str, StepTimeline]
+    worked: timedelta
+    cuts: tuple[int, ...]
+
+    def line(self, step_id: str) -> StepTimeline:
+        return self.lines.get(step_id, _EMPTY)
+
+
+_EMPTY: Final = StepTimeline()
+
+
+def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> Timeline:
+    spans_by_step = spans_of(changes, now)
+    axis = Axis([span for spans in spans_by_step.values() for span in spans])
+    lines = {}
+    for step_id, spans in spans_by_step.items():
+        segments = []
+        for span in spans:
+            left, right = axis.column(span.start, WIDTH), axis.column(span.end, WIDTH)
+            width = max(right - left, MIN_SEGMENT_WIDTH)
+            word = STATUS_WORDS.get(span.status, "worked on")
+            title = f"{word} {format_duration(span.length)}"
+            segments.append(Segment(min(left, WIDTH - width), width, str(span.status), title))
+        lines[step_id] = StepTimeline(
+            segments=tuple(segments), worked=time_spent(spans), waited=time_waited(spans) or None
+        )
+    return Timeline(lines=lines, worked=axis.worked, cuts=tuple(dict.fromkeys(axis.cuts(WIDTH))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRow:
+    """Jobs of one model as bars over time."""
+
+    model: str
+    height: int
+    bars: tuple[Segment, ...]
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Return one SVG path for all bars of each status."""
+        paths: dict[str, str] = {}
+        for bar in self.bars:
+            stroke = f"M{bar.x} {bar.y + BAR_HEIGHT // 2}h{bar.width}"
+            paths[bar.status] = paths.get(bar.status, "") + stroke
+        return paths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTimeline:
+    rows: tuple[ModelRow, ...]
+    ticks: tuple[str, ...]
+    start: datetime
+    length: timedelta
+    shown: int
+    total: int
+
+
+def run_timeline(detail: RunDetail) -> RunTimeline | None:
+    times = detail.job_times
+    if not times:
+        return None
+    now = detail.run.completed_at or detail.run.canceled_at or detail.now
+    start = times[0].started_at
+    length = max(job.completed_at or now for job in times) - start
+    seconds = max(length.total_seconds(), 1.0)
+    models = sorted({job.model for job in times})
+    return RunTimeline(
+        rows=tuple(_model_row(detail, model, seconds, now) for model in models),
+        ticks=tuple(
+            format_duration(timedelta(seconds=seconds * number / TICKS))
+            for number in range(TICKS + 1)
+        ),
+        start=start,
+        length=length,
+        shown=len(times),
+        total=times[0].total,
+    )
+
+
+def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> ModelRow:
+    start, ends, bars = detail.job_times[0].started_at, list[int](), []
+
+    def column(at: datetime) -> int:
+        share = (at - start).total_seconds() / seconds
+        return round(min(max(share, 0.0), 1.0) * WIDTH)
+
+    for job in (job for job in detail.job_times if job.model == model):
+        end = job.completed_at or now
+        x = column(job.started_at)
+        width = max(MIN_BAR_WIDTH, column(end) - x)
+        x = min(x, WIDTH - width)
+        level = next((n for n, right in enumerate(ends) if right <= x), len(ends))
+        if level == len(ends) and len(ends) < MAX_ROWS:
+            ends.append(0)
+        level = min(level, MAX_ROWS - 1)
+        ends[level] = max(ends[level], x + width + 1)
+        status = CELL_STATUSES.get(job.status, "pending")
+        title = f"{job.step_key}, {model}: {format_duration(end - job.started_at)}"
+        url = f"/runs/{detail.run.id}/jobs/{job.id}"
+        bars.append(Segment(x, width, status, title, level * ROW_HEIGHT, url))
+    return ModelRow(model=model, height=len(ends) * ROW_HEIGHT, bars=tuple(bars))

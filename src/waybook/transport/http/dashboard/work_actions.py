@@ -1,0 +1,193 @@
+"""Pages that copy or cancel a plan or run."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from waybook.app.queries.plans.forecast import steps_forecast
+from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.plans.plan_list import resolve_plan
+from waybook.app.queries.runs.forecast import StartPreview, start_preview
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run_list import resolve_run
+from waybook.app.request.layout_worker import layout_cost
+from waybook.app.request.request_context import id_or_nil
+from waybook.core.forecast import Forecast
+from waybook.dag.statuses import RunState
+from waybook.plan.model import DONE_STEP
+from waybook.run.copy import COPY_SUFFIX, MAX_NAME_LENGTH, earlier_stages
+from waybook.run.model import MAX_MODELS
+from waybook.transport.http.dashboard.page import (
+    PageRequest,
+    error_message,
+    error_status,
+    is_number,
+    redirect,
+)
+from waybook.transport.http.dashboard.plans.plan_edit import modification_arguments
+from waybook.transport.http.dashboard.runs.run_stages import reason_for_no_forecast, stage_name
+from waybook.transport.http.html.forms import safe_return_path
+
+
+async def cancel_page(kind: str, page: PageRequest) -> Response:
+    """Ask for a reason, then cancel the plan or run."""
+    work_id, item = page.path(f"{kind}_id"), page.request.url.path.removesuffix("/cancel")
+    reason, error, status = "", None, 200
+    if page.is_post:
+        form = await page.form()
+        reason = form.text("reason").strip()
+        if reason:
+            if kind == "plan":
+                modification = {"action": "cancel_plan", "reason": reason}
+                arguments = modification_arguments(work_id, form.fields, modification)
+                answer = await page.call_tool("modify_plan", arguments)
+            else:
+                arguments = {"runId": work_id, "reason": reason}
+                answer = await page.call_tool("cancel_run", arguments)
+            if not answer.is_error:
+                back = safe_return_path(form.fields.get("back"), item)
+                return redirect("/?done=cancel" if back == "/" else back)
+            error, status = error_message(answer), error_status(answer)
+        else:
+            error, status = "Enter a reason. It is stored in the audit.", HTTPStatus.BAD_REQUEST
+    ctx, revision = await page.context(), None
+    if kind == "plan":
+        plan = await resolve_plan(ctx, id_or_nil(work_id))
+        name, state, is_open, revision = plan.name, str(plan.state), plan.is_open, plan.revision
+    else:
+        run = await resolve_run(ctx, id_or_nil(work_id))
+        name, state = run.name, str(run.state)
+        is_open = run.state not in {RunState.COMPLETED, RunState.CANCELED}
+    return await page.render(
+        "cancel",
+        status=status,
+        kind=kind,
+        name=name,
+        state=state,
+        is_open=is_open,
+        revision=revision,
+        reason=reason,
+        error=error,
+        back=safe_return_path(page.request.query_params.get("back"), item),
+        item=item,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySource:
+    """Plan or run to copy, where the copy can start, and the work that is then left to do."""
+
+    id: str
+    name: str
+    #: Steps or stages at which the work of the copy can start, with their names.
+    points: Mapping[str, str]
+    chosen: str
+    #: Arguments of the tool that makes the copy.
+    arguments: Mapping[str, object]
+    models: str | None = None
+    #: Amount of work left, or None if the submitted values are not valid.
+    work: str | None = None
+    forecast: Forecast | None = None
+    no_forecast_reason: str = ""
+
+
+async def copy_page(kind: str, page: PageRequest) -> Response:
+    """Copy a plan or run, and keep the results before a chosen step or stage."""
+    form = await page.form() if page.is_post else None
+    chosen = form.text("from") if form else page.query("from")
+    read = _plan_source if kind == "plan" else _run_source
+    source = await read(page, chosen, form.text("models") if form else None)
+    original = source.name[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]
+    name = form.text("name") if form else f"{original}{COPY_SUFFIX}"
+    error, status = None, 200
+    if form and form.text("step") != "preview":
+        key = form.text("key")[:64] or secrets.token_urlsafe(16)
+        arguments = {f"{kind}Id": source.id, **source.arguments, "idempotencyKey": key}
+        if name.strip():
+            arguments["name"] = name.strip()
+        answer = await page.call_tool(f"copy_{kind}", arguments)
+        if not answer.is_error:
+            return redirect(f"/{kind}s/{answer.body[f'{kind}Id']}")
+        error, status = error_message(answer), error_status(answer)
+    return await page.render(
+        "copy",
+        status=status,
+        kind=kind,
+        source=source,
+        name=name,
+        error=error,
+        key=secrets.token_urlsafe(16),
+    )
+
+
+async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> CopySource:
+    include = PlanInclude.NAMES | PlanInclude.FINISHED_STEPS
+    detail = await read_plan_detail(await page.context(), page.path("plan_id"), include)
+    plan, steps = detail.plan, detail.plan.steps
+    last = max((step.order for step in steps if step.status in DONE_STEP), default=0)
+    points = {
+        str(step.order): f"step {step.order}, {detail.name_of(step)}" for step in steps[: last + 1]
+    }
+    chosen = chosen or next(reversed(points), "1")
+    first = int(chosen) if is_number(chosen) else 0
+    left = [step for step in steps if step.status not in DONE_STEP or step.order >= first]
+    return CopySource(
+        id=plan.id,
+        name=plan.name,
+        points=points,
+        chosen=chosen,
+        arguments={"upToStep": max(0, first - 1)},
+        work=f"{len(left)} of {len(steps)} steps" if chosen in points else None,
+        forecast=steps_forecast(left, detail.finished_steps),
+        no_forecast_reason="too few finished steps so far.",
+    )
+
+
+async def _run_source(page: PageRequest, chosen: str | None, models: str | None) -> CopySource:
+    ctx, include = await page.context(), RunInclude.FINISHED_RUNS
+    detail = await read_run_detail(ctx, page.path("run_id"), include)
+    run, dag = detail.run, detail.compiled_dag
+    ready = {slug for slug, stage in run.stages.items() if stage.feedback is not None}
+    points = {
+        slug: stage_name(dag, slug)
+        for slug in dag.order
+        if ready.issuperset(earlier_stages(dag, slug))
+    }
+    if models is None:
+        started = [slug for slug in dag.order if slug in run.stages]
+        models = "\n".join(run.stages[started[-1]].models)
+    first = chosen or next(reversed(points))
+    named = [model.strip() for model in models.split("\n") if model.strip()]
+    preview = None
+    if 1 <= len(named) <= MAX_MODELS and first in points:
+        preview = await page.run_costly(
+            layout_cost(dag.dag), lambda: _run_preview(detail, first, named)
+        )
+    stages = len(preview.stages) if preview else 0
+    return CopySource(
+        id=run.id,
+        name=run.name,
+        points=points,
+        chosen=first,
+        arguments={"fromStage": first, "models": named},
+        models=models,
+        work=f"{preview.total.jobs_text} in {stages} stage{'' if stages == 1 else 's'}"
+        if preview
+        else None,
+        forecast=preview.forecast if preview else None,
+        no_forecast_reason=reason_for_no_forecast(preview) if preview else "",
+    )
+
+
+def _run_preview(detail: RunDetail, first: str, models: Sequence[str]) -> StartPreview:
+    stages, earlier = detail.run.stages, earlier_stages(detail.compiled_dag, first)
+    return start_preview(
+        detail.compiled_dag,
+        models,
+        detail.finished_runs,
+        first=first,
+        copied_models={slug: stages[slug].models for slug in earlier},
+    )

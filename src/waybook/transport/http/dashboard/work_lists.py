@@ -1,0 +1,116 @@
+"""Lists of plans and runs with their filters."""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, PlanPage, plan_summaries
+from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunOrder, list_runs
+from waybook.core.short_ids import short_id
+from waybook.dag.statuses import RunState
+from waybook.errors import InvalidInput
+from waybook.plan.model import OPEN_STATES, PlanState
+from waybook.transport.http.dashboard.page import PageRequest
+from waybook.transport.http.dashboard.runs.run_stages import stage_name
+from waybook.transport.mcp.prompts import RESUME_PLAN
+
+ALL: Final = "all"
+RUN_STATES: Final = (OPEN, *map(str, RunState))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanListQuery:
+    state: str
+    text: str
+    mine: bool
+    before: str | None
+
+    def address(self, **other: object) -> str:
+        params = {
+            "state": None if self.state == OPEN else self.state,
+            "q": self.text or None,
+            "mine": "1" if self.mine else None,
+            "before": self.before,
+            **other,
+        }
+        query = urlencode({name: value for name, value in params.items() if value is not None})
+        return f"/plans?{query}" if query else "/plans"
+
+    @property
+    def filtered(self) -> bool:
+        return bool(self.text or self.mine or self.before or self.state not in {OPEN, ALL})
+
+
+async def plan_list(page: PageRequest) -> Response:
+    ctx, params = await page.context(), page.request.query_params
+    state = params.get("state") or OPEN
+    if state not in {OPEN, ALL, *PlanState}:
+        raise InvalidInput(f"“{state[:40]}” is not a state of plans", argument="state")
+    query = PlanListQuery(
+        state=state,
+        text=params.get("q", "").strip(),
+        mine="mine" in params,
+        before=params.get("before") or None,
+    )
+    results = await plan_summaries(
+        ctx,
+        PlanFilter(
+            order=PlanOrder.CREATION,
+            state=None if state in {OPEN, ALL} else PlanState(state),
+            all=state == ALL,
+            text=query.text,
+            creator=ctx.caller.user if query.mine else None,
+            before=query.before,
+        ),
+    )
+    return await page.render(
+        "plans",
+        filters=query,
+        results=results,
+        counts=_state_counts(state, results),
+        older=query.address(before=results.last.id) if results.last else None,
+        resume=lambda plan_id: RESUME_PLAN.text.format(planId=short_id(plan_id)).strip(),
+        mcp=mcp_url(page.request),
+        needs_token=ctx.caller.credential is not None,
+    )
+
+
+def _state_counts(chosen: str, page: PlanPage) -> dict[str, str]:
+    """Return the number of plans by state. The chosen state is listed even if it has none."""
+    counts: dict[str, int] = {OPEN: page.open, ALL: page.total}
+    counts |= {state: page.counts[state] for state in PlanState if page.counts.get(state)}
+    counts.setdefault(chosen, 0)
+    texts = {}
+    for name, count in counts.items():
+        states = [s for s in PlanState if name in {ALL, s} or (name == OPEN and s in OPEN_STATES)]
+        texts[name] = f"{count:,}" + ("+" if page.is_minimum(*states) else "")
+    return texts
+
+
+def mcp_url(request: Request) -> str:
+    return f"{request.url.scheme}://{request.headers['host']}/mcp"
+
+
+async def run_list(page: PageRequest) -> Response:
+    state = page.query("state")
+    filters = RunFilter(
+        state=state if state in RUN_STATES else None,
+        dag=page.query("dag"),
+        text=page.query("q") or "",
+        before=page.query("before"),
+        order=RunOrder.START,
+    )
+    results = await list_runs(await page.context(), filters)
+    return await page.render(
+        "runs",
+        runs=results.runs,
+        named=stage_name,
+        states=RUN_STATES,
+        filters=filters,
+        first=filters.before is None,
+        further=page.url_with(before=results.runs[-1].id) if results.more else None,
+        newest=page.url_with(before=None),
+    )
