@@ -8,15 +8,15 @@ TESTS = Path(__file__).resolve().parent
 #: Description of each pytest marker.
 MARKERS = {
     "unit": "rules and formats; needs no database",
-    "model": "exhaustive walk or comparison with another implementation; `make model`",
+    "model": "exhaustive walk or comparison with another implementation; `make harness NAME=model`",
     "database": "needs PostgreSQL",
     "browser": "needs PostgreSQL and Chromium",
-    "faults": "part of the fault harness",
+    "harness": "checks of the fault harness",
     "project": "checks the repository: architecture, documentation, supply chain",
     "every_server": "set by hand above the store: a result depends on the server version",
-    "pg15": "runs on PostgreSQL 15, and may differ there; `make test-15`",
-    "load": "set by hand: many workers or agents at once, for half a minute; `make test-load`",
-    "slow": "repeats on PostgreSQL 15 what does not depend on it; `make test-15 EVERY=1`",
+    "pg15": "runs on PostgreSQL 15, and may differ there; `make harness NAME=test-15`",
+    "load": "set by hand: many workers or agents at once; `make harness NAME=test-load`",
+    "slow": "repeats on PostgreSQL 15 what does not depend on it; with EVERY=1",
 }
 
 #: Pytest marker of each folder or file in `tests/`. If several paths match a test file, the longest
@@ -34,8 +34,8 @@ LAYERS = {
     "core": "unit",
     "dag": "unit",
     "embedded_postgres": "database",
-    "faults": "faults",
     "fuzz": "unit",
+    "harness": "harness",
     "importers": "unit",
     "integrations": "unit",
     "notifications": "unit",

@@ -125,7 +125,7 @@ PERFORMANCE: Final = (
     ),
 )
 
-LONG: Final = "`make faults-long`"
+LONG: Final = "`make harness NAME=faults-long`"
 RELIABILITY: Final = (
     Figure("Calls that were acknowledged under faults", LONG, "acknowledged"),
     Figure("Times that a server was killed with `kill -9`", LONG, "server kills"),

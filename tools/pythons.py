@@ -1,4 +1,4 @@
-"""Run `make test` on every supported Python that this machine has: `make test-pythons`.
+"""Run `make test` on every supported Python of this machine: `make harness NAME=test-pythons`.
 
 The supported versions are those that the classifiers in pyproject.toml claim. Of several
 installations of one version, the oldest is used, because it lacks most. Each Python has an

@@ -1,7 +1,7 @@
 """The last two jobs of a step end concurrently: the step closes once and opens the next.
 
-By default the test makes two hundred tries; with WAYBOOK_WALK=wide (`make fan-in`) it makes ten
-thousand.
+By default the test makes two hundred tries; with WAYBOOK_WALK=wide (`make harness NAME=fan-in`) it
+makes ten thousand.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Fuzzing targets, and the properties that must hold for any input.
 
-Each target takes bytes; any exception that it raises is a finding. `make fuzz` searches for bytes
-that raise an exception, and `test_corpus` runs the saved inputs again.
+Each target takes bytes; any exception that it raises is a finding. `make harness NAME=fuzz`
+searches for bytes that raise an exception, and `test_corpus` runs the saved inputs again.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 Python imports a module named `sitecustomize` automatically if its folder is on the path, so
 programs that tests start are guarded too. Code that bypasses Python's sockets, such as libuv, is
-covered by `make test-offline` instead.
+covered by `make harness NAME=test-offline` instead.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """Scenario in Claude Code: compacted after every third step, killed after the seventh.
 
 A plan of thirteen steps is completed with the real client, the real plugin and a scripted model on
-loopback. `make plugins` runs it.
+loopback. `make harness NAME=plugins` runs it.
 """
 
 import json

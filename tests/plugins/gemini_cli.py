@@ -1,7 +1,7 @@
 """Scenario in Gemini CLI: each prompt is a new conversation, and the client is killed once.
 
 A plan of thirteen steps is completed with the real client, the real extension and a scripted model
-on loopback. `make plugins` runs it.
+on loopback. `make harness NAME=plugins` runs it.
 """
 
 import json

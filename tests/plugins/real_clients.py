@@ -1,4 +1,4 @@
-"""Checks of the plugins with real client programs, installed and run by `make plugins`."""
+"""Checks of the plugins with real clients, installed and run by `make harness NAME=plugins`."""
 
 import subprocess
 from pathlib import Path

@@ -120,7 +120,7 @@ def corpus(root: Path = ROOT) -> Corpus:
 
 def _read(root: Path) -> Corpus:
     read = Corpus()
-    for folder in (SOURCE, TESTS, "tools", "benchmarks", "examples"):
+    for folder in (SOURCE, TESTS, "harness", "tools", "benchmarks", "examples"):
         for path in sorted((root / folder).rglob("*.py")):
             _read_module(read, path, str(path.relative_to(root)))
     read.queries += _query_comments(root)

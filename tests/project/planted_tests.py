@@ -19,7 +19,7 @@ def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.Comple
     for name in ("conftest.py", "layers.py"):
         shutil.copy(TESTS / name, folder)
     settings = ["-c", f"{ROOT}/pyproject.toml", f"--rootdir={folder}", "-p", "no:cacheprovider"]
-    paths = ["-o", f"pythonpath={folder} {TESTS} {TESTS / 'support'}"]
+    paths = ["-o", f"pythonpath={folder} {ROOT / 'harness'} {TESTS} {TESTS / 'support'}"]
     # The planted run creates and removes a directory of its own.
     variables = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from project.repository import read
-from tools.capacity.model import (
+from capacity.model import (
     CALLS_PER_STEP,
     DEFAULT_COSTS,
     SIZES,
@@ -17,7 +16,8 @@ from tools.capacity.model import (
     read_costs,
     size_for_agents,
 )
-from tools.capacity.simulate import Measured, combine, fit
+from capacity.simulate import Measured, combine, fit
+from project.repository import read
 
 COSTS = Costs(server_ms=3.0, database_ms=1.5, source="test")
 

@@ -7,7 +7,8 @@ from project.repository import ROOT, SOURCE, sections
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 #: Areas of commits that are no packages: two parts of `transport`, and what is outside of `src`.
 OTHER_AREAS = frozenset(
-    {"mcp", "web", "docs", "tests", "tools", "benchmarks", "examples", "deploy", "build", "lang"}
+    {"mcp", "web", "docs", "tests", "harness", "tools", "benchmarks", "examples", "deploy"}
+    | {"build", "lang"}
 )
 
 

@@ -22,6 +22,7 @@ from waybook.app.request.plan_arguments import ConditionArgument
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 MAX_README_LINES = 150
 MAX_TERMS = 28
+MAX_TARGETS = 16
 #: Pattern for a sentence that is followed by another sentence on the same line. Lists of short
 #: sentences are allowed.
 TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
@@ -78,10 +79,14 @@ def test_readme_line_count_is_below_limit() -> None:
 
 
 def test_make_targets_mentioned_in_the_docs_exist_in_the_makefile() -> None:
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
+    harnesses = set(re.findall(r"^harness\.([\w-]+) =", makefile, re.MULTILINE))
+    assert len(targets) <= MAX_TARGETS
     for page in pages():
-        named = set(re.findall(r"(?:`|\$ )make ([\w-]+)", page.read_text("utf-8")))
-        assert named <= targets, page.name
+        text = page.read_text("utf-8")
+        assert set(re.findall(r"(?:`|\$ )make ([\w-]+)", text)) <= targets, page.name
+        assert set(re.findall(r"make harness NAME=([\w-]+)", text)) <= harnesses, page.name
 
 
 # Tests of the glossary.

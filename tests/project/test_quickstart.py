@@ -1,4 +1,4 @@
-"""The checks of `make start-test`, which runs README and quickstart page, detect errors."""
+"""The checks of `make harness NAME=start-test`, which runs README and quickstart, detect errors."""
 
 import os
 import shlex

@@ -10,7 +10,7 @@ from plan_shapes import SHAPES, Shape
 from plan_state_space import walk
 from plan_walk_on_database import execute_sample
 
-#: Number of decisions to execute, of all shapes together. `make model-db` executes 10,000.
+#: Number of decisions to execute, of all shapes together; `make harness NAME=model-db` sets 10,000.
 DECISIONS = int(os.environ.get("WAYBOOK_SAMPLED_DECISIONS", "250"))
 #: Number of states of each shape after which the walk ends. It is many times the number of sampled
 #: states.

@@ -2,7 +2,7 @@
 
 A switch removes the org conditions from all queries. The tests in this file check that the switch
 removes every org condition. Isolation without org conditions is tested in
-`app/test_foreign_ids.py`, and in all other tests by `make test-rls`.
+`app/test_foreign_ids.py`, and in all other tests by `make harness NAME=test-rls`.
 """
 
 import os

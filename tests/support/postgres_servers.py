@@ -4,9 +4,9 @@ All workers of a test run share one server of each version. The servers run in t
 test run and end with the controller process. PostgreSQL 15 runs only while the controller holds a
 pipe open, so that the server ends even if the controller crashes.
 
-`make citus` gives the tests a Citus cluster in place of both servers. A database of the cluster
-consists of one database with the same name on every node, and a copy of all of them is distributed
-too, because the tables of Citus are copied with it.
+`make harness NAME=citus` gives the tests a Citus cluster in place of both servers. A database of
+the cluster consists of one database with the same name on every node, and a copy of all of them is
+distributed too, because the tables of Citus are copied with it.
 """
 
 import fcntl

@@ -1,6 +1,6 @@
-"""Statements of migrations that Citus refuses, by the rule with which `make schema-check` reports.
+"""Statements of migrations that Citus refuses, by the rule of the schema check that reports them.
 
-`make citus` checks that Citus refuses each of them.
+`make harness NAME=citus` checks that Citus refuses each of them.
 """
 
 from typing import Final

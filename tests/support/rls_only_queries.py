@@ -1,7 +1,8 @@
 """SQL queries without their org filter, so that row-level security alone isolates orgs.
 
-If `WAYBOOK_TEST_WITHOUT_ORG=1` is set (`make test-rls`), the filters are removed from all queries
-for the whole test run. A single test removes the filters with the fixture `without_org`.
+If `WAYBOOK_TEST_WITHOUT_ORG=1` is set (`make harness NAME=test-rls`), the filters are removed from
+all queries for the whole test run. A single test removes the filters with the fixture
+`without_org`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Run every security scanner over the files of the repository: `make audit`.
+"""Run every security scanner over the files of the repository: `make harness NAME=audit`.
 
 The script runs in the virtual environment of the scanners. First, the script applies each of the
 project's Semgrep rules to a sample file that violates the rule; a rule that does not report its

@@ -1,4 +1,4 @@
-"""Let MCP clients work through a plan, and print the matrix of results: `make clients`."""
+"""Let MCP clients work through a plan, and print the results: `make harness NAME=clients`."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ from tools.clients.run import run_trials
 
 def main(arguments: Sequence[str]) -> int:
     """Run the trials of all clients, print the matrix of results and return the exit code."""
-    parser = argparse.ArgumentParser(prog="make clients", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make harness NAME=clients", description=__doc__)
     parser.add_argument("names", nargs="*", help="clients to drive (default: all)")
     parser.add_argument("--ci", action="store_true", help="drive the clients of CI")
     parser.add_argument("--write", action="store_true", help="update docs/clients.md")

@@ -51,7 +51,9 @@ class Client:
             return version
         match = re.search(rf"^{re.escape(self.package)}==(\S+)", text, re.MULTILINE)
         if match is None:
-            raise LookupError(f"{self.lock} does not pin {self.package}; run `make lock-clients`")
+            raise LookupError(
+                f"{self.lock} does not pin {self.package}; run `make harness NAME=lock-clients`"
+            )
         return match[1]
 
 

@@ -1,4 +1,4 @@
-"""Write the lock files of the clients from their requirements: `make lock-clients`."""
+"""Write the lock files of the clients from their requirements: `make harness NAME=lock-clients`."""
 
 import subprocess
 import sys

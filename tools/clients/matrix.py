@@ -8,7 +8,7 @@ from tools.clients.catalog import CLIENTS, ROOT, TRANSPORTS, Client, Transport
 from tools.clients.run import Outcome
 
 PAGE: Final = ROOT / "docs" / "clients.md"
-BEGIN: Final = "<!-- matrix: written by `make clients` -->"
+BEGIN: Final = "<!-- matrix: written by `make harness NAME=clients` -->"
 END: Final = "<!-- end of matrix -->"
 HEADER: Final = (
     "| client | version | stdio | HTTP | server's instructions reach the model | remarks |",

@@ -1,4 +1,4 @@
-"""Remove each security control in turn and check that a test fails: `make test-controls`.
+"""Remove each security control in turn; a test must fail: `make harness NAME=test-controls`.
 
 `run.py [TEXT]` selects the controls whose name or threat contains the text (default: all). First,
 the tests of the selected controls must pass on the unchanged tree. Then each control is removed

@@ -1,4 +1,4 @@
-"""Check the files in deploy/ with the tools that can be had: `make deploy-check`.
+"""Check the files in deploy/ with the tools that can be had: `make harness NAME=deploy-check`.
 
 The script runs in an environment with linters of its own. No container runtime is needed: the
 commands of the image run in an empty directory instead, as an unprivileged user if possible. If a

@@ -1,4 +1,4 @@
-"""Test a Waybook server with schemathesis against its own OpenAPI description: part of `make fuzz`.
+"""Test a server with schemathesis against its OpenAPI description: `make harness NAME=fuzz`.
 
 `api.py WAYBOOK [EXAMPLES]` starts a server on a temporary database. The script first creates a
 plan, an output, a run and a document, so that some generated requests find an existing resource.

@@ -1,4 +1,4 @@
-"""Fuzz every target for a limited time and update its corpus: part of `make fuzz`.
+"""Fuzz every target for a limited time and update its corpus: part of `make harness NAME=fuzz`.
 
 `run.py [SECONDS]` sets the time per target (default: 60). If an input makes a target fail, the
 input is printed and added to the corpus, and the exit code is 1.

@@ -1,7 +1,8 @@
 """Real Claude Code with a scripted model, to test the prompt on the quickstart page.
 
-The client is installed from its lock file, as for `make clients`. The scripted model on loopback
-follows the prompt: it creates the plan, works on its steps, and ends when the plan is complete.
+The client is installed from its lock file, as for `make harness NAME=clients`. The scripted model
+on loopback follows the prompt: it creates the plan, works on its steps, and ends when the plan is
+complete.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Take the pictures of the dashboard: docs/pictures/*.png.
 
-`make pictures` runs this script. A real server serves the plans of `stories.py` from a temporary
-database, and Chromium shows its pages.
+`make harness NAME=pictures` runs this script. A real server serves the plans of `stories.py` from a
+temporary database, and Chromium shows its pages.
 """
 
 import asyncio

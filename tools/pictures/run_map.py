@@ -1,6 +1,6 @@
 """Draw the map of the demo run in the middle of its third stage: docs/pictures/map.svg.
 
-`make pictures` runs this script; the demo uses a temporary database.
+`make harness NAME=pictures` runs this script; the demo uses a temporary database.
 """
 
 import asyncio

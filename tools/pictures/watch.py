@@ -1,6 +1,6 @@
 """Draw `waybook watch` in the middle of the demo, for the README: docs/pictures/watch.svg.
 
-`make pictures` runs this script; the demo uses a temporary database.
+`make harness NAME=pictures` runs this script; the demo uses a temporary database.
 """
 
 import asyncio

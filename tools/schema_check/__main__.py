@@ -1,4 +1,4 @@
-"""`make schema-check`: check the migrated schema and all queries on the embedded server."""
+"""`make harness NAME=schema-check`: check the migrated schema and all queries."""
 
 import sys
 

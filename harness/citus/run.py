@@ -1,4 +1,4 @@
-"""Waybook on a Citus cluster: `make citus`.
+"""Waybook on a Citus cluster: `make harness NAME=citus`.
 
     python -m citus.run [--source FOLDER | --url URL] [--only TEXT]
 

@@ -66,7 +66,7 @@ max_client_conn = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Differences of a fleet from the one of `make fleet`."""
+    """Differences of a fleet from the one of `make harness NAME=fleet`."""
 
     #: More environment variables of the servers.
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ with the rate: calls that arrive one by one wake up processes whose caches are c
 calls do not. The CPU times come from `build/bench/capacity.json`, which the simulator writes;
 without this file, from the constants below.
 
-    python -m tools.capacity.model [--agents 1000] [--steps-per-minute 2] [--balancing sticky]
+    python harness/capacity/model.py [--agents 1000] [--steps-per-minute 2] [--balancing sticky]
 """
 
 import argparse

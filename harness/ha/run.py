@@ -1,4 +1,4 @@
-"""Failovers of the database under load: `make failover`.
+"""Failovers of the database under load: `make harness NAME=failover`.
 
     python -m ha.run [--agents 8] [--only TEXT]
 

@@ -14,7 +14,7 @@ programs on the machine. The run fails if a prediction is wrong by more than the
 call was lost, or if a server logged an unexpected error. It writes the costs to
 `build/bench/capacity.json`, which the model reads.
 
-    PYTHONPATH=tests:tests/support python -m tools.capacity.simulate [--agents 100]
+    PYTHONPATH=harness:tests:tests/support python -m capacity.simulate [--agents 100]
         [--think-seconds 8] [--seconds 20] [--servers 2] [--balancing sticky]
 """
 
@@ -30,13 +30,13 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final, NamedTuple, get_args
 
+from capacity.agents import Simulation, Workload
+from capacity.model import CALLS_PER_STEP, RESULTS, Balancing, Costs, predict
 from faults.cluster import SOURCE
 from faults.wire import Address
 from fleet.load import BALANCER, Phase
 from fleet.run import make_token, say
 from fleet.servers import HOST, Fleet, Variant, running_fleet
-from tools.capacity.agents import Simulation, Workload
-from tools.capacity.model import CALLS_PER_STEP, RESULTS, Balancing, Costs, predict
 
 #: Bounds of the options; the largest load has four times as many agents.
 MAX_AGENTS: Final = 1_250

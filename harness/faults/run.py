@@ -1,6 +1,6 @@
 """Command line of the fault harness.
 
-Usage: `python -m faults.run short`, with PYTHONPATH=tests:tests/support.
+Usage: `python -m faults.run short`, with PYTHONPATH=harness:tests:tests/support.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Rolling restarts and a migration of a fleet under load: `make fleet`.
+"""Rolling restarts and a migration of a fleet under load: `make harness NAME=fleet`.
 
     python -m fleet.run [--servers 3] [--workers 1] [--agents 8] [--old FOLDER or COMMIT]
 
