@@ -68,8 +68,9 @@ BUGS: Final = (
         (
             Edit(
                 "store/audit.py",
-                "rows = [_row(entry) for entry in sealed]",
-                """rows = [_row(e) for e in sealed if '"decision":"skip"' not in e.details]""",
+                "Rows([*sealed]))] if sealed else []",
+                "Rows(kept))] if "
+                """(kept := [e for e in sealed if '"decision":"skip"' not in e.details]) else []""",
             ),
         ),
     ),
