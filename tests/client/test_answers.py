@@ -11,7 +11,7 @@ import pytest
 from patience import PATIENCE_SECONDS
 from waybook.app.registry import TOOLS
 from waybook.client import Client, Retry, Unreachable
-from waybook.client.tool_names import KEYED_TOOLS, REPEATABLE_TOOLS
+from waybook.client.client import KEYED_TOOLS, REPEATABLE_TOOLS
 from waybook.errors import Busy, Forbidden, RateLimited, Unavailable, WaybookError
 
 RETRY = Retry(deadline_seconds=PATIENCE_SECONDS, first_delay_seconds=0.001, max_delay_seconds=0.001)

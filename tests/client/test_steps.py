@@ -12,8 +12,8 @@ import pytest
 from org_env import AgentClient, Body, OrgEnv, make_step
 from patience import NOTICE_SECONDS
 from waybook.client import Client, HoldLost, NothingReady, NotSubmitted, Step
-from waybook.client.heartbeat import TASK_NAME
-from waybook.client.reviews import OpenReview
+from waybook.client.claims import TASK_NAME
+from waybook.client.client import OpenReview
 from waybook.errors import InvalidInput, NotAwaitingReview, StaleAttempt
 
 

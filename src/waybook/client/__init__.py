@@ -9,7 +9,7 @@ An error reply is raised as the matching exception: `NotFound`, `StaleAttempt`, 
 """
 
 from waybook.client.client import Client
-from waybook.client.connection import Connection
+from waybook.client.connection import NO_RETRY, REVISION, Connection, Retry
 from waybook.client.errors import (
     KINDS,
     HoldLost,
@@ -18,11 +18,8 @@ from waybook.client.errors import (
     Unreachable,
     error_from,
 )
-from waybook.client.http import REVISION
-from waybook.client.jobs import Job
-from waybook.client.retries import NO_RETRY, Retry
 from waybook.client.stdio import StdioConnection
-from waybook.client.steps import Step
+from waybook.client.steps import Job, Step
 
 __all__ = [
     "KINDS",

@@ -5,7 +5,7 @@ import hashlib
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum, auto
 from types import TracebackType
@@ -13,14 +13,56 @@ from typing import Any, NamedTuple, Protocol, Self
 from uuid import uuid4
 
 from waybook.client.errors import HoldLost, NotSubmitted
-from waybook.client.heartbeat import Heartbeat
 from waybook.client.replies import OnError
-from waybook.errors import StaleAttempt, WaybookError
+from waybook.errors import NotFound, Refused, StaleAttempt, WaybookError
 
 MAX_GIVE_BACK_SECONDS = 10.0
 MAX_REASON_LENGTH = 500
+TASK_NAME = "waybook-heartbeat"
 
 log = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    def __init__(
+        self,
+        beat: Callable[[], Awaitable[None]],
+        interval_seconds: float,
+        on_lost: Callable[[WaybookError], None],
+    ) -> None:
+        """Call `beat` at intervals in the background. Once it is refused, call `on_lost`."""
+        self._beat = beat
+        self._interval_seconds = interval_seconds
+        self._on_lost = on_lost
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        if not self.is_running:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name=TASK_NAME)
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        # Unlike `await task`, this raises CancelledError only if the caller is canceled.
+        await asyncio.wait([task])
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval_seconds)
+            try:
+                await self._beat()
+            except (NotFound, Refused) as error:
+                self._on_lost(error)
+                return
+            except WaybookError as error:
+                # A claim survives a missed heartbeat, so the work continues during a server outage.
+                log.warning("heartbeat failed, next one in %g s: %s", self._interval_seconds, error)
 
 
 class Caller(Protocol):

@@ -5,18 +5,114 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Final, Literal, NotRequired, Self, TypedDict, TypeVar, cast
 
-from waybook.client.claims import Claim, ClaimTerms, new_key
-from waybook.client.connection import Connection
+from waybook.client.claims import Caller, Claim, ClaimTerms, new_key
+from waybook.client.connection import Connection, HttpConnection, Retry, call_with_retries
 from waybook.client.errors import NothingReady, error_in_result
-from waybook.client.http import HttpConnection
-from waybook.client.jobs import Job
 from waybook.client.replies import CreatedPlan, JsonValue, NewStep, OnError, StartedRun, Until
-from waybook.client.retries import Retry, call_with_retries
-from waybook.client.reviews import Decision, OpenReview, decide_review, open_reviews
-from waybook.client.steps import Step
-from waybook.client.tool_names import KEYED_TOOLS, REPEATABLE_TOOLS
+from waybook.client.steps import Job, Step
+
+KEYED_TOOLS: Final = frozenset(
+    {
+        "add_dag",
+        "cancel_run",
+        "complete_skill",
+        "copy_plan",
+        "copy_run",
+        "create_research_plan",
+        "fail_job",
+        "get_next_job",
+        "get_next_step",
+        "modify_plan",
+        "regenerate_document",
+        "request_user_review",
+        "retry_failed",
+        "start_run",
+        "start_skill",
+        "start_stage",
+        "store_research",
+        "store_research_output",
+        "submit_job_result",
+        "submit_stage_feedback",
+        "submit_step_result",
+        "submit_user_decision",
+    }
+)
+#: Tools that can be called again. `extract_data` is not listed, because a language model would work
+#: again.
+REPEATABLE_TOOLS: Final = frozenset(
+    {
+        "draw_map",
+        "get_artifact",
+        "get_dag_map",
+        "get_job_input",
+        "get_plan_status",
+        "get_research_context",
+        "get_run_progress",
+        "get_step_context",
+        "list_active_plans",
+        "list_dags",
+        "list_skills",
+        "ping",
+        "search_sources",
+    }
+)
+
+
+PAGE_SIZE = 100
+Decision = Literal["approve", "modify", "skip", "reject"]
+
+
+class OpenReview(TypedDict):
+    """Review that waits for a person. `resultSummary` is the result that an approval accepts."""
+
+    planId: str
+    planName: str
+    reviewId: str
+    stepId: str
+    stepOrder: int
+    summary: str
+    questions: list[str]
+    requestedAt: str
+    requestedBy: str
+    reviewUrl: str
+    title: NotRequired[str]
+    resultSummary: NotRequired[JsonValue]
+
+
+async def open_reviews(caller: Caller, plan_id: str | None) -> list[OpenReview]:
+    plan_ids = await _waiting_plans(caller) if plan_id is None else [plan_id]
+    plans = [await caller.call("get_plan_status", planId=each, detail=True) for each in plan_ids]
+    reviews = [_review_of(plan) for plan in plans if plan["openReview"]]
+    return sorted(reviews, key=lambda review: review["requestedAt"])
+
+
+async def decide_review(
+    caller: Caller, review: OpenReview, decision: Decision, feedback: str | None
+) -> dict[str, Any]:
+    # The place keeps the step from being assigned to this client.
+    named = {"planId": review["planId"], "reviewId": review["reviewId"], "place": "client"}
+    more = {} if feedback is None else {"feedback": feedback}
+    return await caller.call("submit_user_decision", **named, decision=decision, **more)
+
+
+async def _waiting_plans(caller: Caller) -> list[str]:
+    plan_ids, page = list[str](), dict[str, Any]()
+    while not page or page["nextCursor"]:
+        more = {"cursor": page["nextCursor"]} if page else {}
+        page = await caller.call("list_active_plans", limit=PAGE_SIZE, **more)
+        plan_ids += [p["planId"] for p in page["plans"] if p["status"] == "awaiting_review"]
+    return plan_ids
+
+
+def _review_of(plan: dict[str, Any]) -> OpenReview:
+    review = plan["openReview"]
+    (step,) = (each for each in plan["activeSteps"] if each["stepId"] == review["stepId"])
+    described = {name: step[name] for name in ("stepOrder", "title") if name in step}
+    named = {"planId": plan["planId"], "planName": plan["name"], "questions": []}
+    return cast("OpenReview", {**named, **described, **review})
+
 
 ClaimT = TypeVar("ClaimT", bound=Claim)
 

@@ -1,6 +1,16 @@
-"""Interface of the connections to a Waybook server."""
+"""Connections to a server over HTTP, and the rules for repeating a call."""
 
-from typing import Any, Protocol
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import httpx2
+
+from waybook.client.errors import Unreachable, error_in_answer, permanent_failure, retry_delay
+from waybook.errors import Busy, RateLimited, WaybookError
 
 
 class Connection(Protocol):
@@ -22,3 +32,146 @@ class Connection(Protocol):
         """
 
     async def close(self) -> None: ...
+
+
+#: This revision of MCP needs no handshake.
+REVISION = "2025-11-25"
+#: Statuses of a server or proxy that is temporarily unavailable.
+TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
+
+
+class HttpConnection:
+    def __init__(self, url: str, token: str | None, timeout: float) -> None:
+        """Prepare requests to the server at this URL. `timeout` is in seconds per attempt."""
+        self.url = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
+        self.timeout = timeout
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": REVISION,
+            **({"authorization": f"Bearer {token}"} if token else {}),
+        }
+        self._http = httpx2.AsyncClient(headers=headers, timeout=timeout)
+        self._last_id = 0
+
+    async def ask(
+        self,
+        method: str,
+        params: dict[str, object],
+        left: float | None = None,
+        *,
+        waiting: float = 0.0,
+    ) -> dict[str, Any]:
+        """Send a request and return its result, within `left` plus `waiting` seconds.
+
+        Raises:
+            Unreachable: there was no answer.
+            WaybookError: the answer is an error; the subclass depends on the error.
+        """
+        self._last_id += 1
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+        seconds = waiting + (self.timeout if left is None else min(self.timeout, left))
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._http.post(self.url, json=message, timeout=seconds)
+        except TimeoutError as error:
+            raise Unreachable(f"no answer from {self.url} within {seconds:g} seconds") from error
+        except httpx2.HTTPError as error:
+            raise Unreachable(f"cannot reach {self.url}: {error}") from error
+        return _result_of(response, self.url)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+def _result_of(response: httpx2.Response, url: str) -> dict[str, Any]:
+    try:
+        answer = response.json()
+    except ValueError as error:
+        raise _not_ours(response, url) from error
+    match answer:
+        case {"error": dict() as payload}:
+            raise _with_header(error_in_answer(payload), response)
+        case {"result": dict() as result}:
+            return result
+    raise _not_ours(response, url)
+
+
+def _not_ours(response: httpx2.Response, url: str) -> WaybookError:
+    """Return the error for an answer that is not from Waybook, such as a proxy's page."""
+    status = response.status_code
+    if status in TRANSIENT_STATUSES:
+        return _with_header(Unreachable(f"{url} answered with status {status}"), response)
+    return permanent_failure(
+        f"{url} answered with status {status}, but not as a Waybook server: check the address"
+    )
+
+
+def _with_header(error: WaybookError, response: httpx2.Response) -> WaybookError:
+    header = response.headers.get("retry-after", "")
+    if header.isascii() and header.isdigit():
+        error.details.setdefault("retryAfter", int(header))
+    return error
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Limits on the retries of a call that got no answer or was temporarily refused."""
+
+    #: Maximum seconds between the start of the first attempt and the start of the last one.
+    deadline_seconds: float = 60.0
+    first_delay_seconds: float = 0.1
+    max_delay_seconds: float = 5.0
+
+    def delay(self, attempt: int, elapsed: float, retry_after: float | None) -> float | None:
+        """Return the seconds before the next attempt, or None if there must not be one.
+
+        >>> retry = Retry(deadline_seconds=10)
+        >>> [retry.delay(attempt, 0.0, None) for attempt in (1, 2, 3, 99)]
+        [0.1, 0.2, 0.4, 5.0]
+        >>> retry.delay(1, 0.0, 3.0), retry.delay(1, 8.0, 3.0)
+        (3.0, None)
+        """
+        doublings = min(attempt - 1, 30)  # After 30 doublings, any limit is exceeded.
+        grown = min(self.first_delay_seconds * 2**doublings, self.max_delay_seconds)
+        delay = max(grown, retry_after or 0.0)
+        return delay if elapsed + delay <= self.deadline_seconds else None
+
+
+NO_RETRY = Retry(deadline_seconds=0)
+
+
+def is_transient(error: WaybookError, *, repeatable: bool) -> bool:
+    """Return whether the same call may succeed later.
+
+    A call without an answer may have taken effect, so it is sent again only if it is repeatable.
+    """
+    if isinstance(error, Busy | RateLimited):
+        return True
+    return repeatable and (isinstance(error, Unreachable) or retry_delay(error) is not None)
+
+
+async def call_with_retries(
+    attempt: Callable[[float | None], Awaitable[T]], retry: Retry, *, repeatable: bool
+) -> T:
+    """Repeat a call until it is answered, a retry cannot help, or the deadline is reached.
+
+    `attempt` is called with the seconds left, or with None the first time.
+    """
+    clock = asyncio.get_running_loop().time
+    started, left, number = clock(), None, 1
+    while True:
+        try:
+            return await attempt(left)
+        except WaybookError as error:
+            if not is_transient(error, repeatable=repeatable):
+                raise
+            delay = retry.delay(number, clock() - started, retry_delay(error))
+            if delay is None:
+                raise
+        # Random delays keep clients from calling a restarted server all at the same time.
+        await asyncio.sleep(delay * random.uniform(1.0, 1.25))  # noqa: S311 - no secret
+        left = max(retry.deadline_seconds - (clock() - started), retry.first_delay_seconds)
+        number += 1

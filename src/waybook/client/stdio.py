@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from waybook.client.connection import REVISION
 from waybook.client.errors import Unreachable, error_in_answer
-from waybook.client.http import REVISION
 
 DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "all")
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
