@@ -6,14 +6,12 @@ from enum import StrEnum
 from functools import partial
 
 from waybook.errors import InvalidInput, TooLarge
-from waybook.importers.beads import is_beads, read_beads
-from waybook.importers.github_issue import read_github
-from waybook.importers.github_json import is_github
+from waybook.importers.github import is_github, read_github
 from waybook.importers.located_json import read_json
 from waybook.importers.markdown import read_markdown
 from waybook.importers.mermaid import is_mermaid, read_mermaid
 from waybook.importers.steps import MAX_LENGTH, ImportedPlan, ItemList, at_line, build_plan
-from waybook.importers.task_master import is_task_master, read_task_master
+from waybook.importers.trackers import is_beads, is_task_master, read_beads, read_task_master
 
 
 class PlanFormat(StrEnum):

@@ -7,9 +7,40 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from waybook.core.hidden_characters import without_escapes
-from waybook.importers.references import take_references
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 from waybook.plan.model import StepType
+
+_NUMBER: Final = r"(?:steps?\s+|tasks?\s+|items?\s+)?#?\d{1,6}(?:\.\d{1,6})*"
+_LIST: Final = rf"{_NUMBER}(?:\s*(?:,\s*and|,|&|and)\s*{_NUMBER})*"
+#: A reference must have `#`, so that “needs 2 days” is not taken for one.
+_HASHED_LIST: Final = rf"(?:steps?\s+|tasks?\s+|items?\s+)?(?=#){_LIST}"
+_VERB: Final = r"depends\s+on|depend\s+on|blocked\s+by|requires|needs"
+#: The places in a line where references to other items are recognized.
+_PATTERNS: Final = (
+    re.compile(rf"\s*[(\[](?:after|{_VERB}):?\s+(?P<list>{_LIST})\s*[)\]]", re.IGNORECASE),
+    re.compile(rf"\s*[;,—-]\s*(?:after|{_VERB}):?\s+(?P<list>{_LIST})\s*\.?\s*$", re.IGNORECASE),
+    re.compile(rf"(?:^|\s)(?:{_VERB}):?\s+(?P<list>{_HASHED_LIST})\.?", re.IGNORECASE),
+)
+_KEY: Final = re.compile(r"#?\d{1,6}(?:\.\d{1,6})*")
+
+
+def take_references(line: str) -> tuple[str, list[str]]:
+    """Remove references to other tasks from a line. Return the line and the referenced keys.
+
+    >>> take_references("Write it (after 2 and #3)")
+    ('Write it', ['2', '#3'])
+    >>> take_references("Wait (after 2 days)")
+    ('Wait (after 2 days)', [])
+    >>> take_references("Draft; after 1, 2")
+    ('Draft', ['1', '2'])
+    """
+    keys: list[str] = []
+    for pattern in _PATTERNS:
+        for match in pattern.finditer(line):
+            keys += _KEY.findall(match["list"])
+        line = pattern.sub("", line)
+    return line.strip(), keys
+
 
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
 _FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
@@ -246,10 +277,8 @@ def _report(lines: Sequence[Line]) -> ItemList:
         for place, line in enumerate(lines)
         if place > first and (match := line.match(_REPORT_STEP))
     ]
-    end = next(
-        (p for p, line in enumerate(lines) if p > first and _ends_steps(line)),
-        len(lines),
-    )
+    headings = [(p, h[0]) for p, line in enumerate(lines) if p > first and (h := line.heading())]
+    end = next((p for p, level in headings if level <= _REPORT_STEPS.count("#")), len(lines))
     starts = [(place, match) for place, match in starts if place < end]
     for index, (place, match) in enumerate(starts):
         until = starts[index + 1][0] if index + 1 < len(starts) else end
@@ -257,11 +286,6 @@ def _report(lines: Sequence[Line]) -> ItemList:
     if not item_list.items:
         raise at_line(lines[first].number, "this report has no steps")
     return item_list
-
-
-def _ends_steps(line: Line) -> bool:
-    heading = line.heading()
-    return heading is not None and heading[0] <= _REPORT_STEPS.count("#")
 
 
 def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:

@@ -161,7 +161,8 @@ def _split_outside_quotes(line: str) -> Iterator[str]:
 def _read_statement(chart: _Chart, text: str, number: int) -> None:
     group = _SUBGRAPH.fullmatch(text)
     if group:
-        key = _group_key(group[1], len(chart.members))
+        named = _ID.match(group[1].strip())
+        key = named[0] if named else f"subgraph {len(chart.members) + 1}"
         chart.members.setdefault(key, {})
         chart.open_groups.append(key)
     elif text == "end":
@@ -170,11 +171,6 @@ def _read_statement(chart: _Chart, text: str, number: int) -> None:
         chart.open_groups.pop()
     elif not _IGNORED.fullmatch(text):
         _read_chain(chart, text, number)
-
-
-def _group_key(text: str, count: int) -> str:
-    match = _ID.match(text.strip())
-    return match[0] if match else f"subgraph {count + 1}"
 
 
 def _read_chain(chart: _Chart, text: str, number: int) -> None:

@@ -1,8 +1,8 @@
 """Steps read from a file of another tool, and the plan built from them."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from waybook.errors import InvalidInput, TooLarge
@@ -78,15 +78,20 @@ def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
     by_key = _by_key(item_list.items)
     before = [_resolved(item, by_key, item_list) for item in item_list.items]
     if not include_done:
-        before = _without_done(item_list.items, before)
+        before = [
+            [] if item.done else [edge for edge in edges if not item_list.items[edge[0]].done]
+            for item, edges in zip(item_list.items, before, strict=True)
+        ]
     order = _sorted(item_list.items, before) if item_list.is_graph else range(len(item_list.items))
     _refuse_circle(item_list.items, before)
     chosen = [n for n in order if include_done or not item_list.items[n].done]
     left_out = len(item_list.items) - len(chosen)
     if not chosen:
         line = item_list.items[0].line if item_list.items else 1
-        why = f"{_all_done(left_out)}; --all imports done tasks too" if left_out else "no tasks"
-        raise at_line(line, why)
+        if not left_out:
+            raise at_line(line, "no tasks")
+        all_done = f"all {left_out} tasks are done" if left_out > 1 else "the only task is done"
+        raise at_line(line, f"{all_done}; --all imports done tasks too")
     if len(chosen) > MAX_STEPS:
         line = item_list.items[chosen[MAX_STEPS]].line
         raise TooLarge(
@@ -96,7 +101,10 @@ def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
             line=line,
         )
     place = {n: position for position, n in enumerate(chosen, start=1)}
-    steps = tuple(_step(item_list.items[n], _orders_of(before[n], place)) for n in chosen)
+    steps = tuple(
+        _step(item_list.items[n], tuple(sorted(place[m] for m, _ in before[n] if m in place)))
+        for n in chosen
+    )
     name = _shorten(item_list.name or item_list.items[chosen[0]].title)
     return ImportedPlan(
         name=name,
@@ -108,10 +116,6 @@ def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
         ignored=sum(key not in by_key for n in chosen for key, _ in item_list.items[n].after),
         pull_requests=item_list.pull_requests,
     )
-
-
-def _all_done(count: int) -> str:
-    return f"all {count} tasks are done" if count > 1 else "the only task is done"
 
 
 def _by_key(items: Sequence[Item]) -> dict[str, int]:
@@ -132,15 +136,6 @@ def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[t
         elif not item_list.ignores_unknown:
             raise at_line(line, f"“{item.title}” depends on {key}, which is not in this file")
     return list(resolved.items())
-
-
-def _without_done(
-    items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]
-) -> list[list[tuple[int, int]]]:
-    return [
-        [] if item.done else [edge for edge in edges if not items[edge[0]].done]
-        for item, edges in zip(items, before, strict=True)
-    ]
 
 
 def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
@@ -170,26 +165,14 @@ def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, i
     while number not in seen:
         seen.add(number)
         number = next(n for n, _ in before[number] if n in stuck)
-    circle = [*_circle(number, before, stuck)]
+    start, circle = number, list[tuple[int, int]]()
+    while not circle or number != start:
+        following, line = next((n, line) for n, line in before[number] if n in stuck)
+        circle.append((number, line))
+        number = following
     names = ", ".join(f"“{items[n].title}”" for n, _ in circle)
     last = max(line for _, line in circle)
     raise at_line(last, f"these tasks wait for each other: {names}; remove one dependency")
-
-
-def _circle(
-    start: int, before: Sequence[Sequence[tuple[int, int]]], stuck: set[int]
-) -> Iterator[tuple[int, int]]:
-    number = start
-    while True:
-        following, line = next((n, line) for n, line in before[number] if n in stuck)
-        yield number, line
-        number = following
-        if number == start:
-            return
-
-
-def _orders_of(before: Iterable[tuple[int, int]], place: dict[int, int]) -> tuple[int, ...]:
-    return tuple(sorted(place[number] for number, _ in before if number in place))
 
 
 def _step(item: Item, depends_on: tuple[int, ...]) -> NewStep:
@@ -211,22 +194,17 @@ def _shorten(title: str) -> str:
     return line if len(line) <= MAX_NAME_LENGTH else line[: MAX_NAME_LENGTH - 1] + "…"
 
 
-def renamed(plan: ImportedPlan, name: str | None) -> ImportedPlan:
-    return replace(plan, name=name) if name else plan
-
-
 def plan_arguments(plan: ImportedPlan) -> Body:
     return {
         "name": plan.name,
         "researchQuestion": plan.question,
-        "steps": [_step_arguments(step) for step in plan.steps],
-    }
-
-
-def _step_arguments(step: NewStep) -> Body:
-    return {
-        "stepType": str(step.type),
-        "instructions": step.instructions,
-        **({"title": step.title} if step.title else {}),
-        **({"dependsOn": [*step.depends_on]} if step.depends_on else {}),
+        "steps": [
+            {
+                "stepType": str(step.type),
+                "instructions": step.instructions,
+                **({"title": step.title} if step.title else {}),
+                **({"dependsOn": [*step.depends_on]} if step.depends_on else {}),
+            }
+            for step in plan.steps
+        ],
     }

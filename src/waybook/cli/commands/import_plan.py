@@ -1,9 +1,7 @@
 """`waybook import`: load a plan from a file of another tool, or a complete export of Waybook."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import replace
 
 import click
 import orjson
@@ -19,70 +17,45 @@ from waybook.cli.terminal.errors import ToolError
 from waybook.dag.snapshots.rows import as_object
 from waybook.errors import InvalidInput
 from waybook.importers.formats import PlanFormat, decode, read_plan
-from waybook.importers.steps import ImportedPlan, plan_arguments, renamed
+from waybook.importers.steps import ImportedPlan, plan_arguments
 from waybook.json_values import Body
 from waybook.settings import Settings
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: The export of a run with 10,000 jobs takes about 60 MiB.
 MAX_EXPORT_BYTES = 256 * MEBIBYTE
 MAX_LINES_SHOWN = 20
 
 
-READING = (
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice([str(form) for form in PlanFormat]),
-        help="Format of the file (default: detected by its content).",
-    ),
-    click.option("--name", metavar="NAME", help="Name of the new plan (default: from the file)."),
-    click.option("--all", "include_done", is_flag=True, help="Import tasks that are done too."),
-    click.option("--tag", metavar="TAG", help="Tag of a tasks.json (default: master)."),
-    click.option("--no-subtasks", is_flag=True, help="Keep subtasks of a tasks.json in the task."),
-)
-
-
-def reading_options(command: Command) -> Command:
-    for option in reversed(READING):
-        command = option(command)
-    return command
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingOptions:
-    form: str | None
-    name: str | None
-    include_done: bool
-    tag: str | None
-    no_subtasks: bool
-
-    def read(self, data: bytes) -> ImportedPlan:
-        plan = read_plan(
-            decode(data),
-            PlanFormat(self.form) if self.form else None,
-            tag=self.tag,
-            subtasks=not self.no_subtasks,
-            include_done=self.include_done,
-        )
-        return renamed(plan, self.name)
-
-
-def pop_reading_options(flags: dict[str, Any]) -> ReadingOptions:
-    return ReadingOptions(**{field.name: flags.pop(field.name) for field in fields(ReadingOptions)})
-
-
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True, dir_okay=False))
-@reading_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([str(form) for form in PlanFormat]),
+    help="Format of the file (default: detected by its content).",
+)
+@click.option("--name", metavar="NAME", help="Name of the new plan (default: from the file).")
+@click.option("--all", "include_done", is_flag=True, help="Import tasks that are done too.")
+@click.option("--tag", metavar="TAG", help="Tag of a tasks.json (default: master).")
+@click.option("--no-subtasks", is_flag=True, help="Keep subtasks of a tasks.json in the task.")
 @click.option("--dry-run", is_flag=True, help="Check and show the content; write nothing.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
 @org_option
 @json_option
 @database_options
-def command(
-    *, file: str, dry_run: bool, yes: bool, org: str | None, as_json: bool, **flags: object
+def command(  # noqa: PLR0913 - one parameter for each option
+    *,
+    file: str,
+    form: str | None,
+    name: str | None,
+    include_done: bool,
+    tag: str | None,
+    no_subtasks: bool,
+    dry_run: bool,
+    yes: bool,
+    org: str | None,
+    as_json: bool,
+    **flags: object,
 ) -> None:
     """Import a plan from Markdown, Mermaid, Task Master, beads or GitHub, or an export.
 
@@ -90,10 +63,9 @@ def command(
     export (`waybook export --format json`) is loaded with its ids and its audit chain, by an
     administrator. FILE can be - for standard input, which then needs --yes or --dry-run.
     """
-    reading = pop_reading_options(flags)
     settings = load_settings(flags)
     data = read_all(file, MAX_EXPORT_BYTES)
-    export = _read_export(data) if reading.form is None else None
+    export = _read_export(data) if form is None else None
     if export is not None:
         if not as_json:
             _show_export(export)
@@ -102,7 +74,14 @@ def command(
             asyncio.run(_import_export(settings, org, export))
         report_import(_export_json(export), export.id, written=written, as_json=as_json)
         return
-    plan = reading.read(data)
+    plan = read_plan(
+        decode(data),
+        PlanFormat(form) if form else None,
+        tag=tag,
+        subtasks=not no_subtasks,
+        include_done=include_done,
+    )
+    plan = replace(plan, name=name) if name else plan
     if not as_json:
         show_plan(plan)
     plan_id = ""

@@ -1,4 +1,4 @@
-"""Tasks of Task Master: `tasks.json`, with or without tags."""
+"""Reads the issues of beads, one JSON object in each line, and the tasks.json of Task Master."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,14 +9,78 @@ from waybook.importers.located_json import (
     key_field,
     list_field,
     read_json,
+    read_json_lines,
     required_text,
     text_field,
 )
 from waybook.importers.steps import Item, ItemList, at_line
 
+BEADS_DONE: Final = frozenset({"closed", "done"})
+DELETED: Final = frozenset({"tombstone"})
+#: Kinds of dependencies that block an issue. Other kinds only link issues.
+BLOCKING: Final = frozenset({"blocks", "conditional-blocks", "waits-for"})
+PARENT: Final = "parent-child"
+BEADS_TEXTS: Final = (
+    ("description", ""),
+    ("design", "Design:"),
+    ("acceptance_criteria", "Acceptance criteria:"),
+    ("notes", "Notes:"),
+)
+
+
+def is_beads(first: object) -> bool:
+    return (
+        isinstance(first, LocatedObject)
+        and {"id", "title"} <= first.keys()
+        and ("issue_type" in first or "status" in first)
+    )
+
+
+def read_beads(text: str) -> ItemList:
+    """Return the issues of a beads file. An issue depends on its blockers and its children.
+
+    Raises:
+        InvalidInput: a line is not an issue; the error names the line.
+    """
+    item_list = ItemList(name="beads", is_graph=True, ignores_unknown=True)
+    issues = [
+        issue for issue in read_json_lines(text) if text_field(issue, "status") not in DELETED
+    ]
+    after: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for issue in issues:
+        key = key_field(issue)
+        for link in list_field(issue, "dependencies"):
+            _link(issue, key, link, after)
+    for issue in issues:
+        key = key_field(issue)
+        item_list.add(
+            Item(
+                key=key,
+                title=required_text(issue, "title"),
+                text=_text(issue, BEADS_TEXTS),
+                line=issue.line,
+                done=text_field(issue, "status") in BEADS_DONE,
+                after=tuple(after[key]),
+            )
+        )
+    return item_list
+
+
+def _link(
+    issue: LocatedObject, key: str, link: object, after: dict[str, list[tuple[str, int]]]
+) -> None:
+    if not isinstance(link, LocatedObject):
+        raise at_line(issue.line, "a dependency is not a JSON object")
+    target, kind = key_field(link, "depends_on_id"), text_field(link, "type") or "blocks"
+    if kind in BLOCKING:
+        after[key].append((target, issue.line))
+    elif kind == PARENT:
+        after[target].append((key, issue.line))
+
+
 DEFAULT_TAG: Final = "master"
-DONE: Final = frozenset({"done", "completed", "cancelled", "canceled"})
-TEXTS: Final = (
+TASK_MASTER_DONE: Final = frozenset({"done", "completed", "cancelled", "canceled"})
+TASK_MASTER_TEXTS: Final = (
     ("description", ""),
     ("details", ""),
     ("acceptanceCriteria", "Acceptance criteria:"),
@@ -90,7 +154,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
         for own, part in zip(keys, parts, strict=True):
             yield _subtask(own, part, siblings, after)
         after += keys
-    text = _text(task)
+    text = _text(task, TASK_MASTER_TEXTS)
     if not subtasks and parts:
         text += "\n\nSubtasks:\n" + "\n".join(_line(part) for part in parts)
     yield Item(
@@ -98,7 +162,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
         title=required_text(task, "title"),
         text=text.strip(),
         line=task.line,
-        done=text_field(task, "status").lower() in DONE,
+        done=text_field(task, "status").lower() in TASK_MASTER_DONE,
         after=tuple((reference, task.line) for reference in after),
     )
 
@@ -128,18 +192,19 @@ def _subtask(
     return Item(
         key=key,
         title=required_text(part, "title"),
-        text=_text(part),
+        text=_text(part, TASK_MASTER_TEXTS),
         line=part.line,
-        done=text_field(part, "status").lower() in DONE,
+        done=text_field(part, "status").lower() in TASK_MASTER_DONE,
         after=tuple((reference, part.line) for reference in [*after, *parent_after]),
     )
 
 
-def _text(task: LocatedObject) -> str:
-    parts = [(heading, text_field(task, name).strip()) for name, heading in TEXTS]
+def _text(task: LocatedObject, texts: Sequence[tuple[str, str]]) -> str:
+    """Return the fields with these names, each below its heading."""
+    parts = [(heading, text_field(task, name).strip()) for name, heading in texts]
     return "\n\n".join(f"{heading}\n{text}".strip() for heading, text in parts if text)
 
 
 def _line(part: LocatedObject) -> str:
-    mark = "x" if text_field(part, "status").lower() in DONE else " "
+    mark = "x" if text_field(part, "status").lower() in TASK_MASTER_DONE else " "
     return f"- [{mark}] {required_text(part, 'title')}"
