@@ -19,8 +19,7 @@ from waybook.cli.client_config.clients import (
     Syntax,
     config_file,
 )
-from waybook.cli.client_config.errors import ConfigError
-from waybook.cli.client_config.files import read_config, write_config
+from waybook.cli.client_config.files import ConfigError, read_config, write_config
 from waybook.cli.client_config.program import command_for, is_temporary_environment
 
 ENTRY = {"command": "/opt/way book/bin/waybook", "args": ["mcp", "--data-dir", 'C:\\d "x" é']}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from waybook.cli.client_config.errors import ConfigError, line_of
+from waybook.cli.client_config.files import ConfigError, line_of
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
 _COMMENT: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from waybook.cli.client_config.errors import ConfigError, line_of
+from waybook.cli.client_config.files import ConfigError, line_of
 
 MARK: Final = "# Added by `waybook connect`; to remove it: waybook connect codex --remove"
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+$")

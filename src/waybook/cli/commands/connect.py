@@ -20,8 +20,8 @@ from waybook.cli.client_config.clients import (
     Places,
     config_file,
 )
-from waybook.cli.client_config.errors import ConfigError
 from waybook.cli.client_config.files import (
+    ConfigError,
     back_up,
     backup_of,
     delete_config,
