@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, NotRequired, Self, TypedDict, TypeVar, cast
+from typing import Any, Final, Generic, Literal, NotRequired, Self, TypedDict, TypeVar, cast
 
-from waybook.client.claims import Caller, Claim, ClaimTerms, new_key
+from waybook.client.claims import Claim, ClaimTerms, new_key
 from waybook.client.connection import Connection, HttpConnection, Retry, call_with_retries
 from waybook.client.errors import NothingReady, error_in_result
 from waybook.client.replies import CreatedPlan, JsonValue, NewStep, OnError, StartedRun, Until
@@ -79,39 +79,6 @@ class OpenReview(TypedDict):
     reviewUrl: str
     title: NotRequired[str]
     resultSummary: NotRequired[JsonValue]
-
-
-async def open_reviews(caller: Caller, plan_id: str | None) -> list[OpenReview]:
-    plan_ids = await _waiting_plans(caller) if plan_id is None else [plan_id]
-    plans = [await caller.call("get_plan_status", planId=each, detail=True) for each in plan_ids]
-    reviews = [_review_of(plan) for plan in plans if plan["openReview"]]
-    return sorted(reviews, key=lambda review: review["requestedAt"])
-
-
-async def decide_review(
-    caller: Caller, review: OpenReview, decision: Decision, feedback: str | None
-) -> dict[str, Any]:
-    # The place keeps the step from being assigned to this client.
-    named = {"planId": review["planId"], "reviewId": review["reviewId"], "place": "client"}
-    more = {} if feedback is None else {"feedback": feedback}
-    return await caller.call("submit_user_decision", **named, decision=decision, **more)
-
-
-async def _waiting_plans(caller: Caller) -> list[str]:
-    plan_ids, page = list[str](), dict[str, Any]()
-    while not page or page["nextCursor"]:
-        more = {"cursor": page["nextCursor"]} if page else {}
-        page = await caller.call("list_active_plans", limit=PAGE_SIZE, **more)
-        plan_ids += [p["planId"] for p in page["plans"] if p["status"] == "awaiting_review"]
-    return plan_ids
-
-
-def _review_of(plan: dict[str, Any]) -> OpenReview:
-    review = plan["openReview"]
-    (step,) = (each for each in plan["activeSteps"] if each["stepId"] == review["stepId"])
-    described = {name: step[name] for name in ("stepOrder", "title") if name in step}
-    named = {"planId": plan["planId"], "planName": plan["name"], "questions": []}
-    return cast("OpenReview", {**named, **described, **review})
 
 
 ClaimT = TypeVar("ClaimT", bound=Claim)
@@ -191,7 +158,8 @@ class Client:
             arguments["idempotencyKey"] = new_key()
         repeatable = tool in REPEATABLE_TOOLS or _has_key(arguments)
         params: dict[str, object] = {"name": tool, "arguments": arguments}
-        waiting, retry = _wait_of(arguments), self._retry
+        seconds, retry = arguments.get("waitSeconds"), self._retry
+        waiting = float(seconds) if isinstance(seconds, int | float) else 0.0
         if retry.deadline_seconds:
             retry = replace(retry, deadline_seconds=retry.deadline_seconds + waiting)
 
@@ -238,7 +206,20 @@ class Client:
 
     async def reviews(self, plan_id: str | None = None) -> list[OpenReview]:
         """Return the open reviews of a plan, or of all plans, the longest waiting first."""
-        return await open_reviews(self, plan_id)
+        plan_ids, page = ([] if plan_id is None else [plan_id]), dict[str, Any]()
+        while plan_id is None and (not page or page["nextCursor"]):
+            more = {"cursor": page["nextCursor"]} if page else {}
+            page = await self.call("list_active_plans", limit=PAGE_SIZE, **more)
+            plan_ids += [p["planId"] for p in page["plans"] if p["status"] == "awaiting_review"]
+        reviews = []
+        for each in plan_ids:
+            plan = await self.call("get_plan_status", planId=each, detail=True)
+            if review := plan["openReview"]:
+                (step,) = (s for s in plan["activeSteps"] if s["stepId"] == review["stepId"])
+                described = {name: step[name] for name in ("stepOrder", "title") if name in step}
+                named = {"planId": plan["planId"], "planName": plan["name"], "questions": []}
+                reviews.append(cast("OpenReview", {**named, **described, **review}))
+        return sorted(reviews, key=lambda review: review["requestedAt"])
 
     async def decide(
         self, review: OpenReview, decision: Decision, feedback: str | None = None
@@ -247,7 +228,10 @@ class Client:
 
         The step stays with the agents: after `modify`, the next one that claims a step gets it.
         """
-        return await decide_review(self, review, decision, feedback)
+        # The place keeps the step from being assigned to this client.
+        named = {"planId": review["planId"], "reviewId": review["reviewId"], "place": "client"}
+        more = {} if feedback is None else {"feedback": feedback}
+        return await self.call("submit_user_decision", **named, decision=decision, **more)
 
     @asynccontextmanager
     async def step(
@@ -263,12 +247,11 @@ class Client:
             NotSubmitted: the block ended without a result.
             HoldLost: the step was taken back or taken over; the block was canceled.
         """
-        session = session_id or self.session_id
-        step = await self._claim(Step, "get_next_step", session, on_error, "idle", planId=plan_id)
-        async with step:
+        claim = _Claiming(Step, "get_next_step", {"planId": plan_id}, session_id, on_error, "idle")
+        async with await self._claim(claim) as step:
             yield step
 
-    async def steps(
+    def steps(
         self,
         plan_id: str,
         *,
@@ -285,18 +268,8 @@ class Client:
             NothingReady: the plan failed, or only failed steps are left.
             NotSubmitted: the work on a step ended without a result.
         """
-        session = session_id or self.session_id
-        while True:
-            try:
-                step = await self._claim(
-                    Step, "get_next_step", session, on_error, until, planId=plan_id
-                )
-            except NothingReady as nothing:
-                if await self._is_over(nothing, until):
-                    return
-                continue
-            async with step.in_loop():
-                yield step
+        named = {"planId": plan_id}
+        return self._each(_Claiming(Step, "get_next_step", named, session_id, on_error, until))
 
     @asynccontextmanager
     async def job(
@@ -317,13 +290,12 @@ class Client:
             NotSubmitted: the block ended without a result.
             HoldLost: another worker took the job over; the block was canceled.
         """
-        session = session_id or self.session_id
         wanted = _without_none(runId=run_id, modelId=model)
-        job = await self._claim(Job, "get_next_job", session, on_error, "idle", **wanted)
-        async with job:
+        claim = _Claiming(Job, "get_next_job", wanted, session_id, on_error, "idle")
+        async with await self._claim(claim) as job:
             yield job
 
-    async def jobs(
+    def jobs(
         self,
         run_id: str | None = None,
         *,
@@ -341,94 +313,76 @@ class Client:
             NothingReady: a stage failed.
             NotSubmitted: the work on a job ended without a result.
         """
-        session = session_id or self.session_id
         wanted = _without_none(runId=run_id, modelId=model)
+        return self._each(_Claiming(Job, "get_next_job", wanted, session_id, on_error, until))
+
+    async def _each(self, wanted: "_Claiming[ClaimT]") -> AsyncGenerator[ClaimT, None]:
         while True:
             try:
-                job = await self._claim(Job, "get_next_job", session, on_error, until, **wanted)
+                claim = await self._claim(wanted)
             except NothingReady as nothing:
-                if await self._is_over(nothing, until):
+                if nothing.status in COMPLETE:
                     return
+                if _is_final(nothing.reply):
+                    raise
+                if wanted.until == "idle":
+                    return
+                await asyncio.sleep(nothing.reply["retryAfterSeconds"])
                 continue
-            async with job.in_loop():
-                yield job
+            async with claim.in_loop():
+                yield claim
 
-    async def _claim(
-        self,
-        kind: Callable[..., ClaimT],
-        tool: str,
-        session: str,
-        on_error: OnError,
-        until: Until,
-        **arguments: object,
-    ) -> ClaimT:
+    async def _claim(self, wanted: "_Claiming[ClaimT]") -> ClaimT:
         """Claim a step or job, or get back one that this session held before a restart.
 
         If nothing is ready, wait at the server, unless the plan or run is complete.
         """
-        named = {**arguments, "sessionId": session}
-        claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
+        session = wanted.session_id or self.session_id
+        named = {**wanted.named, "sessionId": session}
+        claims = self._claims[session, str(named.get("planId") or named.get("runId"))]
+        terms = ClaimTerms(session, wanted.on_error, self._heartbeat_seconds)
         # Make one claim call at a time per session, because concurrent calls would get the same
         # step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
             is_another = bool(claims.held or claims.waiting)
-            reply = await self.call(tool, **named, **({"another": True} if is_another else {}))
+            more = {"another": True} if is_another else {}
+            reply = await self.call(wanted.tool, **named, **more)
             if reply["status"] in READY:
-                return self._claimed(kind, reply, session, on_error, claims)
-        if until == "idle" or not self._wait_seconds or _is_final(reply):
+                claims.held.append(claim := wanted.kind(self, reply, terms))
+                return claim
+        if wanted.until == "idle" or not self._wait_seconds or _is_final(reply):
             raise NothingReady(reply)
         # Wait without the lock, so that other calls of the session can proceed.
         claims.waiting += 1
         try:
-            reply = await self.call(tool, **named, another=True, waitSeconds=self._wait_seconds)
+            seconds = self._wait_seconds
+            reply = await self.call(wanted.tool, **named, another=True, waitSeconds=seconds)
             if reply["status"] in READY:
-                return self._claimed(kind, reply, session, on_error, claims)
+                claims.held.append(claim := wanted.kind(self, reply, terms))
+                return claim
         finally:
             claims.waiting -= 1
         raise NothingReady(reply)
 
-    def _claimed(
-        self,
-        kind: Callable[..., ClaimT],
-        reply: Mapping[str, Any],
-        session: str,
-        on_error: OnError,
-        claims: _OpenClaims,
-    ) -> ClaimT:
-        claim = kind(self, reply, ClaimTerms(session, on_error, self._heartbeat_seconds))
-        claims.held.append(claim)
-        return claim
 
-    async def _is_over(self, nothing: NothingReady, until: Until) -> bool:
-        """Return whether the loop over steps or jobs ends. If not, wait before the next call.
+@dataclass(frozen=True, slots=True)
+class _Claiming(Generic[ClaimT]):
+    """What to claim: a step of a plan or a job of a run, for a session."""
 
-        Raises:
-            NothingReady: no other agent and no person is expected to act.
-        """
-        if nothing.status in COMPLETE:
-            return True
-        if _is_final(nothing.reply):
-            raise nothing
-        if until == "idle":
-            return True
-        await asyncio.sleep(nothing.reply["retryAfterSeconds"])
-        return False
+    kind: Callable[[Client, Mapping[str, Any], ClaimTerms], ClaimT]
+    tool: str
+    named: Mapping[str, object]
+    session_id: str | None
+    on_error: OnError
+    until: Until
 
 
 def _is_final(reply: Mapping[str, Any]) -> bool:
     """Return whether waiting is useless, because the work is complete or stopped."""
-    return reply["status"] in COMPLETE | STUCK or _has_only_failures(reply)
-
-
-def _wait_of(arguments: Mapping[str, object]) -> float:
-    seconds = arguments.get("waitSeconds")
-    return float(seconds) if isinstance(seconds, int | float) else 0.0
-
-
-def _has_only_failures(reply: Mapping[str, Any]) -> bool:
-    """Return whether failed steps block a plan on which no agent works."""
-    return reply["status"] == "no_pending_steps" and not reply["inProgress"]
+    # Failed steps can block a plan on which no agent works.
+    has_only_failures = reply["status"] == "no_pending_steps" and not reply["inProgress"]
+    return reply["status"] in COMPLETE | STUCK or has_only_failures
 
 
 def _without_none(**arguments: object) -> dict[str, object]:
