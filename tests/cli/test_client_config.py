@@ -205,6 +205,15 @@ def test_removing_waybook_keeps_tables_added_later_to_toml_config(text: str, lat
     assert removed.endswith(later)
 
 
+def test_removing_waybook_keeps_the_comment_above_the_next_table() -> None:
+    later = '\n# my other server\n[servers.other]\nurl = "u" # [x]\n'
+    header = add_toml("a = 1\n") + later
+    assert remove_toml(header) == "a = 1\n" + later
+    quoted = '[servers . "w"] # mine\nargs = [\n  "x",\n]\n[servers.w.env]\nA = "1"\n'
+    assert remove_toml(quoted + later) == later
+    assert remove_toml(add_toml(quoted + later, {"url": "v"})) == later
+
+
 def test_replacing_waybook_entry_keeps_subtables_in_toml_config() -> None:
     added = add_toml("") + "\n[servers.w.tools.ping]\napproval = true\n"
     replaced = add_toml(added, {"url": "u"})

@@ -1,30 +1,22 @@
 """Minimal edits of TOML text: add, replace or remove the table of one MCP server.
 
-After every edit, the text is parsed again and compared with the expected value.
+After every edit, the text is parsed again and compared with the expected value, so a table that
+the pattern does not find as a whole is refused.
 """
 
 import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from waybook.cli.client_config.files import ConfigError, line_of
 
 MARK: Final = "# Added by `waybook connect`; to remove it: waybook connect codex --remove"
-_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+$")
-_HEADER: Final = re.compile(r"[ \t]*\[")
 _ERROR_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """The lines of a table, without the comments and blanks after them."""
-
-    path: tuple[str, ...]
-    start: int
-    end: int
+#: Lines of a table up to its last value, without the comments and blank lines after it, which may
+#: belong to the next table.
+_LINES: Final = r"[^\n]*(?:\n|\Z)(?:(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*[^\s\[#][^\n]*(?:\n|\Z))*"
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -73,10 +65,14 @@ def add_entry(text: str | None, container: str, name: str, entry: Mapping[str, A
     if existing is None:
         changed = text + newline + _block(container, name, entry, newline)
     else:
-        section = _sections(text, (container, name))[(container, name)]
-        changed = (
-            text[: section.start] + _table(container, name, entry, newline) + text[section.end :]
-        )
+        pattern = _table_pattern(container, name, "", inner=False)
+        table = _table(container, name, entry, newline)
+        changed, count = pattern.subn(lambda _: table, text, count=1)
+        if not count:
+            raise ConfigError(
+                f"{container}.{name} is not written as a table with a header of its own",
+                _line_of_name(text, name),
+            )
     if read_entry(changed, container, name) != expected or _others(changed, container, name) != (
         _others(text, container, name)
     ):
@@ -87,14 +83,11 @@ def add_entry(text: str | None, container: str, name: str, entry: Mapping[str, A
 def remove_entry(text: str, container: str, name: str) -> str:
     if read_entry(text, container, name) is None:
         return text
-    sections = sorted(_sections(text, (container, name)).values(), key=lambda part: -part.start)
     remaining = _others(text, container, name)
+    mark = rf"{re.escape(MARK)}\r?\n"
     # Try to remove the line break before Waybook's comment too, unless other tables would change.
-    for with_break in (True, False):
-        changed = text
-        for section in sections:
-            start = _start_with_mark(changed, section.start, with_break=with_break)
-            changed = changed[:start] + changed[section.end :]
+    for lead in (rf"(?:(?:\r?\n)?{mark})?", rf"(?:{mark})?"):
+        changed = _table_pattern(container, name, lead, inner=True).sub("", text)
         try:
             if read_entry(changed, container, name) is None and remaining == _others(
                 changed, container, name
@@ -103,6 +96,13 @@ def remove_entry(text: str, container: str, name: str) -> str:
         except ConfigError:
             continue
     raise ConfigError("the entry cannot be removed without changing other parts of the file")
+
+
+def _table_pattern(container: str, name: str, lead: str, *, inner: bool) -> re.Pattern[str]:
+    """Return the pattern of a table and the text before it. With `inner`, also match its tables."""
+    keys = r"\s*\.\s*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in (container, name))
+    rest = r"(?:\.[^\n]*)?" if inner else ""
+    return re.compile(rf"{lead}^[ \t]*\[[ \t]*{keys}[ \t]*{rest}\]{_LINES}", re.MULTILINE)
 
 
 def _block(container: str, name: str, entry: Mapping[str, Any], newline: str) -> str:
@@ -122,58 +122,10 @@ def _value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _sections(text: str, path: tuple[str, str]) -> dict[tuple[str, ...], Section]:
-    sections, inside = dict[tuple[str, ...], Section](), None
-    for match in _LINE.finditer(text):
-        line = match[0].strip()
-        if _HEADER.match(match[0]) and (header := _header_path(line)) is not None:
-            inside = header if header[:2] == path else None
-            start = match.start()
-            if inside is not None:
-                sections[inside] = Section(inside, start, match.end())
-        elif inside is not None and line and not line.startswith("#"):
-            sections[inside] = Section(inside, sections[inside].start, match.end())
-    if path not in sections:
-        raise ConfigError(
-            f"{'.'.join(path)} is not written as a table with a header of its own",
-            _line_of_name(text, path[1]),
-        )
-    return sections
-
-
-def _header_path(line: str) -> tuple[str, ...] | None:
-    """Return the path of a table header, or None if the line is not one.
-
-    >>> _header_path('[a."b.c"] # comment')
-    ('a', 'b.c')
-    """
-    try:
-        value: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return None
-    path = list[str]()
-    while isinstance(value, dict) and value:
-        ((key, value),) = value.items()
-        path.append(key)
-    return tuple(path)
-
-
 def _others(text: str, container: str, name: str) -> dict[str, Any]:
     value = parse(text)
     tables = {key: table for key, table in value.pop(container, {}).items() if key != name}
     return {**value, **({container: tables} if tables else {})}
-
-
-def _start_with_mark(text: str, start: int, *, with_break: bool) -> int:
-    """Return the start of Waybook's comment above a table, or else of the table itself."""
-    for newline in ("\r\n", "\n"):
-        mark = MARK + newline
-        if text.endswith(mark, 0, start):
-            start -= len(mark)
-            return (
-                start - len(newline) if with_break and text.endswith(newline, 0, start) else start
-            )
-    return start
 
 
 def _line_of_name(text: str, name: str) -> int:
