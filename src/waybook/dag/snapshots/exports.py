@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from waybook.dag.diagnostics import count_noun, quote_name
 from waybook.dag.graph import Graph, graph_or_errors
-from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
+from waybook.dag.model import Dag, Recipe, Stage
 from waybook.dag.progress.report import StageEvidence
 from waybook.dag.progress.structure import Evidence, Structure
-from waybook.dag.snapshots.rows import Snapshot
+from waybook.dag.snapshots.rows import Snapshot, bare_step
 from waybook.dag.statuses import ProgressStatus
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
@@ -149,20 +149,8 @@ def snapshot_of(
     edges = tuple(dict.fromkeys(edges))
     if len(edges) > MAX_EDGES:
         raise invalid_at(place, f"there are more than {MAX_EDGES} dependencies between the tasks")
-    recipe = Recipe(
-        tuple(
-            RecipeStep(
-                key=key,
-                number=number,
-                name=key,
-                job_type=JobType.EXECUTE,
-                strategy=Strategy.ALL_TO_ONE,
-                output_type=key,
-            )
-            for number, key in enumerate(steps, start=1)
-        ),
-        edges,
-    )
+    numbered = enumerate(steps, start=1)
+    recipe = Recipe(tuple(bare_step(key, number) for number, key in numbered), edges)
     graph = graph_or_errors(recipe)
     if not isinstance(graph, Graph):
         raise invalid_at(place, graph[0].message)
@@ -203,16 +191,13 @@ def _evidence(graph: Graph, jobs: Iterable[Job]) -> StageEvidence:
             completed_at=rfc3339(max(ended)) if has_ended else None,
         )
         # Only the reported statuses are used, because Waybook's rules do not fit all other systems.
-        standings[key] = next(
-            (
-                status
-                for status, count in (
-                    (ProgressStatus.FAILED, failed),
-                    (ProgressStatus.IN_PROGRESS, active),
-                    (ProgressStatus.COMPLETED, done),
-                )
-                if count
-            ),
-            ProgressStatus.NOT_STARTED,
+        standings[key] = (
+            ProgressStatus.FAILED
+            if failed
+            else ProgressStatus.IN_PROGRESS
+            if active
+            else ProgressStatus.COMPLETED
+            if done
+            else ProgressStatus.NOT_STARTED
         )
     return StageEvidence(steps=steps, standings=standings)

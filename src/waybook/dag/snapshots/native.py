@@ -5,7 +5,6 @@ Missing or unexpected data causes a warning, and a workflow definition is read e
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from waybook.dag.definitions.definition import read_definition, read_graphs
 from waybook.dag.diagnostics import (
@@ -15,7 +14,7 @@ from waybook.dag.diagnostics import (
     quote_name,
 )
 from waybook.dag.graph import Graph, graph_or_errors
-from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy, Transition
+from waybook.dag.model import Dag, Recipe, RecipeStep, Stage, Transition
 from waybook.dag.progress.report import RENDERED, Resource, StageEvidence, available_documents
 from waybook.dag.progress.structure import JobEvidence, Structure, evidence_of, valid_structure
 from waybook.dag.snapshots.jobs import assign_jobs
@@ -26,6 +25,7 @@ from waybook.dag.snapshots.rows import (
     as_list,
     as_object,
     as_text,
+    bare_step,
     read_stage_runs,
 )
 from waybook.errors import BadRecipe, InvalidInput
@@ -35,14 +35,8 @@ PLACEHOLDER_RECIPE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LenientDefinition:
-    structure: Structure
-    warnings: Mapping[str | None, Sequence[str]]
-
-
-def read_leniently(data: object) -> LenientDefinition:
-    """Return the structure that parsed JSON defines, without the parts that cannot be parsed.
+def read_leniently(data: object) -> Snapshot:
+    """Return the structure that parsed JSON defines, and warnings about parts that it leaves out.
 
     Raises:
         BadRecipe: there is no list of stages.
@@ -52,18 +46,21 @@ def read_leniently(data: object) -> LenientDefinition:
     except BadRecipe as refused:
         if not as_list(as_object(data).get("stages")):
             raise refused from None
-        definition = _stage_by_stage(as_object(data))
-        # If no single stage has an error, the errors concern the whole definition.
-        alone = any(definition.warnings.values())
-        return (
-            definition if alone else replace(definition, warnings={None: _format_errors(refused)})
-        )
-    return LenientDefinition(valid_structure(dag, graphs), {})
+        structure, warnings = _stage_by_stage(as_object(data))
+        if not any(warnings.values()):
+            # If no single stage has an error, the errors concern the whole definition.
+            warnings = {None: _format_errors(refused)}
+        return Snapshot(structure=structure, evidence={}, warnings=warnings)
+    return Snapshot(structure=valid_structure(dag, graphs), evidence={}, warnings={})
 
 
-def _stage_by_stage(data: Raw) -> LenientDefinition:
-    raws = as_list(data["stages"])
-    slugs = _names(raws)
+def _stage_by_stage(data: Raw) -> tuple[Structure, Mapping[str | None, Sequence[str]]]:
+    raws, names = as_list(data["stages"]), dict[str, None]()
+    for place, raw in enumerate(raws):
+        slug = as_object(raw).get("slug")
+        own = isinstance(slug, str) and slug and slug not in names
+        names[str(slug) if own else f"stages[{place}]"] = None
+    slugs = list(names)
     ways, strange = _ways(data, slugs)
     warnings: dict[str | None, Sequence[str]] = {None: strange}
     stages: list[Stage] = []
@@ -77,16 +74,7 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
             sound |= {slug} if ways is not None and not warnings[slug] else set()
         stages.append(stage)
     dag = Dag(slug=slugs[0], name="", stages=tuple(stages), transitions=ways or ())
-    return LenientDefinition(Structure(dag=dag, graphs=graphs, valid=frozenset(sound)), warnings)
-
-
-def _names(raws: Sequence[object]) -> list[str]:
-    names: dict[str, None] = {}
-    for place, raw in enumerate(raws):
-        slug = as_object(raw).get("slug")
-        own = isinstance(slug, str) and slug and slug not in names
-        names[str(slug) if own else f"stages[{place}]"] = None
-    return list(names)
+    return Structure(dag=dag, graphs=graphs, valid=frozenset(sound)), warnings
 
 
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
@@ -106,7 +94,13 @@ def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[St
         return bare, ["slug: it has none of its own, and goes by its place"]
     if not look:
         return bare, []
-    others = {name for name in _mentioned(raw) if name != slug} & set(slugs)
+    mentioned = {
+        as_object(wanted).get("stage")
+        for step in as_list(as_object(raw.get("recipe")).get("steps"))
+        for wanted in as_list(as_object(step).get("inputsRequired"))
+        if isinstance(as_object(wanted).get("stage"), str)
+    }
+    others = [other for other in slugs if other in mentioned - {slug}]
     before = [{"slug": other, "recipe": PLACEHOLDER_RECIPE} for other in sorted(others)]
     result = _read({"slug": "x", "stages": [*before, raw]})
     if isinstance(result, Dag):
@@ -126,49 +120,24 @@ def _format_errors(refused: BadRecipe, inside: str = "") -> list[str]:
     return [f"{str(error['at']).removeprefix(inside)}: {error['message']}" for error in faults]
 
 
-def _mentioned(raw: Raw) -> Iterator[str]:
-    for step in as_list(as_object(raw.get("recipe")).get("steps")):
-        for wanted in as_list(as_object(step).get("inputsRequired")):
-            name = as_object(wanted).get("stage")
-            if isinstance(name, str):
-                yield name
-
-
 def _bare_recipe(raw: Raw) -> Recipe:
     """Return the steps and edges of a stage, or nothing if they cannot be parsed."""
-    steps, edges = raw.get("steps"), raw.get("edges")
-    if not (edges is None or isinstance(edges, list)):
-        return Recipe(())
-    try:
-        return Recipe(
-            tuple(_bare_step(as_object(step), n) for n, step in enumerate(as_list(steps), start=1)),
-            tuple(map(_bare_edge, as_list(edges))),
-        )
-    except ValueError:
-        return Recipe(())
-
-
-def _bare_step(raw: Raw, place: int) -> RecipeStep:
-    key, number = raw.get("stepKey"), raw.get("stepNumber")
-    if not isinstance(key, str):
-        raise ValueError("a step without a key is no step")  # noqa: TRY004 - it is not ours
-    return RecipeStep(
-        key=key,
-        number=number if isinstance(number, int) else place,
-        name=key,
-        job_type=JobType.EXECUTE,
-        strategy=Strategy.ALL_TO_ONE,
-        output_type=key,
-        skip=raw.get("skip") is True,
-    )
-
-
-def _bare_edge(raw: object) -> tuple[str, str]:
-    match raw:
-        case [str() as source, str() as target]:
-            return source, target
-        case _:
-            raise ValueError("an edge is a pair of keys")
+    steps: list[RecipeStep] = []
+    for place, step in enumerate(map(as_object, as_list(raw.get("steps"))), start=1):
+        key, number = step.get("stepKey"), step.get("stepNumber")
+        if not isinstance(key, str):
+            return Recipe(())
+        number = number if isinstance(number, int) else place
+        steps.append(bare_step(key, number, skip=step.get("skip") is True))
+    edges: list[tuple[str, str]] = []
+    listed = raw.get("edges")
+    for edge in listed if isinstance(listed, list) else [] if listed is None else [listed]:
+        match edge:
+            case [str() as source, str() as target]:
+                edges.append((source, target))
+            case _:
+                return Recipe(())
+    return Recipe(tuple(steps), tuple(edges))
 
 
 LISTS = ("stageRuns", "jobs", "resources")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from waybook.dag.diagnostics import StageWarning, count_noun, quote_name
+from waybook.dag.model import JobType, RecipeStep, Strategy
 from waybook.dag.progress.report import StageEvidence
 from waybook.dag.progress.structure import Structure
 
@@ -44,6 +45,19 @@ def as_text(value: object) -> str | None:
 
 #: Largest integer that is accepted as an id, because formatting larger ones is slow.
 MAX_ID = 1 << 64
+
+
+def bare_step(key: str, number: int, *, skip: bool = False) -> RecipeStep:
+    """Return a step of which only its place in the graph is known."""
+    return RecipeStep(
+        key=key,
+        number=number,
+        name=key,
+        job_type=JobType.EXECUTE,
+        strategy=Strategy.ALL_TO_ONE,
+        output_type=key,
+        skip=skip,
+    )
 
 
 @dataclass(frozen=True, slots=True)

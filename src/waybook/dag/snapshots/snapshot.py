@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 
 from waybook.dag.definitions.definition import read_graphs
 from waybook.dag.diagnostics import quote_name, sorted_messages
@@ -28,22 +27,17 @@ class SnapshotFormat(StrEnum):
     LANGGRAPH = "langgraph"
 
 
-READERS: Mapping[SnapshotFormat, Callable[[object], Snapshot]] = MappingProxyType(
-    {
-        SnapshotFormat.WAYBOOK: read_native,
-        SnapshotFormat.AIRFLOW: read_airflow,
-        SnapshotFormat.ARGO: read_argo,
-        SnapshotFormat.LANGGRAPH: read_langgraph,
-    }
-)
-
-DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = MappingProxyType(
-    {
-        SnapshotFormat.AIRFLOW: is_airflow,
-        SnapshotFormat.ARGO: is_argo,
-        SnapshotFormat.LANGGRAPH: is_langgraph,
-    }
-)
+READERS: Mapping[SnapshotFormat, Callable[[object], Snapshot]] = {
+    SnapshotFormat.WAYBOOK: read_native,
+    SnapshotFormat.AIRFLOW: read_airflow,
+    SnapshotFormat.ARGO: read_argo,
+    SnapshotFormat.LANGGRAPH: read_langgraph,
+}
+DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = {
+    SnapshotFormat.AIRFLOW: is_airflow,
+    SnapshotFormat.ARGO: is_argo,
+    SnapshotFormat.LANGGRAPH: is_langgraph,
+}
 
 
 def detect_format(data: object) -> SnapshotFormat:
@@ -86,7 +80,13 @@ def map_from_snapshot(
         BadRecipe: the structure is invalid.
     """
     known = form or detect_format(data)
-    return _native_map(data, models) if known is SnapshotFormat.WAYBOOK else _map(data, known)
+    if known is SnapshotFormat.WAYBOOK:
+        return _native_map(data, models)
+    snapshot = READERS[known](data)
+    warnings = [message for messages in snapshot.warnings.values() for message in messages]
+    warnings.append("expected jobs unknown: the export does not contain them")
+    answer = map_json(snapshot.structure, {})
+    return {**answer, "warnings": sorted_messages(warnings)}
 
 
 def is_definition(data: object) -> bool:
@@ -114,11 +114,3 @@ def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
     elif unknown:
         stage = f"of {quote_name(unknown[0])}" + (" and the later stages" if unknown[1:] else "")
         yield f"expected jobs {stage} unknown"
-
-
-def _map(data: object, form: SnapshotFormat) -> Map:
-    snapshot = READERS[form](data)
-    warnings = [message for messages in snapshot.warnings.values() for message in messages]
-    unknown = "expected jobs unknown: the export does not contain them"
-    answer = map_json(snapshot.structure, {})
-    return {**answer, "warnings": sorted_messages([*warnings, unknown])}
