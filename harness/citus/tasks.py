@@ -84,7 +84,7 @@ UNROUTED: Final = {
     "accounts/accounts.person_of_session": _PER_ORG,
     "links.name_org_by_link": _PER_ORG,
     "links.link_by_hash": _PER_ORG,
-    "accounts/writer.update_org": _DIRECTORY,
+    "accounts/accounts.update_org": _DIRECTORY,
     "accounts/accounts.add_org": "only the owner inserts orgs",
     "research/artifacts.insert_vectors": _NO_VECTORS,
     "research/artifacts.nearest_vectors": _NO_VECTORS,
@@ -92,7 +92,7 @@ UNROUTED: Final = {
     "research/artifacts.without_vectors": _NO_VECTORS,
 }
 #: Queries that read `org` in a transaction without an org; on a cluster, others take their place.
-SKIP: Final = {"accounts/members.member", "accounts/members.name_org_by_slug"}
+SKIP: Final = {"accounts/accounts.member", "accounts/accounts.name_org_by_slug"}
 
 
 class Planned(NamedTuple):

@@ -44,11 +44,16 @@ from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
 from waybook.store.driver import pg_notify
 from waybook.store.driver.database import Database
-from waybook.store.driver.pool import ConnectionPool
+from waybook.store.driver.pool import ConnectionPool, WaitReport, retry_start
 from waybook.store.driver.queries import new_id
-from waybook.store.driver.startup import WaitReport, retry_start
-from waybook.store.maintenance.migrate import APP_ROLE, distribute, list_pending, migrate
-from waybook.store.maintenance.serving_checks import check_schema, check_serving_role
+from waybook.store.maintenance.migrate import (
+    APP_ROLE,
+    check_schema,
+    check_serving_role,
+    distribute,
+    list_pending,
+    migrate,
+)
 
 #: Seconds between two polls for changes, while there are subscribers.
 CHANGE_POLL_SECONDS = 3.0

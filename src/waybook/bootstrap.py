@@ -26,7 +26,7 @@ from waybook.background import (
     stall_sweep_loop,
 )
 from waybook.settings import Settings
-from waybook.store.driver.startup import WaitReport
+from waybook.store.driver.pool import WaitReport
 
 log = logging.getLogger(__name__)
 

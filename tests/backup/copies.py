@@ -19,7 +19,7 @@ from waybook.store.driver.queries import new_id
 from waybook.store.maintenance import backup, restore
 from waybook.store.maintenance.anchors import Anchor
 from waybook.store.maintenance.archive import Manifest, open_archive
-from waybook.store.maintenance.org_tables import org_tables
+from waybook.store.maintenance.backup import org_tables
 
 #: Tables that a backup omits on purpose.
 LEFT_OUT = {"web_session", "passage_embedding", "passage_deletion", "passage_quarantine"}

@@ -36,13 +36,13 @@ from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance import backup, restore
 from waybook.store.maintenance.archive import AppliedMigration
+from waybook.store.maintenance.backup import org_tables
 from waybook.store.maintenance.migrate import (
     applied_migrations,
     bundled_migrations,
     migrate,
     owner_connection,
 )
-from waybook.store.maintenance.org_tables import org_tables
 
 
 async def test_restored_backup_has_the_same_rows_in_every_table(

@@ -16,7 +16,7 @@ from waybook.bootstrap import start_application
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.settings import Settings
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
-from waybook.store.maintenance.owner_role import examine_owner
+from waybook.store.maintenance.owner import examine_owner
 
 
 @pytest.fixture

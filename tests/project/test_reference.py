@@ -103,7 +103,7 @@ def audited_fields() -> dict[str, set[str]]:
     """Return the audited fields of each kind of row, as read from the SQL queries."""
     plans, runs, orgs, skills = (
         expand_parts((SOURCE / "store" / f"{name}.sql").read_text("utf-8"))
-        for name in ("plans/load", "runs/load", "accounts/accounts", "skill_executions")
+        for name in ("plans/load", "runs/load", "accounts/accounts", "plans/writer")
     )
     built = re.compile(
         r"select (?:'(\w+)'(?: as \w+)?,(?:(?!select|json_build).)+)?"

@@ -5,9 +5,9 @@ import pytest
 
 from postgres_servers import ServerDatabase
 from waybook.errors import Misconfigured
+from waybook.store.maintenance.backup import org_tables
 from waybook.store.maintenance.citus import DIRECTORY, SQL
 from waybook.store.maintenance.migrate import distribute
-from waybook.store.maintenance.org_tables import org_tables
 
 
 def test_distributing_a_database_without_the_citus_extension_is_refused(

@@ -13,9 +13,8 @@ from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Busy, Unavailable
-from waybook.store.driver.addresses import bounded_dsn
+from waybook.store.driver.addresses import bounded_dsn, connect
 from waybook.store.driver.database import Database
-from waybook.store.driver.dial import connect
 from waybook.store.driver.leadership import Leadership, hold_leadership
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.maintenance.migrate import owner_connection

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from grouped_calls import busy_org, no_effect
 from org_env import OrgEnv
 from waybook.store.calls import Key, lookup_statement, read_answer, store_answer
-from waybook.store.driver.group_commit import Call
-from waybook.store.driver.merged_inserts import MERGED, merge_inserts
+from waybook.store.driver.group_commit import MERGED, Call, merge_inserts
 from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Rows, Statement
 
 FIRST = Query("first", "insert into first (number, text) values %(merged_rows)s")

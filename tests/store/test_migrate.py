@@ -25,12 +25,12 @@ from waybook.store.maintenance.migrate import (
     Migration,
     apply,
     bundled_migrations,
+    check_schema,
     list_pending,
     mask_quoted,
     migrate,
     split_statements,
 )
-from waybook.store.maintenance.serving_checks import check_schema
 
 #: The table of migrations in a database of an earlier build, with two of its 39 rows.
 EARLIER_BUILD = """

@@ -36,7 +36,7 @@ from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import Query, load, new_id
 from waybook.store.maintenance import owner as owners
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
-from waybook.store.maintenance.owner_role import examine_owner
+from waybook.store.maintenance.owner import examine_owner
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
 NAME = "Zoë Twin"

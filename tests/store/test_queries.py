@@ -30,7 +30,7 @@ OPERATOR = frozenset(
     f"maintenance/{name}"
     for name in (
         *("archived_plans", "archived_runs", "backup", "citus", "erasure"),
-        *("org_tables", "owner", "owner_role", "restore", "retention", "user_erasure"),
+        *("owner", "restore", "retention", "user_erasure"),
     )
 )
 #: Queries that the database owner runs, in files that also contain queries of the serving role.

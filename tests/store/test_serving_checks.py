@@ -12,8 +12,13 @@ from sample_migrations import SAMPLE, bundle
 from waybook.bootstrap import start_application
 from waybook.errors import Misconfigured
 from waybook.settings import Settings
-from waybook.store.maintenance.migrate import Migration, bundled_migrations, migrate
-from waybook.store.maintenance.serving_checks import AppliedMigration, judge_schema
+from waybook.store.maintenance.migrate import (
+    AppliedMigration,
+    Migration,
+    bundled_migrations,
+    judge_schema,
+    migrate,
+)
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from waybook.bootstrap import start_application
 from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
 from waybook.store.driver.queries import new_id
-from waybook.store.maintenance.migrate import APP_ROLE, list_pending, migrate
-from waybook.store.maintenance.serving_checks import check_serving_role
+from waybook.store.maintenance.migrate import APP_ROLE, check_serving_role, list_pending, migrate
 
 GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
 

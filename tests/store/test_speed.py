@@ -25,7 +25,7 @@ from waybook.store import audit, overview
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key
 from waybook.store.driver.queries import LAST_ID, Statement, Value, new_id
-from waybook.store.plans import contexts, forecast, lists, load, writer
+from waybook.store.plans import contexts, details, lists, load, writer
 from waybook.store.plans.load import PlanRequest
 from waybook.store.text_search import KINDS, SETTINGS, TextQuery, text_search_statements
 
@@ -223,7 +223,7 @@ def unbounded_reads() -> dict[str, Statement]:
         "counts": lists.SQL["count_plans"](most=1_000, closed=True),
         "plans to check for stalls": writer.check_stalls_statement(1_800, 100),
         "stalls": load.SQL["count_stalls"](patience=1_800, most=100),
-        "finished steps": forecast.finished_steps_statement(LAST_ID),
+        "finished steps": details.finished_steps_statement(LAST_ID),
         "audit of an actor": audit.SQL["page_of_actor"](**{**filters, "actor": "ann"}),
         "audit of an event": audit.SQL["page_of_rare_event"](**{**filters, "event": "step_failed"}),
         "audit of a channel": audit.SQL["page_of_other_channel"](**{**filters, "channel": "cli"}),

@@ -13,7 +13,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 from waybook.bootstrap import Application, start_application
 from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
-from waybook.store.driver import startup
+from waybook.store.driver import pool
 
 
 class Reports(list[str]):
@@ -67,7 +67,7 @@ async def test_startup_continues_once_the_database_is_reachable(
 async def test_startup_succeeds_wherever_a_connection_is_reset(
     own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(startup, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(pool, "PAUSE_SECONDS", 0.0)
     with linked(own_place) as (link, dsn, owner):
         async with start(dsn, Reports(), owner=owner):
             answers = [*link.answers]
@@ -85,7 +85,7 @@ async def test_startup_succeeds_wherever_a_connection_is_reset(
 async def test_migration_at_startup_continues_after_a_connection_reset(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(startup, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(pool, "PAUSE_SECONDS", 0.0)
     reports = Reports()
     with new_database(server, template="template0") as empty, linked(empty) as (link, dsn, owner):
         link.cut = 1, 100

@@ -6,8 +6,8 @@ import pytest
 
 from org_env import OrgEnv
 from waybook.errors import Busy
+from waybook.store.driver.connection import REPLAN_EVERY, PreparedPlans
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.prepared_plans import REPLAN_EVERY, PreparedPlans
 from waybook.store.driver.queries import Query
 
 SELECT_1 = Query("one", "select 1")

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from waybook.store.maintenance import migrate, restore, serving_checks
+from waybook.store.maintenance import migrate, restore
 from waybook.store.maintenance.migrate import Migration, bundled_migrations
 
 NUMBER: Final = bundled_migrations()[-1].number + 1
@@ -33,5 +33,5 @@ grant select, insert on note to waybook_app;
 
 def bundle(monkeypatch: pytest.MonkeyPatch, *migrations: Migration) -> None:
     """Make this program one that has these migrations."""
-    for module in (migrate, restore, serving_checks):
+    for module in (migrate, restore):
         monkeypatch.setattr(module, "bundled_migrations", lambda: list(migrations))

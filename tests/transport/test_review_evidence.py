@@ -9,8 +9,8 @@ from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from transport.page_client import make_browser, send
-from waybook.store.plans.evidence import MAX_ARTIFACTS
-from waybook.store.runs.evidence import MAX_DOCUMENTS
+from waybook.store.plans.details import MAX_ARTIFACTS
+from waybook.store.runs.work import MAX_DOCUMENTS
 from waybook.transport.http.dashboard.line_diff import (
     MAX_CHANGED_LINES,
     MAX_DIFF_LENGTH,

@@ -18,8 +18,6 @@ from waybook.store.driver.queries import AsJson, Statement, load
 RETENTION_DAYS = 30
 #: Seconds after which a delivery counts as overdue if no process has tried it.
 OVERDUE_SECONDS = 120
-
-
 #: Maximum number of days after its deadline in which a review gets a reminder.
 REMINDER_DAYS = 7
 
@@ -31,12 +29,29 @@ class OverdueReview(NamedTuple):
     due_at: datetime
 
 
+MAX_COUNTED = 1_000
+MAX_PLANS = 1_000
+
+
+class WorkCount(NamedTuple):
+    """Numbers of open work of an org. Counting stops at `MAX_COUNTED`."""
+
+    steps: int = 0
+    jobs: int = 0
+    documents: int = 0
+    deliveries: int = 0
+    failed_deliveries: int = 0
+    #: Webhook messages that are due, but that no process has tried to send.
+    overdue_deliveries: int = 0
+
+
 SQL = load(
     "deliveries",
     claim=WebhookMessage,
     latest=Delivery,
     delivery_counts=Deliveries,
     overdue_reviews=OverdueReview,
+    count_work=WorkCount,
 )
 
 
@@ -88,3 +103,7 @@ def retry_statement(message_id: str) -> Statement:
 
 def counts_statement() -> Statement:
     return SQL["delivery_counts"](overdue=OVERDUE_SECONDS)
+
+
+def work_count_statement() -> Statement:
+    return SQL["count_work"](most=MAX_COUNTED, plans=MAX_PLANS, overdue=OVERDUE_SECONDS)

@@ -100,6 +100,26 @@ class FinishedRow(NamedTuple):
     statuses: str | None
 
 
+MAX_ENTRIES = 5_000
+MAX_DECIDERS = 4
+
+
+class ActivityCounts(NamedTuple):
+    steps: int
+    plans: int
+    jobs: int
+    runs: int
+    failures: int
+    is_partial: bool
+    cost_micros: int
+
+
+class DecisionCount(NamedTuple):
+    user: str
+    decision: str
+    reviews: int
+
+
 SQL = load(
     "overview",
     work_waiting=WaitingRow,
@@ -107,6 +127,8 @@ SQL = load(
     work_running=RunningRow,
     work_finished=FinishedRow,
     work_totals=OverviewTotals,
+    activity_counts=ActivityCounts,
+    decisions_since=DecisionCount,
 )
 
 
@@ -155,4 +177,11 @@ def _fixed_statements(
     return (
         SQL["work_waiting"](most=most, long=long, patience=patience),
         SQL["work_running"](newest=MAX_CANDIDATES, most=most, wide=wide),
+    )
+
+
+def activity_statements(since: datetime) -> tuple[Statement, Statement]:
+    return (
+        SQL["activity_counts"](since=since, most=MAX_ENTRIES),
+        SQL["decisions_since"](since=since, most=MAX_ENTRIES, users=MAX_DECIDERS),
     )

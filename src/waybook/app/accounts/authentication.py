@@ -29,9 +29,8 @@ from waybook.integrations.oidc_login import (
     check_times,
     identity_from_claims,
 )
-from waybook.store.accounts import accounts, members
-from waybook.store.accounts.accounts import SessionUser
-from waybook.store.accounts.members import Member, MemberLookup, MemberRow
+from waybook.store.accounts import accounts
+from waybook.store.accounts.accounts import Member, MemberLookup, MemberRow, SessionUser
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import first_value, new_id
 
@@ -123,7 +122,7 @@ async def database_time(services: Services) -> datetime:
 
 
 async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> MemberLookup:
-    lookup = members.read_member(await _member_rows(services.database, issuer, who))
+    lookup = accounts.read_member(await _member_rows(services.database, issuer, who))
     if lookup is None:
         raise Unauthenticated("the org that the token names does not exist")
     return lookup
@@ -135,12 +134,12 @@ async def _member_rows(
     """Read the org and the user."""
     identity = issuer.settings.issuer, who.subject
     if not await database.is_cluster():
-        statements = members.member_statements(who.org, *identity)
+        statements = accounts.member_statements(who.org, *identity)
         return (await database.read_by_slug(who.org, *statements))[-1]
-    orgs = await database.list_org_ids(members.org_of_slug_statement(who.org))
+    orgs = await database.list_org_ids(accounts.org_of_slug_statement(who.org))
     if not orgs:
         return []
-    (rows,) = await database.read_org(orgs[0], members.member_of_org_statement(*identity))
+    (rows,) = await database.read_org(orgs[0], accounts.member_of_org_statement(*identity))
     return rows
 
 

@@ -11,13 +11,13 @@ from waybook.app.queries.audit import RUN, changes_in, read_all_entries
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import ReplayError, Row, Rows, differences, replay
 from waybook.json_values import Json
-from waybook.store import audit, skill_executions
+from waybook.store import audit
 from waybook.store.accounts import accounts
 from waybook.store.audit import GENESIS, ChainEnd, SealedEntry, StoredRow, Subject
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.maintenance import owner
 from waybook.store.maintenance.owner import ResealedChain
-from waybook.store.plans import load
+from waybook.store.plans import load, writer
 from waybook.store.plans.load import read_stored_rows
 from waybook.store.research import artifacts
 from waybook.store.runs import load as runs
@@ -114,7 +114,7 @@ def _stored_statement(subject: Subject) -> Statement:
         return artifacts.rows_statement(subject.id)
     if subject.kind == ORG:
         return accounts.rows_statement(subject.id)
-    return skill_executions.SQL["stored_execution"](id=subject.id)
+    return writer.SQL["stored_execution"](id=subject.id)
 
 
 def _stored_rows(subject: Subject, rows: list[StoredRow]) -> Rows:

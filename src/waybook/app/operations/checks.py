@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE
-from waybook.store.maintenance.owner_role import OwnerRole, examine_owner
+from waybook.store.maintenance.owner import OwnerRole, examine_owner
 
 
 class CheckState(StrEnum):

@@ -1,7 +1,7 @@
 """Count of the open work of one org, for the metrics endpoint."""
 
 from waybook.app.request.request_context import RequestContext
-from waybook.store.work import work_count_statement
+from waybook.store.deliveries import work_count_statement
 
 
 async def count_work(ctx: RequestContext) -> int:

@@ -20,7 +20,7 @@ from waybook.plan.model import DecisionKind, StepStatus
 from waybook.store.accounts import accounts
 from waybook.store.driver.queries import new_id
 from waybook.store.plans import lists
-from waybook.store.plans.evidence import (
+from waybook.store.plans.details import (
     MAX_RESULT_LENGTH,
     PreviousReview,
     ReviewArtifact,
@@ -28,8 +28,8 @@ from waybook.store.plans.evidence import (
 )
 from waybook.store.plans.lists import PendingCounts, ReviewOutcomeRow, ReviewRecord
 from waybook.store.runs import load
-from waybook.store.runs.evidence import StageDocument, stage_documents_statement
 from waybook.store.runs.rows import RunSummaryRow
+from waybook.store.runs.work import StageDocument, stage_documents_statement
 
 __all__ = [
     "MAX_RESULT_LENGTH",

@@ -13,9 +13,10 @@ from waybook.dag.statuses import RunState
 from waybook.plan.model import CLOSED_PLAN, MODIFIABLE, PlanStatus, StepStatus
 from waybook.plan.progress import Progress
 from waybook.run.model import CompiledDag
-from waybook.store.activity import ActivityCounts, DecisionCount, activity_statements
 from waybook.store.overview import (
     MAX_COUNTED,
+    ActivityCounts,
+    DecisionCount,
     FinishedRow,
     LastLook,
     OverviewTotals,
@@ -23,6 +24,7 @@ from waybook.store.overview import (
     TroubledRow,
     TroubleKind,
     WaitingRow,
+    activity_statements,
     max_read,
     max_troubled,
     overview_statements,

@@ -15,13 +15,13 @@ from waybook.notifications.message import WebhookSender
 from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
 from waybook.store.accounts.last_used import LastUsed
+from waybook.store.deliveries import WorkCount
 from waybook.store.driver.bus import Bus
 from waybook.store.driver.database import Database
 from waybook.store.driver.leadership import Leadership
 from waybook.store.parents import ParentCache
 from waybook.store.plans.rows import StallCountRow
 from waybook.store.short_ids import ShortIdCache
-from waybook.store.work import WorkCount
 
 _PartT = TypeVar("_PartT")
 

@@ -1,6 +1,6 @@
 """Queries for orgs, users, API tokens and web sessions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -8,12 +8,21 @@ from uuid import UUID
 import psycopg
 
 from waybook.accounts.model import Org, OrgListItem, Token, TokenUse, User
-from waybook.core.changes import Row, Rows
+from waybook.core.changes import Entity, Entry, Row, Rows
 from waybook.core.decision_context import ReviewPolicy, Scope, expand_scopes
 from waybook.errors import InvalidInput
-from waybook.store.audit import GENESIS, ChainHead, StoredRow
+from waybook.json_values import Json
+from waybook.store.audit import (
+    GENESIS,
+    ChainHead,
+    Patches,
+    StoredRow,
+    WriteContext,
+    audit_statements,
+    sealed_entries,
+)
 from waybook.store.driver.addresses import bounded_dsn
-from waybook.store.driver.queries import Statement, first_value, load
+from waybook.store.driver.queries import Query, Statement, Value, first_value, load
 
 
 class OrgRow(NamedTuple):
@@ -90,6 +99,30 @@ class SessionUser(NamedTuple):
         return scopes & expand_scopes(map(Scope, self.token_scopes or ()))
 
 
+class MemberRow(NamedTuple):
+    org_id: UUID
+    now: datetime
+    user_id: str | None
+    name: str
+    scopes: list[str]
+    is_disabled: bool
+
+
+class Member(NamedTuple):
+    user_id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    is_disabled: bool
+
+
+class MemberLookup(NamedTuple):
+    """Result of a user lookup, without a `member` if the org has no such user."""
+
+    org_id: UUID
+    now: datetime
+    member: Member | None
+
+
 SQL = load(
     "accounts/accounts",
     bearer_of_token=TokenIdentity,
@@ -104,6 +137,8 @@ SQL = load(
     person_of_session=SessionUser,
     person_of_session_of_org=SessionUser,
     orgs=OrgRow,
+    member=MemberRow,
+    member_of_org=MemberRow,
 )
 
 
@@ -253,3 +288,80 @@ def policy_statement() -> Statement:
 
 def read_policy(rows: list[tuple[str]]) -> ReviewPolicy:
     return ReviewPolicy(first_value(rows))
+
+
+def statements(
+    org: Org, entries: tuple[Entry, ...], write_context: WriteContext
+) -> list[Statement]:
+    patches = Patches(change for entry in entries for change in entry.changes)
+    sealed = sealed_entries(entries, ("org", org.id), write_context)
+    return [
+        SQL["update_org"](
+            name=org.name,
+            review_policy=org.review_policy,
+            audit_seq=sealed[-1].seq,
+            audit_hash=sealed[-1].hash,
+            old_seq=write_context.head.seq,
+        ),
+        *_users(patches),
+        *_tokens(patches),
+        *audit_statements(sealed),
+    ]
+
+
+def _users(patches: Patches) -> Iterator[Statement]:
+    for patch in patches.inserts[Entity.USER]:
+        yield _filled(SQL["insert_user"], patch.id, patch.values)
+    for patch in patches.updates[Entity.USER]:
+        if "disabled_at" in patch.values:
+            yield _filled(SQL["enable_user"], patch.id, patch.values)
+        if "scopes" in patch.values:
+            yield _filled(SQL["set_user_scopes"], patch.id, patch.values)
+
+
+def _tokens(patches: Patches) -> Iterator[Statement]:
+    for patch in patches.inserts[Entity.TOKEN]:
+        yield _filled(SQL["insert_token"], patch.id, patch.values)
+    for patch in patches.updates[Entity.TOKEN]:
+        yield _filled(SQL["revoke_token"], patch.id, patch.values)
+
+
+def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
+    parameters: dict[str, Value] = {
+        name: _to_sql_value(values[name]) for name in query.places if name != "id"
+    }
+    return query(id=row_id, **parameters)
+
+
+def _to_sql_value(value: Json) -> Value:
+    if isinstance(value, list):
+        return f"{{{','.join(map(str, value))}}}"
+    if isinstance(value, dict):
+        raise TypeError("a column was given a structure")
+    return value
+
+
+def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
+    return [
+        SQL["name_org_by_slug"](slug=slug),
+        SQL["close_directory"](),
+        SQL["member"](issuer=issuer, subject=subject),
+    ]
+
+
+def org_of_slug_statement(slug: str) -> Statement:
+    return SQL["org_of_slug"](slug=slug)
+
+
+def member_of_org_statement(issuer: str, subject: str) -> Statement:
+    return SQL["member_of_org"](issuer=issuer, subject=subject)
+
+
+def read_member(rows: list[MemberRow]) -> MemberLookup | None:
+    if not rows:
+        return None
+    (row,) = rows
+    if row.user_id is None:
+        return MemberLookup(row.org_id, row.now, None)
+    member = Member(row.user_id, row.name, tuple(map(Scope, row.scopes)), row.is_disabled)
+    return MemberLookup(row.org_id, row.now, member)

@@ -154,3 +154,67 @@ select org_id::text as id, slug, name, review_policy, created_at, audit_seq, aud
 
 -- name: review_policy
 select review_policy from org where org_id = :org;
+
+-- name: insert_user
+insert into org_user (id, name, email, issuer, subject, scopes, created_at, created_by)
+values (%(id)s, %(name)s, %(email)s, %(issuer)s, %(subject)s, %(scopes)s::text[], %(created_at)s,
+        %(created_by)s);
+
+-- name: enable_user
+update org_user set disabled_at = %(disabled_at)s where org_id = :org and id = %(id)s;
+
+-- name: set_user_scopes
+update org_user set scopes = %(scopes)s::text[] where org_id = :org and id = %(id)s;
+
+-- name: insert_token
+insert into api_token (id, user_id, label, hash, scopes, created_at, created_by, expires_at)
+values (%(id)s, %(user_id)s, %(label)s, decode(%(hash)s, 'hex'), %(scopes)s::text[],
+        %(created_at)s, %(created_by)s, %(expires_at)s);
+
+-- name: revoke_token
+with written as (
+  update api_token
+     set revoked_at = %(revoked_at)s, revoked_by = %(revoked_by)s
+   where org_id = :org and id = %(id)s and revoked_at is null
+  returning 1)
+select 1 / count(*) from written;
+
+-- name: update_org
+-- A division by zero aborts the transaction if the audit chain has advanced although the org is
+-- locked.
+with written as (
+  update org
+     set name = %(name)s,
+         review_policy = %(review_policy)s,
+         audit_seq = %(audit_seq)s,
+         audit_hash = %(audit_hash)s
+   where org_id = :org and audit_seq = %(old_seq)s
+  returning 1)
+select 1 / count(*) from written;
+
+-- name: name_org_by_slug
+-- Set the transaction's org to the org with this slug.
+select set_config('app.org_id', org_id::text, true) from org where slug = %(slug)s;
+
+-- name: close_directory
+-- Hide the rows of all other orgs for the rest of the transaction.
+select set_config('app.sweep', 'off', true);
+
+-- name: member
+-- Return the transaction's org, and its user with this issuer and subject.
+select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
+       u.disabled_at is not null as is_disabled
+  from org o
+  left join org_user u on u.issuer = %(issuer)s and u.subject = %(subject)s
+ where o.org_id = app_org();
+
+-- name: org_of_slug
+select org_id from org where slug = %(slug)s;
+
+-- name: member_of_org
+-- As `member`, but only in the given org.
+select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
+       u.disabled_at is not null as is_disabled
+  from org o
+  left join org_user u on u.org_id = :org and u.issuer = %(issuer)s and u.subject = %(subject)s
+ where o.org_id = :org;

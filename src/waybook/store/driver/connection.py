@@ -6,6 +6,7 @@ transaction.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
@@ -19,7 +20,6 @@ from psycopg.types.json import set_json_loads
 from psycopg.waiting import wait_async
 
 from waybook.errors import Busy
-from waybook.store.driver.prepared_plans import PreparedPlans
 from waybook.store.driver.queries import Query, Statement, raw_statement
 from waybook.store.driver.wire import (
     NO_BACKEND_PID,
@@ -37,7 +37,6 @@ from waybook.store.driver.wire import (
 Connection: TypeAlias = AsyncConnection[TupleRow]
 Results: TypeAlias = list[list[Any]]
 Message: TypeAlias = Sequence[Statement | str]
-
 CANCEL_SECONDS = 1.0
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
 ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
@@ -295,3 +294,27 @@ class DbConnection:
         except BaseException:
             self.close()
             raise
+
+
+#: Query plans are discarded first after `REPLAN_FIRST` messages, and in the end every
+#: `REPLAN_EVERY` messages.
+REPLAN_FIRST = 16
+REPLAN_EVERY = 4096
+
+
+@dataclass(slots=True)
+class PreparedPlans:
+    """Decides when a connection discards the query plans of its prepared statements.
+
+    PostgreSQL would keep a plan that was made while a table was nearly empty.
+    """
+
+    messages: int = 0
+    replan_at: int = REPLAN_FIRST
+
+    def needs_replan(self) -> bool:
+        self.messages += 1
+        if self.messages < self.replan_at:
+            return False
+        self.replan_at = min(4 * self.messages, self.messages + REPLAN_EVERY)
+        return True

@@ -3,10 +3,14 @@
 A transaction has two messages: the first one loads and locks rows, the last one writes and commits.
 """
 
+import asyncio
 import time
+from collections.abc import Callable, Coroutine, Hashable
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from typing import Any, TypeVar
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from waybook.core.histograms import Histogram
 from waybook.errors import StaleCredential
@@ -16,7 +20,6 @@ from waybook.store.driver.credential_check import CredentialCheck, pending_check
 from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
-from waybook.store.driver.shared_reads import SharedReads
 from waybook.store.driver.wire import NO_ORG, WireSettings
 from waybook.tracing import TRACING
 
@@ -238,3 +241,33 @@ class Database:
         if self.frozen_now is None:
             return opening
         return (*opening, f"set local app.now = '{self.frozen_now.isoformat()}'")
+
+
+T = TypeVar("T")
+
+
+class SharedReads:
+    """Runs one read per key at a time.
+
+    Calls that arrive during a read share the next one, so that each call sees everything that was
+    committed before it.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[Hashable, asyncio.Task[Any]] = {}
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+
+    async def read(self, key: Hashable, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of a read that begins after this call."""
+        task: asyncio.Task[T] | None = self._next.get(key)
+        if task is None:
+            lock = self._locks.setdefault(key, asyncio.Lock())
+            task = self._next[key] = asyncio.create_task(self._run(key, lock, read))
+        return await asyncio.shield(task)
+
+    async def _run(
+        self, key: Hashable, lock: asyncio.Lock, read: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
+        async with lock:
+            del self._next[key]
+            return await read()

@@ -17,12 +17,10 @@ import psycopg
 from waybook.core.histograms import Histogram
 from waybook.errors import Busy, StaleCredential, Unavailable
 from waybook.store.driver.connection import Message, Results
-from waybook.store.driver.merged_inserts import MERGED, merge_inserts
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
-
 #: Maximum number of messages of an org in flight. Further calls wait to be sent together.
 MAX_IN_FLIGHT = 3
 #: Maximum number of writes sent together. With more, other database backends would be idle.
@@ -36,7 +34,6 @@ MAX_WAITING = 256
 MAX_WAIT_SECONDS = 0.05
 #: The lock timeout is short, because one call that waits for a lock delays all calls sent with it.
 SET_LOCK_TIMEOUT = "set local lock_timeout = '50ms'"
-
 Write: TypeAlias = Callable[[UUID, Message], Awaitable[Results]]
 
 
@@ -232,3 +229,40 @@ def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
 def _size(statements: Message) -> int:
     parameters = [s.parameters for s in statements if isinstance(s, Statement)]
     return sum(map(len, filter(None, chain.from_iterable(parameters))))
+
+
+#: Marks a statement that was merged into another one and has no result of its own.
+MERGED = -1
+
+
+def merge_inserts(message: Message) -> tuple[list[Statement | str], list[int]]:
+    """Merge the inserts of a message, and move them to its end.
+
+    Return the new message, and for each old statement the index of its result.
+    """
+    merged: list[Statement | str] = []
+    places: list[int] = []
+    inserts: dict[Query, list[Statement]] = {}
+    for statement in message:
+        query = None if isinstance(statement, str) else statement.form.merges
+        if query is None or isinstance(statement, str):
+            places.append(len(merged))
+            merged.append(statement)
+        else:
+            places.append(MERGED)
+            inserts.setdefault(query, []).append(statement)
+    for query, statements in inserts.items():
+        merged += _merge(query, statements)
+    return merged, places
+
+
+def _merge(query: Query, statements: list[Statement]) -> list[Statement]:
+    batches: list[list[Statement]] = []
+    rows = PREPARED_ROW_COUNT
+    for statement in statements:
+        rows += statement.form.rows
+        if rows > PREPARED_ROW_COUNT:
+            rows = statement.form.rows
+            batches.append([])
+        batches[-1].append(statement)
+    return [query.merge(batch) for batch in batches]

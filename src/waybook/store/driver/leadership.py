@@ -12,8 +12,8 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from waybook.errors import Unavailable
+from waybook.store.driver.addresses import connect
 from waybook.store.driver.database import Database
-from waybook.store.driver.dial import connect
 from waybook.store.driver.queries import Query, load
 
 SQL = load("driver/leadership")

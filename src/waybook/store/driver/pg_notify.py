@@ -13,9 +13,9 @@ from psycopg.rows import TupleRow
 
 from waybook.core.events import ChangeEvent, decode_batch, encode_batches
 from waybook.errors import Unavailable
+from waybook.store.driver.addresses import connect
 from waybook.store.driver.bus import Bus
 from waybook.store.driver.database import Database
-from waybook.store.driver.dial import connect
 from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")

@@ -4,25 +4,23 @@ While the database is unreachable, calls try to connect until their deadline.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from random import uniform
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from waybook.errors import Unavailable
-from waybook.store.driver.addresses import follows_primary
+from waybook.store.driver.addresses import first_opened, follows_primary
 from waybook.store.driver.connection import DbConnection
-from waybook.store.driver.dial import first_opened
 from waybook.store.driver.fair_queue import FairQueue
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
 #: The org as an int, because ints hash fast. None for the server's own calls.
 Org: TypeAlias = int | None
-
 DEFAULT_SIZE = 10
 ACQUIRE_SECONDS = 10.0
 #: Time limit of the first connection attempt. It is short, in case a packet was lost, and doubles
@@ -227,3 +225,42 @@ class ConnectionPool:
 
 def _unreachable() -> Unavailable:
     return Unavailable("the database cannot be reached right now; try again")
+
+
+T = TypeVar("T")
+#: Function that gets the last error, the seconds waited so far, and the maximum.
+WaitReport: TypeAlias = Callable[[str, float, float], None]
+#: Pause between two attempts, in seconds.
+PAUSE_SECONDS: Final = 0.5
+#: Error texts of a server that will accept connections later. Every other refusal is final.
+TRANSIENT: Final = (
+    *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
+    "terminating connection",
+    # Error texts of a connection pooler that cannot reach its database server.
+    *("server login has been failing", "server_login_retry", "cannot connect to server"),
+    *("query_wait_timeout", "no more connections"),
+)
+
+
+async def retry_start(start: Callable[[], Awaitable[T]], seconds: float, report: WaitReport) -> T:
+    """Start, and start again as long as the database is unreachable.
+
+    Raises:
+        Unavailable: the database was not ready within the given seconds, or refused a connection
+            permanently (a wrong password, an unknown database).
+    """
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    while True:
+        try:
+            return await start()
+        except Unavailable as error:
+            obstacle = " ".join(str(error.__cause__ or error).split())
+            if "FATAL:" in obstacle and not any(words in obstacle for words in TRANSIENT):
+                raise
+            waited = loop.time() - begun
+            if waited + PAUSE_SECONDS > seconds:
+                text = f"the database was not ready within {seconds:g} seconds: {obstacle}"
+                raise Unavailable(text) from error
+        report(obstacle, waited, seconds)
+        await asyncio.sleep(PAUSE_SECONDS)

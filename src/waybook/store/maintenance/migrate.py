@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 import psycopg
+from psycopg import sql
 from psycopg.sql import Identifier
 
 from waybook.errors import Busy, DiskFull, Misconfigured, Unavailable
@@ -35,7 +36,15 @@ class ServerRow(NamedTuple):
     size: int
 
 
-SQL = load("maintenance/migrate", server=ServerRow)
+class AppliedMigration(NamedTuple):
+    """A migration that was applied to the database, perhaps by a newer program."""
+
+    number: int
+    digest: str
+    oldest_compatible: int
+
+
+SQL = load("maintenance/migrate", server=ServerRow, applied=AppliedMigration)
 
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
@@ -348,3 +357,62 @@ async def attempt(tx: Transaction, *statements: Statement | str) -> Results:
         return await tx.send(*statements)
     except psycopg.Error as error:
         raise Unavailable(str(error).strip().splitlines()[0]) from error
+
+
+def check_serving_role(dsn: str, role: str) -> None:
+    """Switch to the server's database role once, so that a failure is reported at startup."""
+    with owner_connection(dsn) as connection:
+        try:
+            with connection.transaction(force_rollback=True):
+                connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
+                exempt = connection.execute(SQL["is_exempt"].text.encode()).fetchone()
+        except psycopg.errors.InsufficientPrivilege:
+            user = connection.execute(SQL["name_of_user"].text.encode()).fetchone()
+            named = str(user and user[0])
+            raise Misconfigured(
+                f"the user {named} of the database URL is not a member of {role}, the role that "
+                f"serves; as an administrator run: grant {role} to {named}"
+            ) from None
+        if exempt and exempt[0]:
+            raise Misconfigured(
+                f"the role {role}, which serves, bypasses row-level security, so orgs would see "
+                f"each other's rows; as an administrator run: alter role {role} nosuperuser "
+                "nobypassrls"
+            )
+
+
+def check_schema(dsn: str, role: str) -> None:
+    """Check that this program can use the schema of the database.
+
+    Raises:
+        Misconfigured: migrations are missing, the schema is too new, a file was edited, or the user
+            is not a member of the role.
+        Unavailable: the database cannot be reached as this user.
+    """
+    with owner_connection(dsn) as connection:
+        # Report missing migrations first, because the first migration creates the role.
+        if not _holds(connection, "exists"):
+            judge_schema([], bundled_migrations())
+    check_serving_role(dsn, role)
+    with owner_connection(dsn) as connection, connection.transaction(force_rollback=True):
+        connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
+        rows = connection.execute(SQL["applied"].text.encode()).fetchall()
+        judge_schema([AppliedMigration(*row) for row in rows], bundled_migrations())
+
+
+def judge_schema(applied: list[AppliedMigration], bundled: list[Migration]) -> None:
+    known = {migration.number: migration for migration in bundled}
+    check_same(((migration.number, migration.digest) for migration in applied), known)
+    done = {migration.number for migration in applied}
+    pending = [migration.title for number, migration in sorted(known.items()) if number not in done]
+    if pending:
+        raise Misconfigured(
+            f"the database lacks {len(pending)} migrations, the first of which is {pending[0]}; "
+            "run waybook migrate as the owner of the database, or start with --migrate"
+        )
+    newest, required = max(known), max(migration.oldest_compatible for migration in applied)
+    if required > newest:
+        raise Misconfigured(
+            "the database was migrated by a newer Waybook, whose schema needs a program that "
+            f"knows migration {required}; this program knows up to {newest}: upgrade this program"
+        )

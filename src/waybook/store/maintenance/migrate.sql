@@ -165,3 +165,12 @@ select c.relname::text
 select v.privilege
   from (values ('UPDATE'), ('DELETE'), ('TRUNCATE')) as v (privilege)
  where has_table_privilege('public.audit_entry', v.privilege);
+
+-- name: applied
+select number, digest, oldest_compatible from schema_migration order by number;
+
+-- name: name_of_user
+select quote_ident(session_user);
+
+-- name: is_exempt
+select rolsuper or rolbypassrls from pg_roles where rolname = current_user;

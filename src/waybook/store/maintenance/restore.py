@@ -20,18 +20,18 @@ from waybook.store.maintenance.archive import (
     count_rows,
     damaged,
 )
-from waybook.store.maintenance.migrate import (
-    applied_migrations,
-    bundled_migrations,
-    migrate,
-    owner_connection,
-)
-from waybook.store.maintenance.org_tables import (
+from waybook.store.maintenance.backup import (
     all_orgs,
     enter_org,
     filled_in,
     fix_text_format,
     org_tables,
+)
+from waybook.store.maintenance.migrate import (
+    applied_migrations,
+    bundled_migrations,
+    migrate,
+    owner_connection,
 )
 
 SQL = load("maintenance/restore")

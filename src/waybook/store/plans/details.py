@@ -8,7 +8,7 @@ from waybook.json_values import Json
 from waybook.plan.model import MAX_OUTPUTS, Condition, StepStatus
 from waybook.plan.store_output import Output
 from waybook.store.driver.queries import Ids, Statement, load
-from waybook.store.plans.conditions import read_condition
+from waybook.store.plans.load import read_condition
 from waybook.store.plans.rows import ConditionRow, ReviewRow
 
 EXCERPT_LENGTH = 300
@@ -106,6 +106,40 @@ class LatestOutputRow(NamedTuple):
     plan_name: str
 
 
+MAX_PLANS = 20
+MAX_FINISHED_STEPS = 500
+
+
+class FinishedStepRow(NamedTuple):
+    is_own: bool
+    title: str | None
+    seconds: float
+    #: Reported cost in millionths of a dollar. None if no cost was reported.
+    cost_micros: int | None
+
+
+MAX_RESULT_LENGTH = 200_000
+MAX_ARTIFACTS = 5
+
+
+class PreviousReview(NamedTuple):
+    review_id: str
+    feedback: str | None
+    decision: str
+    decided_by: str
+    decided_at: datetime
+    result_summary: Json
+    result_length: int
+
+
+class ReviewArtifact(NamedTuple):
+    review_id: str
+    id: str
+    kind: str
+    title: str
+    total: int
+
+
 SQL = load(
     "plans/details",
     names=StepNameRow,
@@ -120,6 +154,9 @@ SQL = load(
     outputs=OutputRow,
     output=OutputContentRow,
     latest_outputs=LatestOutputRow,
+    finished_steps=FinishedStepRow,
+    previous_reviews=PreviousReview,
+    review_artifacts=ReviewArtifact,
 )
 
 
@@ -208,3 +245,15 @@ def read_outputs(rows: Iterable[OutputRow]) -> list[Output]:
         )
         for row in rows
     ]
+
+
+def finished_steps_statement(plan_id: str) -> Statement:
+    return SQL["finished_steps"](plan_id=plan_id, plans=MAX_PLANS, most=MAX_FINISHED_STEPS)
+
+
+def evidence_statements(review_ids: Iterable[str]) -> tuple[Statement, Statement]:
+    ids = [*review_ids]
+    return (
+        SQL["previous_reviews"](ids=Ids(ids), longest=MAX_RESULT_LENGTH),
+        SQL["review_artifacts"](ids=Ids(ids), most=MAX_ARTIFACTS),
+    )

@@ -126,3 +126,84 @@ select :row_of_output, a.plan_id::text, p.name as plan_name
                       and n.version > a.version)
  order by a.created_at desc, a.id desc
  limit %(most)s;
+
+-- name: finished_steps
+-- Return the completed steps of a plan, and of the newest completed plans, with time and cost.
+-- Reviewed steps are left out, because their time includes waiting for a person. So are steps
+-- carried over into a copy: they were never in progress there.
+with chosen as (
+  (select p.id, true as is_own
+     from plan p
+    where p.org_id = :org and p.id = %(plan_id)s)
+   union all
+  (select p.id, false
+     from plan p
+    where p.org_id = :org
+      and p.status = 'completed'
+      and p.id <> %(plan_id)s
+    order by p.id desc
+    limit %(plans)s)),
+used as (
+  select u.step_id, sum(u.cost_micros)::bigint as cost_micros
+    from chosen c
+    join usage u on u.org_id = :org and u.plan_id = c.id
+   group by u.step_id)
+select c.is_own, s.title,
+       extract(epoch from s.completed_at - s.in_progress_since)::float8 as seconds,
+       used.cost_micros
+  from chosen c
+ cross join lateral (select s.* from plan_step s where s.org_id = :org
+                                                   and s.plan_id = c.id offset 0) s
+  left join used on used.step_id = s.id
+ where s.status = 'completed'
+   and s.in_progress_since is not null
+   and not exists (select
+                     from review v
+                    where v.org_id = :org
+                      and v.plan_id = s.plan_id
+                      and v.step_id = s.id)
+ order by c.is_own desc, s.completed_at desc, s.id
+ limit %(most)s;
+
+-- name: previous_reviews
+-- For each of these reviews, return the last review of the same step that was decided before it. If
+-- a result is too long to compare, only its length is returned.
+select distinct on (r.id)
+       r.id::text as review_id, e.feedback, e.decision, e.decided_by, e.decided_at,
+       case when length(e.result_summary::text) <= %(longest)s then e.result_summary end
+         as result_summary,
+       coalesce(length(e.result_summary::text), 0) as result_length
+  from review r
+  join review e on e.org_id = :org and e.plan_id = r.plan_id and e.step_id = r.step_id
+ where r.org_id = :org
+   and r.id = any (%(ids)s)
+   and e.id <> r.id
+   and e.decided_at <= r.requested_at
+ order by r.id, e.decided_at desc, e.id desc;
+
+-- name: review_artifacts
+-- For each of these reviews, return the newest research of its step and the newest outputs of its
+-- plan. Only the latest versions are returned.
+select r.id::text as review_id, n.id::text, n.kind, n.title, n.total
+  from review r
+  cross join lateral (
+         (select a.id, a.kind, a.title, a.created_at, count(*) over () as total
+            from artifact a
+           where a.org_id = :org
+             and a.step_id = r.step_id and a.kind <> 'output' and not a.superseded
+           order by a.created_at desc, a.id desc
+           limit %(most)s)
+          union all
+         (select a.id, a.kind, a.title, a.created_at, count(*) over () as total
+            from artifact a
+           where a.org_id = :org
+             and a.plan_id = r.plan_id
+             and a.kind = 'output'
+             and not exists (select from artifact v
+                              where v.org_id = :org
+                                and v.plan_id = a.plan_id and v.kind = a.kind and v.title = a.title
+                                and v.version > a.version)
+           order by a.created_at desc, a.id desc
+           limit %(most)s)) n
+ where r.org_id = :org and r.id = any (%(ids)s)
+ order by r.id, n.created_at desc, n.id desc;

@@ -9,8 +9,15 @@ from waybook.core.changes import Rows as PlanRows
 from waybook.core.decision_context import Channel, Holder
 from waybook.core.usage import totals_from_json
 from waybook.plan.model import (
+    BranchAction,
+    BranchOutcome,
     Budget,
+    Condition,
+    ConditionId,
     DecisionKind,
+    NewCondition,
+    NewStep,
+    OnExhausted,
     Plan,
     PlanId,
     PlanStatus,
@@ -29,7 +36,6 @@ from waybook.store.calls import Key, StoredAnswer
 from waybook.store.columns import TABLES
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Ids, Statement, load
-from waybook.store.plans.conditions import read_condition
 from waybook.store.plans.rows import (
     CallRow,
     ConditionRow,
@@ -302,3 +308,36 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 def _utc(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def read_condition(row: ConditionRow) -> Condition:
+    return Condition(
+        id=ConditionId(row.id),
+        step_id=StepId(row.step_id),
+        position=row.position,
+        expression=row.expression,
+        action=BranchAction(row.action),
+        target_step_id=StepId(row.target_step_id) if row.target_step_id else None,
+        steps=tuple(_new_step(new) for new in row.steps or ()),
+        reason=row.reason,
+        outcome=BranchOutcome(row.outcome) if row.outcome else None,
+        from_step_id=StepId(row.from_step_id) if row.from_step_id else None,
+        max_repeats=row.max_repeats,
+        repeats=row.repeats,
+        on_exhausted=OnExhausted(row.on_exhausted) if row.on_exhausted else None,
+        cause=row.cause,
+    )
+
+
+def _new_step(fields: dict[str, Any]) -> NewStep:
+    conditions = tuple(_new_condition(inner) for inner in fields.get("conditions", ()))
+    before = tuple(map(StepId, fields.get("depends_on_ids", ())))
+    rest = {"type": StepType(fields["type"]), "depends_on_ids": before, "conditions": conditions}
+    return NewStep(**{**fields, **rest})
+
+
+def _new_condition(fields: dict[str, Any]) -> NewCondition:
+    steps = tuple(_new_step(inner) for inner in fields.get("steps", ()))
+    then = fields.get("on_exhausted")
+    rest = {"action": BranchAction(fields["action"]), "steps": steps}
+    return NewCondition(**{**fields, **rest, "on_exhausted": OnExhausted(then) if then else None})

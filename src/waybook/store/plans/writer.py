@@ -1,9 +1,11 @@
 """Writes plans: turns decided changes into SQL statements. No other module writes plans."""
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 from waybook.core.changes import Entity, Entry
+from waybook.core.decision_context import Holder
 from waybook.json_values import Json
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan
@@ -16,12 +18,23 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.columns import TABLES
-from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
+from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, first_value, load
 from waybook.store.parameters import fill, new_row, scalar
 from waybook.store.plans.rows import LockRow
 from waybook.store.plans.step_writer import step_statements
 
-SQL = load("plans/writer", update_plan_if_unchanged=LockRow)
+
+class SkillExecutionRow(NamedTuple):
+    id: str
+    skill: str
+    status: str
+    session: str | None
+    audit_seq: int
+    audit_hash: bytes
+    started_at: datetime
+
+
+SQL = load("plans/writer", update_plan_if_unchanged=LockRow, lock_execution=SkillExecutionRow)
 
 
 class LedgerWrite(NamedTuple):
@@ -215,3 +228,12 @@ CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] =
     Entity.SESSION: _sessions,
     Entity.USAGE: _usage,
 }
+
+
+def latest_skill_statement(holder: Holder) -> Statement:
+    return SQL["latest"](user=holder.user, session=holder.session)
+
+
+def read_latest_skill(rows: list[tuple[str]]) -> str | None:
+    execution_id: str | None = first_value(rows)
+    return execution_id

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from waybook.errors import WaybookError
 from waybook.store.driver.connection import Message
-from waybook.store.driver.merged_inserts import merge_inserts
+from waybook.store.driver.group_commit import merge_inserts
 from waybook.store.driver.queries import Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs import writer

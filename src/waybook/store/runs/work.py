@@ -89,6 +89,44 @@ class MarkdownRow(NamedTuple):
     length: int
 
 
+MAX_DOCUMENTS = 8
+BEGINNING_LENGTH = 600
+
+
+class StageDocument(NamedTuple):
+    run_id: str
+    resource_id: str
+    document_key: str
+    step_key: str
+    model: str
+    lineage: str
+    beginning: str
+    total: int
+
+
+#: Number of completed runs, newest first, that are searched for runs of the same workflow.
+MAX_NEWEST_RUNS = 2_000
+MAX_FINISHED_RUNS = 20
+MAX_RESULT_COSTS = 400
+MAX_RUNS_WITH_MODELS = 200
+MAX_KNOWN_MODELS = 20
+
+
+class FinishedRunRow(NamedTuple):
+    seconds: float
+    #: Reported cost in millionths of a dollar. None if no usage was reported.
+    cost_micros: int | None
+    jobs: int
+
+
+class ResultCostRow(NamedTuple):
+    cost_micros: int
+
+
+class KnownModelRow(NamedTuple):
+    model: str
+
+
 SQL = load(
     "runs/work",
     run_jobs=RunJobRow,
@@ -100,6 +138,10 @@ SQL = load(
     document_versions=ReadableRow,
     step_documents=ReadableRow,
     document_text=MarkdownRow,
+    stage_documents=StageDocument,
+    finished_runs=FinishedRunRow,
+    result_costs=ResultCostRow,
+    known_models=KnownModelRow,
 )
 
 
@@ -198,3 +240,23 @@ def _totals(row: RunJobRow | AttemptUsageRow | RunModelUsageRow) -> Totals:
         cost_micros=row.cost_micros,
         results=row.results,
     )
+
+
+def stage_documents_statement(run_id: str, stage: str) -> Statement:
+    return SQL["stage_documents"](
+        run_id=run_id, stage=stage, most=MAX_DOCUMENTS, longest=BEGINNING_LENGTH
+    )
+
+
+def finished_runs_statement(*, slug: str | None = None, run_id: str | None = None) -> Statement:
+    return SQL["finished_runs"](
+        slug=slug, run_id=run_id, newest=MAX_NEWEST_RUNS, most=MAX_FINISHED_RUNS
+    )
+
+
+def result_costs_statement(run_id: str) -> Statement:
+    return SQL["result_costs"](run_id=run_id, most=MAX_RESULT_COSTS)
+
+
+def known_models_statement() -> Statement:
+    return SQL["known_models"](runs=MAX_RUNS_WITH_MODELS, most=MAX_KNOWN_MODELS)

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from waybook.core.forecast import MIN_UNITS, Forecast, estimate_sum, make_forecast
 from waybook.plan.model import CLOSED_PLAN, Plan, Step, StepStatus
-from waybook.store.plans.forecast import FinishedStepRow
+from waybook.store.plans.details import FinishedStepRow
 
 FinishedStep: TypeAlias = FinishedStepRow
 

@@ -35,7 +35,7 @@ from waybook.plan.progress import (
 from waybook.plan.store_output import Output
 from waybook.store import calls
 from waybook.store.driver.queries import Statement
-from waybook.store.plans import details, forecast, lists, load
+from waybook.store.plans import details, lists, load
 from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.lists import ReviewRecord
 from waybook.store.plans.load import LoadedPlan, PlanRequest
@@ -203,7 +203,7 @@ def _statements(plan_id: str, since: int, most_results: int) -> dict[PlanInclude
         PlanInclude.RESEARCH: details.research_statement(plan_id, RESEARCH_ITEMS),
         PlanInclude.HISTORY: details.history_statement(plan_id, None, HISTORY_ENTRIES),
         PlanInclude.ADDED: details.added_statement(plan_id),
-        PlanInclude.FINISHED_STEPS: forecast.finished_steps_statement(plan_id),
+        PlanInclude.FINISHED_STEPS: details.finished_steps_statement(plan_id),
         PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
     }
 

@@ -18,9 +18,8 @@ from waybook.core.forecast import (
 from waybook.dag.expansion.counts import Count, StageCounts, add_counts
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.run.model import MAX_JOBS, CompiledDag, Run
-from waybook.store.runs import forecast as runs_store
-from waybook.store.runs.forecast import FinishedRunRow, ResultCostRow
-from waybook.store.runs.work import JobTimesRow
+from waybook.store.runs import work as runs_store
+from waybook.store.runs.work import FinishedRunRow, JobTimesRow, ResultCostRow
 
 FinishedRun: TypeAlias = FinishedRunRow
 

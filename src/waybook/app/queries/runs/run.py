@@ -23,8 +23,7 @@ from waybook.plan.progress import progress_json
 from waybook.run.made_from import outdated_documents
 from waybook.run.model import CompiledDag, Run
 from waybook.run.status import awaiting_feedback, run_evidence, run_state
-from waybook.store.runs import forecast, jobs, load, work
-from waybook.store.runs.forecast import ResultCostRow
+from waybook.store.runs import jobs, load, work
 from waybook.store.runs.rows import (
     AvailableRow,
     FailedJobRow,
@@ -33,7 +32,7 @@ from waybook.store.runs.rows import (
     RunEventRow,
     WorkerRow,
 )
-from waybook.store.runs.work import JobCountRow, JobTimesRow
+from waybook.store.runs.work import JobCountRow, JobTimesRow, ResultCostRow
 
 MAX_WORKERS = 500
 MAX_HISTORY = 12
@@ -171,8 +170,8 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         RunInclude.JOB_COUNTS: work.job_counts_statement(run_id),
         RunInclude.MODEL_USAGE: work.model_usage_statement(run_id, MAX_MODELS_LISTED),
         RunInclude.JOB_TIMES: work.job_times_statement(run_id, MAX_TIMELINE_JOBS),
-        RunInclude.FINISHED_RUNS: forecast.finished_runs_statement(run_id=run_id),
-        RunInclude.RESULT_COSTS: forecast.result_costs_statement(run_id),
+        RunInclude.FINISHED_RUNS: work.finished_runs_statement(run_id=run_id),
+        RunInclude.RESULT_COSTS: work.result_costs_statement(run_id),
     }
     wanted = [part for part in parts if part in include]
     versions = jobs.versions_statement(run_id, always=False)

@@ -10,7 +10,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Entry
 from waybook.core.decision_context import Scope
 from waybook.store.accounts import accounts
-from waybook.store.accounts import writer as org_writer
+from waybook.store.accounts import accounts as org_writer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement

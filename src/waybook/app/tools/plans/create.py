@@ -33,7 +33,6 @@ from waybook.plan.copy import copy_plan as decide_copy
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import MAX_STEPS, Plan, StepStatus
 from waybook.plan.progress import count_done
-from waybook.store import skill_executions
 from waybook.store.plans import writer
 from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan
@@ -69,10 +68,10 @@ class CreateResearchPlan(MutatingArguments):
 )
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
     """Create the plan, its steps and its conditions; link it to the session's latest skill."""
-    opened = OpenTransaction(ctx, skill_executions.latest_statement(ctx.actor().holder))
+    opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
-        skill = skill_executions.read_latest(opened.results[0])
+        skill = writer.read_latest_skill(opened.results[0])
         new_plan = NewPlan(
             name=args.name,
             research_question=args.research_question,
@@ -144,12 +143,12 @@ class CopyPlan(MutatingArguments):
 async def copy_plan(ctx: RequestContext, args: CopyPlan) -> ToolReply:
     """Create a copy of a plan; link it to the session's latest skill."""
     source = await _copied_plan(ctx, args)
-    opened = OpenTransaction(ctx, skill_executions.latest_statement(ctx.actor().holder))
+    opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
         options = CopyOptions(
             name=args.name,
-            skill_execution_id=skill_executions.read_latest(opened.results[0]),
+            skill_execution_id=writer.read_latest_skill(opened.results[0]),
         )
         decision = decide_copy(source, options, opened.decision_context)
         statements, head = writer.statements(None, decision, opened.write_context)

@@ -15,11 +15,11 @@ from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotFound
 from waybook.json_values import Body, Json, non_empty
 from waybook.research.packet import fair_share, truncate
-from waybook.store import audit, skill_executions
+from waybook.store import audit
 from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import new_id
 from waybook.store.plans import writer
-from waybook.store.skill_executions import SkillExecutionRow
+from waybook.store.plans.writer import SkillExecutionRow
 
 _MAX_DESCRIPTIONS_BYTES = 25_000
 _MAX_FILE_BYTES = 40_000
@@ -168,7 +168,7 @@ class CompleteSkill(MutatingArguments):
 )
 async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
     skill_id = id_or_nil(args.skill_execution_id)
-    opened = OpenTransaction(ctx, skill_executions.SQL["lock_execution"](id=skill_id))
+    opened = OpenTransaction(ctx, writer.SQL["lock_execution"](id=skill_id))
 
     async def decide() -> Proposal[Written]:
         if not opened.results[0]:
