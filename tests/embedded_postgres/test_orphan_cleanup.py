@@ -17,8 +17,8 @@ from embedded_postgres.data_directories import (
 )
 from embedded_postgres.processes import eventually, keepers, kill, open_client, postmasters
 from missing_programs import ROOT
+from waybook.embedded_postgres.data_directory import ORPHAN_SECONDS, claim, remove_orphans
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
-from waybook.embedded_postgres.leftovers import ORPHAN_SECONDS, claim, remove_orphans
 
 LATER = ORPHAN_SECONDS + 60
 #: User id under which no process runs.

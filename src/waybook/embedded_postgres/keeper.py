@@ -28,10 +28,12 @@ from waybook.embedded_postgres.connection import (
     write_connection_info,
 )
 from waybook.embedded_postgres.data_directory import (
+    claim,
     clean_places,
     create_server_directory,
     create_socket_directory,
     drop_privileges,
+    is_deleted,
     require_space,
 )
 from waybook.embedded_postgres.layout import (
@@ -42,7 +44,6 @@ from waybook.embedded_postgres.layout import (
     socket_directory,
     tail,
 )
-from waybook.embedded_postgres.leftovers import claim, is_deleted
 from waybook.embedded_postgres.postmaster import Postmaster, adopt_server, spawn, stop, wait_ready
 from waybook.errors import Unavailable, WaybookError
 

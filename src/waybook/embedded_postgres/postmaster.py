@@ -15,8 +15,8 @@ from pathlib import Path
 
 from waybook.embedded_postgres import layout
 from waybook.embedded_postgres.cluster import Binaries
+from waybook.embedded_postgres.connection import ProbeStatus, probe
 from waybook.embedded_postgres.layout import SOCKET_NAME, ServerDirectory, open_log
-from waybook.embedded_postgres.probe import ProbeStatus, probe
 from waybook.errors import Unavailable
 
 POLL_SECONDS = 0.002

@@ -4,24 +4,171 @@ A small supervisor process restarts the server when it is killed, and stops it s
 last client has ended.
 """
 
+import json
+import logging
 import os
+import select
+import subprocess
 import sys
+import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from waybook.embedded_postgres import locks
-from waybook.embedded_postgres.connection import ADMIN, APP, OWNER, ConnectionInfo
-from waybook.embedded_postgres.data_directory import create_control_directory
-from waybook.embedded_postgres.launch import (
-    START_SECONDS,
-    Options,
-    SupervisorMonitor,
-    ensure_running,
+from waybook.embedded_postgres.connection import (
+    ADMIN,
+    APP,
+    OWNER,
+    ConnectionInfo,
+    ProbeStatus,
+    probe,
+    read_connection_info,
 )
-from waybook.errors import Misconfigured, Unavailable
+from waybook.embedded_postgres.data_directory import create_control_directory
+from waybook.embedded_postgres.layout import ControlDirectory, open_log, rotate, tail
+from waybook.errors import DiskFull, Misconfigured, Unavailable, WaybookError
 
 GRACE_SECONDS = 2.0
+START_SECONDS = 60.0
+POLL_SECONDS = 0.02
+SUPERVISOR_MODULE = "waybook.embedded_postgres.keeper"
+MONITOR_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 8.0
+logger = logging.getLogger(__name__)
+
+
+def _check_durable(connection: ConnectionInfo, *, wanted: bool) -> None:
+    if wanted and not connection.durable:
+        raise Misconfigured(
+            f"the server at {connection.socket_dir} was started without durability, as tests do; "
+            "choose another data directory, or wait until its users are gone"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    durable: bool
+    grace_seconds: float
+
+
+def ensure_running(control_dir: ControlDirectory, options: Options) -> ConnectionInfo:
+    """Return the connection data once PostgreSQL is supervised and accepts connections.
+
+    Raises:
+        Misconfigured: PostgreSQL cannot run on this system.
+        Unavailable: PostgreSQL did not start in time.
+    """
+    if running := _running(control_dir):
+        return running
+    deadline = time.monotonic() + START_SECONDS
+    turn = locks.open_lock(control_dir.start_lock)
+    try:
+        locks.wait_exclusive(turn, deadline, "waited for its turn to start PostgreSQL")
+        while (running := _running(control_dir)) is None:
+            _check(control_dir, deadline)
+            if locks.is_held(control_dir.supervisor_lock):
+                time.sleep(POLL_SECONDS)
+            else:
+                _start_keeper(control_dir, options, deadline)
+        return running
+    finally:
+        os.close(turn)
+
+
+def _running(control_dir: ControlDirectory) -> ConnectionInfo | None:
+    connection = read_connection_info(control_dir.connection)
+    if connection is None or not locks.is_held(control_dir.supervisor_lock):
+        return None
+    answer = probe(Path(connection.socket_dir))
+    return connection if answer.condition is ProbeStatus.READY else None
+
+
+def _start_keeper(control_dir: ControlDirectory, options: Options, deadline: float) -> None:
+    rotate(control_dir.log)
+    log = open_log(control_dir.log)
+    receiver, sender = os.pipe()
+    durability = "durable" if options.durable else "fleeting"
+    arguments = (control_dir.data_dir, durability, str(options.grace_seconds), str(sender))
+    try:
+        subprocess.run(  # noqa: S603 - our own command line
+            (sys.executable, "-P", "-m", SUPERVISOR_MODULE, *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(sender,),
+            start_new_session=True,
+            check=False,
+        )
+    finally:
+        os.close(log)
+        os.close(sender)
+    try:
+        _hear(control_dir, receiver, deadline)
+    finally:
+        os.close(receiver)
+
+
+def _hear(control_dir: ControlDirectory, receiver: int, deadline: float) -> None:
+    heard = select.select([receiver], [], [], max(0.0, deadline - time.monotonic()))[0]
+    word = os.read(receiver, 65536) if heard else b""
+    if not word:
+        fate = "ended" if heard else "is still at work, so far"
+        raise Unavailable(
+            f"the keeper of PostgreSQL in {control_dir.data_dir} {fate} without a message; its log "
+            f"{control_dir.log} ends:\n{tail(control_dir.log)}"
+        )
+    report = json.loads(word)
+    if "error" in report:
+        kinds = {kind.__name__: kind for kind in (DiskFull, Misconfigured, Unavailable)}
+        raise kinds[report["error"]](report["message"])
+
+
+def _check(control_dir: ControlDirectory, deadline: float) -> None:
+    if time.monotonic() < deadline:
+        return
+    connection = read_connection_info(control_dir.connection)
+    log = Path(connection.server_home) / "server.log" if connection else control_dir.log
+    raise Unavailable(
+        f"PostgreSQL in {control_dir.data_dir} takes no connections after {START_SECONDS:.0f} s; "
+        f"its log {log} ends:\n{tail(log)}"
+    )
+
+
+class SupervisorMonitor:
+    """Thread that checks once a second that a supervisor process is running."""
+
+    def __init__(self, control_dir: ControlDirectory, options: Options) -> None:
+        self._control_dir = control_dir
+        self._options = options
+        self._closed = threading.Event()
+        self._thread = threading.Thread(
+            target=self._look, name="waybook-postgres-watch", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the thread, then start a supervisor process if none is running."""
+        self._closed.set()
+        self._thread.join(MONITOR_SECONDS)
+        self._ensure_supervisor()
+
+    def _look(self) -> None:
+        pause = MONITOR_SECONDS
+        while not self._closed.wait(pause):
+            pause = (
+                MONITOR_SECONDS if self._ensure_supervisor() else min(pause * 2, MAX_PAUSE_SECONDS)
+            )
+
+    def _ensure_supervisor(self) -> bool:
+        try:
+            if not locks.is_held(self._control_dir.supervisor_lock):
+                ensure_running(self._control_dir, self._options)
+        except (WaybookError, OSError) as error:
+            logger.error("the embedded PostgreSQL has no keeper: %s", error)  # noqa: TRY400 - the message says it
+            return False
+        return True
 
 
 class Attachment:
@@ -86,11 +233,3 @@ def attach(
     return Attachment(
         control_dir.data_dir, connection, claim, SupervisorMonitor(control_dir, options)
     )
-
-
-def _check_durable(connection: ConnectionInfo, *, wanted: bool) -> None:
-    if wanted and not connection.durable:
-        raise Misconfigured(
-            f"the server at {connection.socket_dir} was started without durability, as tests do; "
-            "choose another data directory, or wait until its users are gone"
-        )
