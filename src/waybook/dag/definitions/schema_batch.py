@@ -13,7 +13,7 @@ from typing import cast
 
 Schema = Mapping[str, object]
 #: Function that returns False if a value is invalid, and perhaps for an unusual valid value.
-BatchCheck = Callable[[Sequence[object]], bool]
+_BatchCheck = Callable[[Sequence[object]], bool]
 
 _TYPES: Mapping[str, type] = {
     "object": dict,
@@ -25,7 +25,7 @@ _TYPES: Mapping[str, type] = {
 }
 
 
-def compile_batch_check(schema: Schema, *, strict: bool = True) -> BatchCheck:
+def compile_batch_check(schema: Schema, *, strict: bool = True) -> _BatchCheck:
     named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
     return _Batches(named, {}, strict).check_of(schema)
 
@@ -33,13 +33,16 @@ def compile_batch_check(schema: Schema, *, strict: bool = True) -> BatchCheck:
 @dataclass(frozen=True, slots=True)
 class _Batches:
     named: Mapping[str, Schema]
-    known: dict[str, BatchCheck]
+    known: dict[str, _BatchCheck]
     strict: bool
 
-    def check_of(self, schema: Schema) -> BatchCheck:
+    def check_of(self, schema: Schema) -> _BatchCheck:
         if "$ref" in schema:
-            return self._referred(str(schema["$ref"]).removeprefix("#/$defs/"))
-        makers: Mapping[str, Callable[[Schema], BatchCheck]] = {
+            name = str(schema["$ref"]).removeprefix("#/$defs/")
+            if name not in self.known:
+                self.known[name] = self.check_of(self.named[name])
+            return self.known[name]
+        makers: Mapping[str, Callable[[Schema], _BatchCheck]] = {
             "object": self._object_check,
             "array": self._list_check,
             "string": _text_check,
@@ -47,30 +50,24 @@ class _Batches:
         }
         declared = schema["type"]
         kinds = [declared] if isinstance(declared, str) else cast("Sequence[str]", declared)
-        checks = {_TYPES[kind]: makers.get(kind, _any)(schema) for kind in kinds}
+        checks = {
+            _TYPES[kind]: makers[kind](schema) if kind in makers else lambda _: True
+            for kind in kinds
+        }
         return partial(_check_types, checks)
 
-    def _referred(self, name: str) -> BatchCheck:
-        if name not in self.known:
-            self.known[name] = self.check_of(self.named[name])
-        return self.known[name]
-
-    def _object_check(self, schema: Schema) -> BatchCheck:
+    def _object_check(self, schema: Schema) -> _BatchCheck:
         properties = cast("Mapping[str, Schema]", schema["properties"])
         checks = {name: self.check_of(inner) for name, inner in properties.items()}
         required = frozenset(cast("Sequence[str]", schema.get("required", ())))
         return partial(_check_objects, checks, required, strict=self.strict)
 
-    def _list_check(self, schema: Schema) -> BatchCheck:
+    def _list_check(self, schema: Schema) -> _BatchCheck:
         sizes = range(cast("int", schema.get("minItems", 0)), cast("int", schema["maxItems"]) + 1)
         return partial(_check_lists, self.check_of(cast("Schema", schema["items"])), sizes)
 
 
-def _any(_: Schema) -> BatchCheck:
-    return lambda _: True
-
-
-def _check_types(checks: Mapping[type, BatchCheck], values: Sequence[object]) -> bool:
+def _check_types(checks: Mapping[type, _BatchCheck], values: Sequence[object]) -> bool:
     present = set(map(type, values))
     if not checks.keys() >= present:
         return False
@@ -80,7 +77,7 @@ def _check_types(checks: Mapping[type, BatchCheck], values: Sequence[object]) ->
 
 
 def _check_objects(
-    checks: Mapping[str, BatchCheck],
+    checks: Mapping[str, _BatchCheck],
     required: frozenset[str],
     values: Sequence[object],
     *,
@@ -98,14 +95,14 @@ def _check_objects(
     return True
 
 
-def _check_lists(inner: BatchCheck, sizes: range, values: Sequence[object]) -> bool:
+def _check_lists(inner: _BatchCheck, sizes: range, values: Sequence[object]) -> bool:
     lists = cast("Sequence[Sequence[object]]", values)
     return all(map(sizes.__contains__, set(map(len, lists)))) and inner(
         list(chain.from_iterable(lists))
     )
 
 
-def _text_check(schema: Schema) -> BatchCheck:
+def _text_check(schema: Schema) -> _BatchCheck:
     if "enum" in schema:
         choices = frozenset(cast("Sequence[object]", schema["enum"]))
         return choices.issuperset
@@ -132,7 +129,7 @@ def is_broken(text: str) -> bool:
     return False
 
 
-def _number_check(schema: Schema) -> BatchCheck:
+def _number_check(schema: Schema) -> _BatchCheck:
     least, most = cast("int", schema["minimum"]), cast("int", schema["maximum"])
 
     def check(values: Sequence[object]) -> bool:

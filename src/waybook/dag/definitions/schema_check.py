@@ -11,16 +11,16 @@ from functools import partial
 from types import NoneType
 from typing import cast
 
-from waybook.dag.definitions.schema_batch import BatchCheck, compile_batch_check, is_broken
+from waybook.dag.definitions.schema_batch import compile_batch_check, is_broken
 from waybook.dag.diagnostics import Diagnostic
 
 Schema = Mapping[str, object]
 Check = Callable[[object], Sequence[Diagnostic]]
 
 MAX_ERRORS = 100
-MAX_QUOTE_LENGTH = 60
+_MAX_QUOTE_LENGTH = 60
 
-NO_DIAGNOSTICS: Sequence[Diagnostic] = ()
+_NO_DIAGNOSTICS: Sequence[Diagnostic] = ()
 
 _KINDS: Mapping[type, str] = {
     dict: "object",
@@ -44,13 +44,10 @@ _WORDS: Mapping[str, str] = {
 
 def compile_check(schema: Schema, *, strict: bool = True) -> Check:
     named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
-    check = _Forms(named, {}, strict).check_of(schema)
-    return partial(_check_invalid, compile_batch_check(schema, strict=strict), check)
-
-
-def _check_invalid(batch: BatchCheck, check: Check, value: object) -> Sequence[Diagnostic]:
-    """Run the slow check, which finds the errors, only if the fast check fails."""
-    return NO_DIAGNOSTICS if batch([value]) else check(value)
+    batch = compile_batch_check(schema, strict=strict)
+    slow = _Forms(named, {}, strict).check_of(schema)
+    # The slow check, which finds the errors, runs only if the fast check fails.
+    return lambda value: _NO_DIAGNOSTICS if batch([value]) else slow(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +58,23 @@ class _Forms:
 
     def check_of(self, schema: Schema) -> Check:
         if "$ref" in schema:
-            return self._referred(str(schema["$ref"]).removeprefix("#/$defs/"))
+            name = str(schema["$ref"]).removeprefix("#/$defs/")
+            if name not in self.known:
+                self.known[name] = self.check_of(self.named[name])
+            return self.known[name]
         makers: Mapping[str, Callable[[Schema], Check]] = {
             "object": self._object_check,
             "array": self._list_check,
             "string": _text_check,
             "integer": _number_check,
         }
-        declared_type = schema["type"]
-        kinds = (
-            [declared_type]
-            if isinstance(declared_type, str)
-            else cast("Sequence[str]", declared_type)
-        )
-        return partial(_check_kind, {kind: makers.get(kind, _any)(schema) for kind in kinds})
-
-    def _referred(self, name: str) -> Check:
-        if name not in self.known:
-            self.known[name] = self.check_of(self.named[name])
-        return self.known[name]
+        declared = schema["type"]
+        kinds = [declared] if isinstance(declared, str) else cast("Sequence[str]", declared)
+        checks = {
+            kind: makers[kind](schema) if kind in makers else lambda _: _NO_DIAGNOSTICS
+            for kind in kinds
+        }
+        return partial(_check_kind, checks)
 
     def _object_check(self, schema: Schema) -> Check:
         properties = cast("Mapping[str, Schema]", schema["properties"])
@@ -95,19 +90,15 @@ class _Forms:
         return partial(_check_list, inner, range(least, most + 1), error)
 
 
-def kind_of(value: object) -> str:
+def _kind_of(value: object) -> str:
     kind = _KINDS.get(type(value))
     if kind is None and isinstance(value, float):
         kind = "integer" if value.is_integer() else "number"
     return kind or "something else"
 
 
-def _any(_: Schema) -> Check:
-    return lambda _: NO_DIAGNOSTICS
-
-
 def _check_kind(checks: Mapping[str, Check], value: object) -> Sequence[Diagnostic]:
-    kind = _KINDS.get(type(value)) or kind_of(value)
+    kind = _KINDS.get(type(value)) or _kind_of(value)
     if kind in checks:
         return checks[kind](value)
     wanted = " or ".join(_WORDS[name] for name in checks)
@@ -117,25 +108,20 @@ def _check_kind(checks: Mapping[str, Check], value: object) -> Sequence[Diagnost
 def _check_object(
     checks: Mapping[str, Check], required: Sequence[str], value: object, *, strict: bool
 ) -> Sequence[Diagnostic]:
-    fields = cast("Mapping[object, object]", value)
+    fields = cast("Mapping[str, object]", value)
     faults = [_fault(f"{name!r} is missing") for name in required if name not in fields]
-    present = 0
-    for name, check in checks.items():
-        if name in fields:
-            present += 1
-            diagnostics = check(fields[name])
-            if diagnostics:
-                faults += _inside(f".{name}", diagnostics)
-    if strict and present < len(fields):
-        faults += _unknown(checks, [name for name in fields if name not in checks])
+    unknown = []
+    for name, inner in fields.items():
+        if name not in checks:
+            unknown.append(name)
+        elif diagnostics := checks[name](inner):
+            faults += _inside(f".{name}", diagnostics)
+    if strict:
+        faults += [
+            _fault(f"there is no property {_quoted(name)} here{_did_you_mean(name, checks)}")
+            for name in unknown[:MAX_ERRORS]
+        ]
     return faults
-
-
-def _unknown(known: Iterable[str], names: Sequence[object]) -> Sequence[Diagnostic]:
-    return [
-        _fault(f"there is no property {_quoted(name)} here{_did_you_mean(name, known)}")
-        for name in names[:MAX_ERRORS]
-    ]
 
 
 def _check_list(inner: Check, sizes: range, empty: str, value: object) -> Sequence[Diagnostic]:
@@ -146,8 +132,7 @@ def _check_list(inner: Check, sizes: range, empty: str, value: object) -> Sequen
         return [_fault(f"must have at most {sizes.stop - 1:,}, not {len(items):,}")]
     faults: list[Diagnostic] = []
     for place, item in enumerate(items):
-        diagnostics = inner(item)
-        if diagnostics:
+        if diagnostics := inner(item):
             faults += _inside(f"[{place}]", diagnostics)
             if len(faults) > MAX_ERRORS:
                 break
@@ -175,12 +160,12 @@ def _check_text(
         return [_fault("contains a control character, which is not allowed")]
     if not text.isascii() and is_broken(text):
         return [_fault("contains half a character (a lone surrogate); send well-formed Unicode")]
-    return NO_DIAGNOSTICS
+    return _NO_DIAGNOSTICS
 
 
 def _check_choice(choices: Sequence[str], error: str, value: object) -> Sequence[Diagnostic]:
     if value in choices:
-        return NO_DIAGNOSTICS
+        return _NO_DIAGNOSTICS
     message = f"{_quoted(value)} is not one of {', '.join(choices)}{_did_you_mean(value, choices)}"
     return [_fault(message, error)]
 
@@ -188,7 +173,7 @@ def _check_choice(choices: Sequence[str], error: str, value: object) -> Sequence
 def _number_check(schema: Schema) -> Check:
     least, most = cast("int", schema["minimum"]), cast("int", schema["maximum"])
     wrong = [_fault(f"must be between {least:,} and {most:,}")]
-    return lambda value: NO_DIAGNOSTICS if least <= cast("int", value) <= most else wrong
+    return lambda value: _NO_DIAGNOSTICS if least <= cast("int", value) <= most else wrong
 
 
 def _fault(message: str, name: str = "bad_form") -> Diagnostic:
@@ -201,15 +186,15 @@ def _inside(place: str, faults: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 def _quoted(value: object) -> str:
     if not isinstance(value, str):
-        return _WORDS[kind_of(value)]
-    return repr(value if len(value) <= MAX_QUOTE_LENGTH else f"{value[:MAX_QUOTE_LENGTH]}…")
+        return _WORDS[_kind_of(value)]
+    return repr(value if len(value) <= _MAX_QUOTE_LENGTH else f"{value[:_MAX_QUOTE_LENGTH]}…")
 
 
 def _did_you_mean(value: object, known: Iterable[str]) -> str:
     if not isinstance(value, str):
         return ""
     spelt = {_plain(name): name for name in known}
-    near = get_close_matches(_plain(value[:MAX_QUOTE_LENGTH]), spelt, n=1)
+    near = get_close_matches(_plain(value[:_MAX_QUOTE_LENGTH]), spelt, n=1)
     return f"; did you mean {spelt[near[0]]!r}?" if near else ""
 
 
