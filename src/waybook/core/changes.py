@@ -130,7 +130,7 @@ Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
 ChangedFields = dict[str, Json]
 
-ENTITIES = frozenset(map(str, Entity))
+_ENTITIES = frozenset(map(str, Entity))
 
 
 class ReplayError(ValueError):
@@ -194,7 +194,7 @@ def changes_from_json(raw: Json) -> Iterator[Change]:
     match raw:
         case dict():
             yield change_from_json(raw)
-        case [str(entity), str(row_id), dict(fields)] if entity in ENTITIES:
+        case [str(entity), str(row_id), dict(fields)] if entity in _ENTITIES:
             for field, values in fields.items():
                 yield Change(Entity(entity), row_id, field, *_old_and_new(values))
         case _:

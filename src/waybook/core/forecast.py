@@ -11,8 +11,8 @@ from waybook.core.usage import format_cost
 
 MIN_RUNS: Final = 3
 MIN_UNITS: Final = 5
-LOW_QUANTILE: Final = 0.05
-HIGH_QUANTILE: Final = 0.95
+_LOW_QUANTILE: Final = 0.05
+_HIGH_QUANTILE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def estimate_median(values: Sequence[float]) -> Estimate | None:
     """
     if len(values) < MIN_RUNS:
         return None
-    low, middle, high = (quantile(values, q) for q in (LOW_QUANTILE, 0.5, HIGH_QUANTILE))
+    low, middle, high = (quantile(values, q) for q in (_LOW_QUANTILE, 0.5, _HIGH_QUANTILE))
     return Estimate(middle=middle, low=low, high=high)
 
 
@@ -104,7 +104,7 @@ def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
     if len(values) < MIN_UNITS or count < 1:
         return None
     mean = sum(values) / len(values)
-    low, high = (quantile(values, q) for q in (LOW_QUANTILE, HIGH_QUANTILE))
+    low, high = (quantile(values, q) for q in (_LOW_QUANTILE, _HIGH_QUANTILE))
     middle = count * mean
     return Estimate(
         middle=middle,

@@ -11,11 +11,11 @@ from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
 #: Names and endings of database columns that may contain a person's name.
-PERSON_FIELD_SUFFIXES = ("_by", "_as")
-PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
+_PERSON_FIELD_SUFFIXES = ("_by", "_as")
+_PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
 #: Names and endings of keys, in replies and audit entries, that may contain a person's name.
-PERSON_DETAIL_SUFFIXES = ("By", "As")
-PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
+_PERSON_DETAIL_SUFFIXES = ("By", "As")
+_PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
 
 def rejection_reason(user: str) -> str:
@@ -57,21 +57,21 @@ def is_person_field(field: str) -> bool:
     >>> is_person_field("held_by"), is_person_field("requested_as"), is_person_field("name")
     (True, True, False)
     """
-    return field in PERSON_FIELDS or field.endswith(PERSON_FIELD_SUFFIXES)
+    return field in _PERSON_FIELDS or field.endswith(_PERSON_FIELD_SUFFIXES)
 
 
-def is_person_detail(word: str) -> bool:
+def _is_person_detail(word: str) -> bool:
     """Return whether this key of an audit entry's details contains a person's name.
 
-    >>> is_person_detail("decidedBy"), is_person_detail("takenFrom"), is_person_detail("title")
+    >>> _is_person_detail("decidedBy"), _is_person_detail("takenFrom"), _is_person_detail("title")
     (True, True, False)
     """
-    return word in PERSON_DETAIL_KEYS or word.endswith(PERSON_DETAIL_SUFFIXES)
+    return word in _PERSON_DETAIL_KEYS or word.endswith(_PERSON_DETAIL_SUFFIXES)
 
 
 def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> dict[str, Json]:
     fields: dict[str, Json] = {
-        word: to.replace(value) if is_person_detail(word) else value
+        word: to.replace(value) if _is_person_detail(word) else value
         for word, value in details.items()
     }
     changes = details.get("changes")
@@ -175,5 +175,5 @@ def _renamed_word(word: str, value: Json, to: Pseudonymization, *, ours: bool) -
     if isinstance(value, str):
         if ours and word == "message":
             return value.replace(to.name, to.pseudonym)
-        return to.replace(value) if is_person_detail(word) else value
+        return to.replace(value) if _is_person_detail(word) else value
     return pseudonymize_answer(value, to, ours=ours)

@@ -14,18 +14,18 @@ from uuid import UUID
 #: 0, 1, i, l and o are left out, because they are easily confused.
 ALPHABET: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 BASE: Final = len(ALPHABET)
-DIGITS: Final = 9
-LENGTH: Final = DIGITS + 1
+_DIGITS: Final = 9
+LENGTH: Final = _DIGITS + 1
 FULL_LENGTH: Final = 36
 #: The SQL function `app_short_key` must use the same number.
-KEYS: Final = BASE**DIGITS
+KEYS: Final = BASE**_DIGITS
 #: Largest PostgreSQL bigint, used as a bit mask for hashes.
-MAX_BIGINT: Final = 2**63 - 1
+_MAX_BIGINT: Final = 2**63 - 1
 
 _FULL_ID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _VALUES: Final = {digit: value for value, digit in enumerate(ALPHABET)}
-_POWERS: Final = tuple(BASE**power for power in reversed(range(DIGITS)))
-_WEIGHTS: Final = range(2, DIGITS + 2)
+_POWERS: Final = tuple(BASE**power for power in reversed(range(_DIGITS)))
+_WEIGHTS: Final = range(2, _DIGITS + 2)
 
 
 class IdKind(StrEnum):
@@ -43,7 +43,7 @@ def short_key(full_id: str) -> int:
     6772766347248
     """
     digest = sha256(bytes.fromhex(full_id.replace("-", ""))).digest()
-    return (int.from_bytes(digest[:8], "big") & MAX_BIGINT) % KEYS
+    return (int.from_bytes(digest[:8], "big") & _MAX_BIGINT) % KEYS
 
 
 @lru_cache(maxsize=16_384)

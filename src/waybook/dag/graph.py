@@ -154,7 +154,7 @@ class StepState:
     done: int
 
 
-UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
+_UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str]
     closed: list[str] = []
     opened: list[str] = []
     for key in graph.order:
-        state = states.get(key, UNOPENED)
+        state = states.get(key, _UNOPENED)
         if not (state.opened or state.closed):
             if not over.issuperset(graph.predecessors[key]):
                 continue

@@ -12,11 +12,11 @@ from waybook.notifications.action_links import ActionLinks
 from waybook.notifications.message import parse_secrets
 from waybook.settings import LOOPBACK, Settings
 
-MAX_TEMPLATE_BYTES = 65_536
+_MAX_TEMPLATE_BYTES = 65_536
 #: How long the links in a review message can be used.
-ACTION_LINK_LIFETIME = timedelta(days=7)
+_ACTION_LINK_LIFETIME = timedelta(days=7)
 #: Scopes of a user who is created at the first sign-in.
-NEW_USER_SCOPES = frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW})
+_NEW_USER_SCOPES = frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def action_links_from_settings(
     return ActionLinks(
         key=webhook.secrets[0],
         reviewer=reviewer,
-        lifetime=ACTION_LINK_LIFETIME,
+        lifetime=_ACTION_LINK_LIFETIME,
         needs_account=settings.requires_auth,
     )
 
@@ -101,7 +101,7 @@ def _events(text: str) -> frozenset[str]:
 def _text(path: Path) -> str:
     if not path.is_file():
         raise Misconfigured(f"webhook_templates_dir: {path.name} is not a file")
-    if path.stat().st_size > MAX_TEMPLATE_BYTES:
+    if path.stat().st_size > _MAX_TEMPLATE_BYTES:
         raise Misconfigured(f"webhook_templates_dir: {path.name} is too large")
     return path.read_text("utf-8")
 
@@ -144,7 +144,7 @@ def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
         org_claim=settings.oidc_org_claim or "",
         user_claim=settings.oidc_user_claim,
         scopes_claim=settings.oidc_scopes_claim,
-        new_user_scopes=NEW_USER_SCOPES if allowed else None,
+        new_user_scopes=_NEW_USER_SCOPES if allowed else None,
     )
 
 

@@ -14,15 +14,15 @@ MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
-RETRY_DELAY_SECONDS: Final = 0.3
+_RETRY_DELAY_SECONDS: Final = 0.3
 #: Seconds for which the endpoint is not called after a failure.
-COOLDOWN_SECONDS: Final = 20.0
+_COOLDOWN_SECONDS: Final = 20.0
 
 #: Statuses with which an endpoint may reject the parameter `dimensions`. The request is then
 #: repeated without the parameter.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
-SERVER_ERRORS: Final = 500
+_SERVER_ERRORS: Final = 500
 
 
 class EmbeddingsClient:
@@ -33,8 +33,8 @@ class EmbeddingsClient:
         key: str | None,
         *,
         seconds: float = SECONDS,
-        pause: float = RETRY_DELAY_SECONDS,
-        rest: float = COOLDOWN_SECONDS,
+        pause: float = _RETRY_DELAY_SECONDS,
+        rest: float = _COOLDOWN_SECONDS,
     ) -> None:
         """Create the client. `url` may end in `/embeddings`, but need not."""
         self.name = f"endpoint {model}"
@@ -97,7 +97,7 @@ class EmbeddingsClient:
             except EndpointFailed as error:
                 status = error.details.get("status")
                 if not isinstance(status, int) or (
-                    status != TOO_MANY_REQUESTS and status < SERVER_ERRORS
+                    status != TOO_MANY_REQUESTS and status < _SERVER_ERRORS
                 ):
                     raise
                 await asyncio.sleep(self._pause * 2 ** (attempt - 1))

@@ -15,7 +15,7 @@ from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
 from waybook.tracing import TRACING
 
-TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 @asynccontextmanager
@@ -117,7 +117,7 @@ def trace_exporter(environment: Mapping[str, str]) -> str | None:
     """
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
-    has_endpoint = any(environment.get(name) for name in TRACE_ENDPOINTS)
+    has_endpoint = any(environment.get(name) for name in _TRACE_ENDPOINTS)
     name = environment.get("OTEL_TRACES_EXPORTER") or ("otlp" if has_endpoint else "none")
     return None if name == "none" else name
 

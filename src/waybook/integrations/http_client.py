@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 MAX_BYTES = 2 * 1024 * 1024
 MAX_CONNECTIONS = 10
 #: Statuses after which a request is retried if the answer has a Retry-After header.
-RETRYABLE_STATUS = frozenset({429, 503, 529})
+_RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
 #: Statuses for a wrong API key. Their error texts often repeat a part of the key.
-AUTH_STATUS = frozenset({401, 403})
+_AUTH_STATUS = frozenset({401, 403})
 MAX_ERROR_LENGTH = 300
 
 
@@ -129,7 +129,7 @@ class BoundedHttpClient:
     async def _ask(self, request: _Request, deadline: float) -> _Answer:
         for _ in range(MAX_RETRIES):
             answer = await self._once(request)
-            wait = _seconds(answer.come_again) if answer.status in RETRYABLE_STATUS else None
+            wait = _seconds(answer.come_again) if answer.status in _RETRYABLE_STATUS else None
             if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
                 return answer
             await asyncio.sleep(wait)
@@ -173,7 +173,7 @@ class BoundedHttpClient:
     def _read(self, answer: _Answer) -> Json:
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls a success
             detail = (
-                "" if answer.status in AUTH_STATUS else self._extract_error_message(answer.body)
+                "" if answer.status in _AUTH_STATUS else self._extract_error_message(answer.body)
             )
             message = f"it answered {answer.status}" + (f": {detail}" if detail else "")
             raise EndpointFailed(message, status=answer.status)

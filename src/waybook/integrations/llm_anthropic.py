@@ -73,7 +73,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
         text=_handed_in(blocks) or _join_texts(blocks),
         usage=Usage(
             input_tokens=sum(
-                parse_token_count(get_path(answer, "usage", name)) for name in INPUT_TOKEN_FIELDS
+                parse_token_count(get_path(answer, "usage", name)) for name in _INPUT_TOKEN_FIELDS
             ),
             output_tokens=parse_token_count(get_path(answer, "usage", "output_tokens")),
             model=named[:200] if isinstance(named, str) and named else model,
@@ -83,7 +83,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
 
 
 #: The API counts cached and uncached input tokens separately.
-INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def _handed_in(blocks: list[Json]) -> str | None:

@@ -79,9 +79,9 @@ def get_path(value: Json, *path: str | int) -> Json:
     return value
 
 
-THINKING_BLOCK = "</think>"
-CODE_FENCE = "```"
-MAX_FENCES = 8
+_THINKING_BLOCK = "</think>"
+_CODE_FENCE = "```"
+_MAX_FENCES = 8
 
 
 def extract_json(text: str) -> Json:
@@ -97,7 +97,7 @@ def extract_json(text: str) -> Json:
     ... )
     ({'a': 1}, [1], {'a': 2})
     """
-    _, _, answer = text.rpartition(THINKING_BLOCK)
+    _, _, answer = text.rpartition(_THINKING_BLOCK)
     for piece in _pieces(answer):
         try:
             return _decoded(piece)
@@ -108,7 +108,7 @@ def extract_json(text: str) -> Json:
 
 def _pieces(answer: str) -> Iterator[str]:
     yield answer
-    for fenced in answer.split(CODE_FENCE, 2 * MAX_FENCES)[1::2]:
+    for fenced in answer.split(_CODE_FENCE, 2 * _MAX_FENCES)[1::2]:
         first, _, rest = fenced.partition("\n")
         yield fenced if first.strip()[:1] in {"{", "["} else rest
     starts = [place for place in (answer.find("{"), answer.find("[")) if place >= 0]

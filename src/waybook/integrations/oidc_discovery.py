@@ -36,7 +36,7 @@ KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
 TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 MIN_RSA_BITS: Final = 2_048
 
-ALGORITHMS: Final = {
+_ALGORITHMS: Final = {
     name: known for name, known in get_default_algorithms().items() if name in KEYS
 }
 _PART: Final = "[A-Za-z0-9_-]+"
@@ -96,7 +96,7 @@ def verify_signature(text: str, key: Key, header: Claims) -> Claims:
         Unauthenticated: the signature is not valid, or there are no claims.
     """
     signed, _, signature = text.rpartition(".")
-    algorithm = ALGORITHMS[str(header["alg"])]
+    algorithm = _ALGORITHMS[str(header["alg"])]
     try:
         good = algorithm.verify(signed.encode(), key.public, _decoded(signature))
     except (PyJWTError, ValueError, TypeError):
@@ -152,7 +152,7 @@ def _object_in(text: bytes) -> Claims:
 
 MAX_DISCOVERY_BYTES: Final = 256 * 1024
 SECONDS: Final = 5.0
-MAX_KEYS: Final = 100
+_MAX_KEYS: Final = 100
 MAX_NAME_LENGTH: Final = 200
 
 
@@ -172,13 +172,13 @@ async def discover_endpoints(issuer: str) -> IssuerEndpoints:
     """
     base = issuer.rstrip("/")
     try:
-        return _doors_in(await fetch_json(f"{base}/.well-known/openid-configuration"), issuer)
+        return _doors_in(await _fetch_json(f"{base}/.well-known/openid-configuration"), issuer)
     except EndpointFailed as error:
         if error.details.get("status") != 404:  # noqa: PLR2004 - it is not there
             raise
     where = urlsplit(base)
     known = f"{where.scheme}://{where.netloc}/.well-known/oauth-authorization-server"
-    return _doors_in(await fetch_json(f"{known}{where.path}"), issuer)
+    return _doors_in(await _fetch_json(f"{known}{where.path}"), issuer)
 
 
 async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
@@ -187,17 +187,17 @@ async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
     Raises:
         EndpointFailed: there is no usable answer.
     """
-    key_set = await fetch_json(doors.keys)
+    key_set = await _fetch_json(doors.keys)
     listed = key_set.get("keys") if isinstance(key_set, dict) else None
     return listed if isinstance(listed, list) else []
 
 
 def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
-    keys = (parse_key(jwk) for _, jwk in zip(range(MAX_KEYS), listed, strict=False))
+    keys = (parse_key(jwk) for _, jwk in zip(range(_MAX_KEYS), listed, strict=False))
     return tuple(key for key in keys if key is not None)
 
 
-async def fetch_json(address: str) -> object:
+async def _fetch_json(address: str) -> object:
     exchange = BoundedHttpClient(address, headers={}, most_bytes=MAX_DISCOVERY_BYTES)
     try:
         return await exchange.get(seconds=SECONDS)

@@ -116,8 +116,8 @@ def _text(claims: Claims, name: str) -> str | None:
 
 
 STATE_LENGTH: Final = 32
-REQUESTED_SCOPES: Final = "openid profile email"
-MAX_CODE_LENGTH: Final = 4_096
+_REQUESTED_SCOPES: Final = "openid profile email"
+_MAX_CODE_LENGTH: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str
         "response_type": "code",
         "client_id": issuer.settings.client_id or "",
         "redirect_uri": back,
-        "scope": REQUESTED_SCOPES,
+        "scope": _REQUESTED_SCOPES,
         "state": flow.state,
         "nonce": flow.nonce,
         "code_challenge": challenge,
@@ -190,7 +190,7 @@ async def exchange_code(
     if returned.get("iss", issuer.settings.issuer) != issuer.settings.issuer:
         raise Unauthenticated("the browser returned from another issuer")
     code = returned.get("code", "")
-    if not 0 < len(code) <= MAX_CODE_LENGTH:
+    if not 0 < len(code) <= _MAX_CODE_LENGTH:
         raise Unauthenticated("the browser returned without a code")
     handed = await issuer.redeem(
         {

@@ -11,7 +11,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 MESSAGE: Final = "database message"
-PROPAGATOR: Final = TraceContextTextMapPropagator()
+_PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
 class OpenTelemetryCall:
@@ -81,7 +81,7 @@ class OpenTelemetryTracer:
     @contextmanager
     def remote(self, fields: Mapping[str, str], /) -> Iterator[None]:
         """Make spans within the block part of a trace that another process began."""
-        token = context.attach(PROPAGATOR.extract(fields))
+        token = context.attach(_PROPAGATOR.extract(fields))
         try:
             yield
         finally:

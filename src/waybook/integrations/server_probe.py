@@ -12,7 +12,7 @@ from waybook.errors import InvalidInput
 
 MAX_SERVERS: Final = 64
 PROBE_SECONDS: Final = 5.0
-MAX_ANSWER_BYTES: Final = 1024 * 1024
+_MAX_ANSWER_BYTES: Final = 1024 * 1024
 SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\d+(?:\.\d+)?)$")
 MAX_LABEL_LENGTH: Final = 40
 LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -80,9 +80,9 @@ async def _get(client: httpx2.AsyncClient, path: str, headers: dict[str, str]) -
     async with client.stream("GET", path, headers=headers) as answer:
         async for chunk in answer.aiter_bytes():
             body += chunk
-            if len(body) > MAX_ANSWER_BYTES:
+            if len(body) > _MAX_ANSWER_BYTES:
                 break
-        return answer.status_code, body[:MAX_ANSWER_BYTES].decode("utf-8", "replace")
+        return answer.status_code, body[:_MAX_ANSWER_BYTES].decode("utf-8", "replace")
 
 
 def read_metrics(url: str, text: str) -> ServerState:

@@ -55,12 +55,12 @@ class WebhookSender(Protocol):
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome: ...
 
 
-FIRST_BACKOFF = timedelta(seconds=5)
+_FIRST_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=4)
-FACTOR = 3
+_FACTOR = 3
 #: Up to this share of a delay is added or subtracted at random, so that retries do not coincide.
-JITTER = 0.2
-MAX_EXPONENT = 12
+_JITTER = 0.2
+_MAX_EXPONENT = 12
 
 MAX_DELIVERY_TIME = timedelta(days=1)
 
@@ -119,8 +119,8 @@ def backoff(attempt: int, chance: float) -> timedelta:
     >>> [backoff(n, 0.5).total_seconds() for n in (1, 2, 3, 9)]
     [5.0, 15.0, 45.0, 14400.0]
     """
-    grown = FIRST_BACKOFF * int(FACTOR ** min(attempt - 1, MAX_EXPONENT))
-    return min(grown, MAX_BACKOFF) * (1 - JITTER + 2 * JITTER * chance)
+    grown = _FIRST_BACKOFF * int(_FACTOR ** min(attempt - 1, _MAX_EXPONENT))
+    return min(grown, MAX_BACKOFF) * (1 - _JITTER + 2 * _JITTER * chance)
 
 
 PREFIX = "whsec_"
@@ -219,7 +219,7 @@ def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
 
 
 SUFFIX = ".txt"
-TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
+_TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
 #: Maximum lengths that chat and mail systems accept.
 MAX_SUBJECT_LENGTH = 300
 MAX_BODY_LENGTH = 3_000
@@ -259,7 +259,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
 def _checked(text: str, occasion: NotificationKind) -> Template:
     """Compile a template, and check that it renders the sample payload."""
     try:
-        template = compile_template(text, TEMPLATE_VARIABLES)
+        template = compile_template(text, _TEMPLATE_VARIABLES)
         empty = not render_template(template, sample_payload(occasion)).strip()
     except (TemplateRuleError, TemplateBudgetExceeded) as error:
         raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)}: {error}") from None
@@ -268,7 +268,7 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
     return template
 
 
-def render_message(template: Template, fields: Mapping[str, Json]) -> Message:
+def _render_message(template: Template, fields: Mapping[str, Json]) -> Message:
     """Render a message. The first line of the rendered text is the subject.
 
     Raises:
@@ -306,8 +306,8 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
         return EncodedBody(JSON, orjson.dumps(fields))
     template, seen = texts[NotificationKind(message.event)], _each_text(fields, escape_hidden)
     if form is WebhookFormat.TEXT:
-        return EncodedBody(PLAIN, _as_text(render_message(template, seen)).encode())
-    text = _as_slack(render_message(template, _each_text(seen, escape_chat_text)))
+        return EncodedBody(PLAIN, _as_text(_render_message(template, seen)).encode())
+    text = _as_slack(_render_message(template, _each_text(seen, escape_chat_text)))
     return EncodedBody(JSON, orjson.dumps({"text": text}))
 
 

@@ -191,7 +191,7 @@ def _has_grown(row: Row) -> bool:
     return has_fired and not (is_last and row.get("on_exhausted") != OnExhausted.REVIEW)
 
 
-STEP_ID_FIELDS = frozenset({"step_id", "target_step_id", "from_step_id"})
+_STEP_ID_FIELDS = frozenset({"step_id", "target_step_id", "from_step_id"})
 
 
 def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
@@ -200,7 +200,7 @@ def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
     if not isinstance(value, dict):
         return value
     return {
-        name: ids.get(str(inner), inner) if name in STEP_ID_FIELDS else _nested(name, inner, ids)
+        name: ids.get(str(inner), inner) if name in _STEP_ID_FIELDS else _nested(name, inner, ids)
         for name, inner in value.items()
     }
 

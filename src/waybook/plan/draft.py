@@ -36,7 +36,7 @@ from waybook.plan.new_conditions import build_condition
 from waybook.plan.ordering import renumber, replace_ids, resolve_dependencies, resolve_reference
 
 #: Optional fields of a step that a condition may add. They are stored only if set.
-OPTIONAL_FIELDS = frozenset(
+_OPTIONAL_FIELDS = frozenset(
     {"depends_on", "depends_on_ids", "required_sources", "max_attempts", "conditions"}
 )
 
@@ -78,12 +78,12 @@ def step_row(step: Step, text: StepText) -> dict[str, Json]:
 def condition_row(condition: Condition) -> dict[str, Json]:
     names = [f.name for f in fields(Condition) if f.name not in {"id", "steps"}]
     row = {name: as_json(getattr(condition, name)) for name in names}
-    return {**row, "steps": [new_step_row(new) for new in condition.steps] or None}
+    return {**row, "steps": [_new_step_row(new) for new in condition.steps] or None}
 
 
-def new_step_row(new: NewStep) -> dict[str, Json]:
+def _new_step_row(new: NewStep) -> dict[str, Json]:
     """Return a step that a condition may add, as JSON."""
-    names = [f.name for f in fields(NewStep) if f.name not in OPTIONAL_FIELDS]
+    names = [f.name for f in fields(NewStep) if f.name not in _OPTIONAL_FIELDS]
     row = {name: as_json(getattr(new, name)) for name in names}
     more: dict[str, Json] = {} if new.max_attempts is None else {"max_attempts": new.max_attempts}
     if new.depends_on_ids:
@@ -98,7 +98,7 @@ def _new_condition_row(new: NewCondition) -> dict[str, Json]:
     unnamed = {"after_step_order", "target_step_order", "from_step_order", "steps"}
     names = [f.name for f in fields(NewCondition) if f.name not in unnamed]
     row = {name: as_json(getattr(new, name)) for name in names}
-    steps: dict[str, Json] = {"steps": [new_step_row(s) for s in new.steps]} if new.steps else {}
+    steps: dict[str, Json] = {"steps": [_new_step_row(s) for s in new.steps]} if new.steps else {}
     return {**{name: value for name, value in row.items() if value is not None}, **steps}
 
 

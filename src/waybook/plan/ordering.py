@@ -94,7 +94,7 @@ def steps_before(steps: Sequence[Step], ids: Iterable[StepId]) -> set[StepId]:
 
 
 #: First character of a reference to a step that has no id yet.
-REFERENCE_MARK = "+"
+_REFERENCE_MARK = "+"
 
 
 def added_reference(level: int, number: int) -> StepId:
@@ -102,14 +102,14 @@ def added_reference(level: int, number: int) -> StepId:
 
     `level` counts how deeply the conditions are nested.
     """
-    return StepId(f"{REFERENCE_MARK}{level}.{number}")
+    return StepId(f"{_REFERENCE_MARK}{level}.{number}")
 
 
 def resolve_reference(step_id: StepId, added: Sequence[StepId]) -> StepId:
     """Return the id of the step that a reference means. An id is returned unchanged."""
-    if not step_id.startswith(REFERENCE_MARK):
+    if not step_id.startswith(_REFERENCE_MARK):
         return step_id
-    level, number = map(int, step_id.removeprefix(REFERENCE_MARK).split("."))
+    level, number = map(int, step_id.removeprefix(_REFERENCE_MARK).split("."))
     return added[number - 1] if level == 1 else added_reference(level - 1, number)
 
 

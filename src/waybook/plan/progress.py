@@ -102,8 +102,8 @@ def plan_outcome(state: PlanState, statuses: Collection[StepStatus]) -> str | No
     return None
 
 
-WARNING_PERCENT = 80
-FULL_PERCENT = 100
+_WARNING_PERCENT = 80
+_FULL_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class BudgetShare:
 
     @property
     def percent(self) -> int:
-        return FULL_PERCENT * self.used // self.of
+        return _FULL_PERCENT * self.used // self.of
 
 
 def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
@@ -146,7 +146,7 @@ def warning(part: BudgetShare) -> str | None:
             f"The plan is over its budget of {part.unit} ({part.percent} %): tell the person you "
             "work for, and finish with as little as you can."
         )
-    if part.percent >= WARNING_PERCENT:
+    if part.percent >= _WARNING_PERCENT:
         be = "are" if part.unit == "tokens" else "is"
         return f"{part.percent} % of the plan's {part.unit} {be} used: keep the rest short."
     return None

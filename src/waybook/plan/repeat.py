@@ -30,7 +30,7 @@ from waybook.plan.model import (
 from waybook.plan.ordering import replace_ids
 
 #: Limits on the values stored as the cause of a repetition: their number, and the length of each.
-MAX_VALUES: Final = 20
+_MAX_VALUES: Final = 20
 MAX_VALUE_LENGTH: Final = 200
 
 
@@ -148,7 +148,7 @@ def values_read(tree: Node, variables: Mapping[str, Json]) -> dict[str, Json]:
     {'confidence': 0.3}
     """
     values: dict[str, Json] = {}
-    for path in islice(paths(tree), MAX_VALUES):
+    for path in islice(paths(tree), _MAX_VALUES):
         value: Json = cast("Json", variables)
         for part in path:
             if not isinstance(value, dict) or part not in value:

@@ -31,18 +31,18 @@ UNSUPPORTED_KEYWORDS = frozenset(
     }
 )
 #: Schema keywords below which the author of the schema chooses the names.
-NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
+_NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+_DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
 SchemaError: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 64
-MAX_COST = 100_000
+_MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
-MAX_MESSAGE = 300
+_MAX_MESSAGE = 300
 #: Number of characters of a text that count as one part.
-CHARACTERS_PER_PART = 100
+_CHARACTERS_PER_PART = 100
 
 
 def check_schemas(schemas: Iterable[Json]) -> None:
@@ -88,9 +88,9 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
         Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise InvalidInput(
-            f"{argument} is not a JSON Schema: {error.message[:MAX_MESSAGE]}",
+            f"{argument} is not a JSON Schema: {error.message[:_MAX_MESSAGE]}",
             argument=argument,
-            at=error.json_path[:MAX_MESSAGE],
+            at=error.json_path[:_MAX_MESSAGE],
         ) from error
 
 
@@ -144,7 +144,7 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
     Raises:
         TooLarge: checking the value would take too long.
     """
-    if _weight(schema, shape) * _weight(instance, value) > MAX_COST:
+    if _weight(schema, shape) * _weight(instance, value) > _MAX_COST:
         raise TooLarge(
             f"{value} is too large to be checked against {shape}; make it smaller", argument=value
         )
@@ -152,7 +152,7 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
     checking: Any = schema
     try:
         for error in Draft202012Validator(checking).iter_errors(instance):
-            faults.append(Mismatch(error.json_path[:MAX_MESSAGE], error.message[:MAX_MESSAGE]))
+            faults.append(Mismatch(error.json_path[:_MAX_MESSAGE], error.message[:_MAX_MESSAGE]))
             if len(faults) == MAX_ERRORS:
                 break
     # `multipleOf` fails for a number that is too large for a float.
@@ -170,9 +170,9 @@ def _keywords(schema: dict[str, Json]) -> Iterator[str]:
         elif isinstance(here, dict):
             yield from here
             for keyword, inner in here.items():
-                if keyword in NAMED_SCHEMAS and isinstance(inner, dict):
+                if keyword in _NAMED_SCHEMAS and isinstance(inner, dict):
                     waiting += inner.values()
-                elif keyword not in DATA_KEYWORDS:
+                elif keyword not in _DATA_KEYWORDS:
                     waiting.append(inner)
 
 
@@ -194,8 +194,8 @@ def _weight(value: Json, argument: str) -> int:
 
 def _weight_alone(value: Json) -> int:
     if isinstance(value, dict):
-        return 1 + sum(map(len, value)) // CHARACTERS_PER_PART
-    return 1 + (len(value) // CHARACTERS_PER_PART if isinstance(value, str) else 0)
+        return 1 + sum(map(len, value)) // _CHARACTERS_PER_PART
+    return 1 + (len(value) // _CHARACTERS_PER_PART if isinstance(value, str) else 0)
 
 
 def _inside(value: Json) -> Iterable[Json]:

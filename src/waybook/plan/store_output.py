@@ -30,7 +30,7 @@ TEXT_TYPES = frozenset(
         "application/yaml",
     }
 )
-SUFFIXES = ("+json", "+xml", "+yaml")
+_SUFFIXES = ("+json", "+xml", "+yaml")
 #: The types that the tool list names, of the text types that are accepted.
 COMMON_TYPES = (
     "text/markdown",
@@ -77,10 +77,10 @@ def parse_text_type(media_type: str) -> str:
         raise InvalidInput(
             "mediaType must be a media type such as text/markdown", argument="mediaType"
         )
-    if not (kind.startswith("text/") or kind in TEXT_TYPES or kind.endswith(SUFFIXES)):
+    if not (kind.startswith("text/") or kind in TEXT_TYPES or kind.endswith(_SUFFIXES)):
         raise InvalidInput(
             f"{kind} is not a text type, and only text can be stored: text/…, "
-            f"{', '.join(sorted(TEXT_TYPES))}, and types that end in {', '.join(SUFFIXES)}",
+            f"{', '.join(sorted(TEXT_TYPES))}, and types that end in {', '.join(_SUFFIXES)}",
             argument="mediaType",
         )
     return kind
@@ -101,7 +101,7 @@ def file_extension(kind: str) -> str:
     ('md', 'json', 'txt')
     """
     suffix = kind.rpartition("+")[2]
-    return FILE_EXTENSIONS.get(kind) or (suffix if kind.endswith(SUFFIXES) else "txt")
+    return FILE_EXTENSIONS.get(kind) or (suffix if kind.endswith(_SUFFIXES) else "txt")
 
 
 OUTPUT = "output"

@@ -30,7 +30,7 @@ from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.plan.settle import record_usage, register_session, resume_plan, settle
 
-MAX_SOURCES_NAMED = 20
+_MAX_SOURCES_NAMED = 20
 
 
 def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
@@ -67,7 +67,7 @@ def _describe_missing_sources(text: StepText) -> str:
 def _sources(text: StepText, lacking: int) -> Json:
     counted: list[Json] = [
         {"sourceId": source.id, "title": source.title, "url": source.url}
-        for source in text.sources[:MAX_SOURCES_NAMED]
+        for source in text.sources[:_MAX_SOURCES_NAMED]
     ]
     return {
         "required": text.required_sources,

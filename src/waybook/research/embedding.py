@@ -53,12 +53,12 @@ DIMENSIONS = 256
 #: A number of a vector is stored as an integer, which is the number times this.
 SCALE = 32_767
 MAX_TEXT_LENGTH = 100_000
-REMEMBERED_WORDS = 50_000
-REMEMBERED_ROWS = 8_000
+_REMEMBERED_WORDS = 50_000
+_REMEMBERED_ROWS = 8_000
 
 #: Weights are rounded to multiples of 1/16. A word that occurs n times has the weight 1 + log n.
 STEPS = 16
-ROWS_AT_ONCE = 256
+_ROWS_AT_ONCE = 256
 
 
 class Embedder(Protocol):
@@ -78,8 +78,8 @@ class StaticEmbedder:
 
     def __init__(self, table: WordVectors) -> None:
         self._table = table
-        self._spelled = lru_cache(REMEMBERED_WORDS)(table.rows_for_word)
-        self._numbers = lru_cache(REMEMBERED_ROWS)(self._read)
+        self._spelled = lru_cache(_REMEMBERED_WORDS)(table.rows_for_word)
+        self._numbers = lru_cache(_REMEMBERED_ROWS)(self._read)
         self._lanes = Struct(f"<{table.dimensions // 4}I")
         self._one_of_two = int.from_bytes(b"\xff\0" * (table.dimensions // 2), "little")
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
@@ -102,8 +102,8 @@ class StaticEmbedder:
             by_weight[term_weight(count)].append(number)
         mask, sums = self._one_of_four, [0, 0, 0, 0]
         for factor, numbers in by_weight.items():
-            for start in range(0, len(numbers), ROWS_AT_ONCE):
-                even, odd = self._added(numbers[start : start + ROWS_AT_ONCE])
+            for start in range(0, len(numbers), _ROWS_AT_ONCE):
+                even, odd = self._added(numbers[start : start + _ROWS_AT_ONCE])
                 for place, lanes in enumerate((even, odd, even >> 16, odd >> 16)):
                     sums[place] += (lanes & mask) * factor
         fours = [self._lanes.unpack(lane.to_bytes(self._lanes.size, "little")) for lane in sums]

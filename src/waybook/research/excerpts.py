@@ -9,8 +9,8 @@ from waybook.research.passages import passages
 from waybook.research.query import STOP_WORDS, word_root
 from waybook.research.vocabulary import fold_text
 
-MAX_EXCERPT_LENGTH = 240
-MIN_EXCERPT_LENGTH = 80
+_MAX_EXCERPT_LENGTH = 240
+_MIN_EXCERPT_LENGTH = 80
 MAX_WORDS = 60
 
 _WORD = re.compile(r"[^\W_]+")
@@ -70,7 +70,7 @@ def _pieces(text: str, wanted: SearchWords) -> Iterator[Piece]:
 
 
 def matching_sentence(
-    text: str, wanted: SearchWords, longest: int = MAX_EXCERPT_LENGTH
+    text: str, wanted: SearchWords, longest: int = _MAX_EXCERPT_LENGTH
 ) -> tuple[Piece, ...]:
     """Return the sentence that contains most words of the search, in marked pieces.
 
@@ -85,7 +85,7 @@ def matching_sentence(
     place = counts.index(max(counts))
     excerpt = sentences[place]
     for following in sentences[place + 1 :]:
-        if len(excerpt) >= MIN_EXCERPT_LENGTH or len(excerpt) + len(following) >= longest:
+        if len(excerpt) >= _MIN_EXCERPT_LENGTH or len(excerpt) + len(following) >= longest:
             break
         excerpt = f"{excerpt} {following}"
     return mark_words(_cut(excerpt, wanted, longest), wanted)

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from waybook.json_values import Json
 
-MAX_ANSWER_SHOWN = 20_000
+_MAX_ANSWER_SHOWN = 20_000
 
 INSTRUCTIONS = """\
 Extract data from the text that follows: one JSON value that satisfies {shape}.
@@ -42,7 +42,7 @@ def fence_text(source_text: str) -> str:
 
 def retry_prompt(source_text: str, answer: str, faults: Iterable[tuple[str, str]]) -> str:
     listed = "\n".join(f"- {json.dumps(path)}: {json.dumps(message)}" for path, message in faults)
-    first = fence_text(answer[:MAX_ANSWER_SHOWN])
+    first = fence_text(answer[:_MAX_ANSWER_SHOWN])
     introduction = "A first answer to this, data as well, was wrong:"
     source = fence_text(source_text)
     return f"{source}\n\n{introduction}\n\n{first}\n\nWhat is wrong:\n\n{listed}\n\nMend it."

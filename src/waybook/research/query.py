@@ -7,7 +7,7 @@ from math import log
 
 from waybook.research.vocabulary import WordVectors, builtin_word_vectors, fold_text, split_words
 
-MIN_WORD_LENGTH = 4
+_MIN_WORD_LENGTH = 4
 MAX_WORD_LENGTH = 24
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -21,7 +21,7 @@ def correct_word(word: str, table: WordVectors) -> str | None:
     >>> [correct_word(word, builtin_word_vectors()) for word in ("vacine", "vaccine", "collapes")]
     ['vaccine', None, 'collapse']
     """
-    if not MIN_WORD_LENGTH <= len(word) <= MAX_WORD_LENGTH or not (
+    if not _MIN_WORD_LENGTH <= len(word) <= MAX_WORD_LENGTH or not (
         word.isascii() and word.isalpha()
     ):
         return None
@@ -34,7 +34,7 @@ def correct_word(word: str, table: WordVectors) -> str | None:
 def _one_slip_away(word: str) -> Iterator[str]:
     for place in range(len(word) + 1):
         before, after = word[:place], word[place:]
-        if after and len(word) > MIN_WORD_LENGTH:
+        if after and len(word) > _MIN_WORD_LENGTH:
             yield before + after[1:]
         if len(after) > 1:
             yield before + after[1] + after[0] + after[2:]
@@ -129,7 +129,7 @@ def _information(word: str, table: WordVectors) -> float:
     return log(number + 2) ** 2
 
 
-MAX_SNIPPET_LENGTH = 280
+_MAX_SNIPPET_LENGTH = 280
 #: Maximum number of characters of a text that are searched for matching words.
 MAX_TEXT_LENGTH = 20_000
 
@@ -162,7 +162,7 @@ class _Match:
     root: str
 
 
-def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
+def build_snippet(text: str, question: SearchQuery, longest: int = _MAX_SNIPPET_LENGTH) -> Snippet:
     """Return the excerpt of up to `longest` characters with the most important matching words.
 
     >>> from waybook.research.query import parse_query

@@ -41,8 +41,8 @@ ROW_ALIGNMENT = 4096
 
 #: Maximum length of a word. Longer strings are keys, hashes or encoded images.
 MAX_WORD_LENGTH = 40
-MAX_PREFIX_LENGTH = 20
-MAX_INFIX_LENGTH = 10
+_MAX_PREFIX_LENGTH = 20
+_MAX_INFIX_LENGTH = 10
 BYTE_OFFSET = 128
 
 _ENDINGS = (
@@ -97,14 +97,14 @@ class WordVectors:
 
     def _pieces(self, word: str) -> Iterator[int]:
         """Yield the rows of a word's longest pieces, or nothing if a piece is unknown."""
-        rows, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
+        rows, start, mark, longest = list[int](), 0, "", _MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)
             end = next((end for end in ends if mark + word[start:end] in self.numbers), None)
             if end is None:
                 return
             rows.append(self.numbers[mark + word[start:end]])
-            start, mark, longest = end, "##", MAX_INFIX_LENGTH
+            start, mark, longest = end, "##", _MAX_INFIX_LENGTH
         yield from rows
 
 

@@ -15,7 +15,7 @@ from waybook.errors import Refused
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun, step_id
 
-NO_JOBS: Mapping[str, Job] = MappingProxyType({})
+_NO_JOBS: Mapping[str, Job] = MappingProxyType({})
 NO_TEXTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
@@ -27,7 +27,7 @@ class RunDecision(NamedTuple, Generic[ReplyT_co]):
     reply: ReplyT_co
     run: Run
     entries: tuple[Entry, ...] = ()
-    jobs: Mapping[str, Job] = NO_JOBS
+    jobs: Mapping[str, Job] = _NO_JOBS
     documents: tuple[NewDocument, ...] = ()
     #: Long texts by row id. The audit stores only their hashes.
     texts: Mapping[str, tuple[str, ...]] = NO_TEXTS
@@ -42,7 +42,7 @@ ReplyT = TypeVar("ReplyT")
 #: Maximum number of changes in one audit entry. A larger change becomes several entries.
 MAX_CHANGES_PER_ENTRY = 500
 
-COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
+_COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
 
 class RunDraft:
@@ -175,7 +175,7 @@ class RunDraft:
         for name, new in values.items():
             old = getattr(row, name)
             if old != new:
-                column = COLUMN_NAMES.get(name, name)
+                column = _COLUMN_NAMES.get(name, name)
                 self._changes.append(Change(entity, row_id, column, as_json(old), as_json(new)))
 
     def _note(self, entity: Entity, row_id: str, field: str, old: Json, new: Json) -> None:

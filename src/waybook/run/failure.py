@@ -187,7 +187,7 @@ def _replace_job(draft: RunDraft, job: Job, document_id: str) -> Job:
     return fresh
 
 
-NEXT_JOB_CALL = NextCall("get_next_job", {}, "Claim another job.")
+_NEXT_JOB_CALL = NextCall("get_next_job", {}, "Claim another job.")
 AGAIN = NextCall("get_next_job", {}, "Get your job again, with its current attempt.")
 
 
@@ -205,7 +205,7 @@ def stale_attempt_error(job: Job, attempt: int | None, actor: Actor) -> StaleAtt
         attempt=attempt,
         currentAttempt=job.attempt,
         status=str(job.status),
-        next_call=NEXT_JOB_CALL if existed else AGAIN,
+        next_call=_NEXT_JOB_CALL if existed else AGAIN,
     )
 
 
@@ -229,7 +229,7 @@ def not_processing_error(job: Job) -> InvalidTransition:
         old=job.status,
         new=JobStatus.COMPLETED,
         jobId=job.id,
-        next_call=NEXT_JOB_CALL,
+        next_call=_NEXT_JOB_CALL,
     )
 
 

@@ -23,8 +23,8 @@ from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.progress.structure import stage_order
 from waybook.json_values import Json
 
-#: The n-th step of stage s has the rank s * RANKS + n.
-RANKS = 100_000
+#: The n-th step of stage s has the rank s * _RANKS + n.
+_RANKS = 100_000
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class CompiledDag:
     def dispatch_ranks(self) -> Mapping[tuple[str, str], int]:
         """Return the rank of each step. Jobs of lower ranks are assigned first."""
         return {
-            (slug, key): place * RANKS + number
+            (slug, key): place * _RANKS + number
             for place, slug in enumerate(self.order)
             for number, key in enumerate(self.graphs[slug].order)
         }

@@ -60,7 +60,7 @@ def input_lists(compiled_dag: CompiledDag, run_input: Json) -> tuple[RunList, ..
     )
 
 
-def items_of(draft: RunDraft) -> ItemOrigins:
+def _items_of(draft: RunDraft) -> ItemOrigins:
     return item_origins(draft.compiled_dag.item_lists, draft.run.lengths)
 
 
@@ -78,14 +78,14 @@ def store_list(draft: RunDraft, document: NewDocument) -> None:
     item_list = draft.compiled_dag.produced_lists[document.stage, document.document_key]
     name, length = item_list.name, len(read_items(document.content, item_list))
     lists = {known.name: known for known in draft.run.lists}
-    if name in used_lists(draft.compiled_dag, draft.steps):
+    if name in _used_lists(draft.compiled_dag, draft.steps):
         lists[name] = lists[name]._replace(newer=(length, document.id))
     else:
         lists[name] = RunList(name, length, document.id)
     draft.set_run(lists=tuple(lists.values()))
 
 
-def used_lists(compiled_dag: CompiledDag, steps: Collection[str]) -> set[str]:
+def _used_lists(compiled_dag: CompiledDag, steps: Collection[str]) -> set[str]:
     """Return the lists by which any of these steps is split."""
     lists = compiled_dag.item_lists.items()
     return {item_list.name for (stage, key), item_list in lists if step_id(stage, key) in steps}
@@ -96,7 +96,7 @@ def copy_lists(draft: RunDraft, original: Run, new_ids: Mapping[str, str]) -> No
     produced = {
         item_list.name: item_list for item_list in draft.compiled_dag.produced_lists.values()
     }
-    used = used_lists(draft.compiled_dag, draft.steps)
+    used = _used_lists(draft.compiled_dag, draft.steps)
     lists = []
     for known in original.lists:
         if known.name in produced and produced[known.name].stage not in draft.stages:
@@ -109,7 +109,7 @@ def copy_lists(draft: RunDraft, original: Run, new_ids: Mapping[str, str]) -> No
 
 
 MAX_NAMES_LISTED = 50
-SEE_STAGES = NextCall("list_dags", {}, "See the workflows and their stages.")
+_SEE_STAGES = NextCall("list_dags", {}, "See the workflows and their stages.")
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
@@ -150,7 +150,7 @@ def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
     if slug not in compiled_dag.stages:
         raise NotFound(
             f"this workflow has no stage {slug!r}; it has {', '.join(compiled_dag.order)}",
-            next_call=SEE_STAGES,
+            next_call=_SEE_STAGES,
             stageSlug=slug,
             stages=[*compiled_dag.order],
         )
@@ -166,7 +166,7 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
     if key not in order:
         raise NotFound(
             f"the stage {slug!r} has no step {key!r}",
-            next_call=SEE_STAGES,
+            next_call=_SEE_STAGES,
             stepKey=key,
             steps=[*order[:MAX_NAMES_LISTED]],
         )
@@ -187,7 +187,7 @@ def _counts(draft: RunDraft, slug: str) -> StageCounts:
     compiled_dag, stage = draft.compiled_dag, draft.stages[slug]
     graph = compiled_dag.graphs[slug]
     return expected_counts(
-        compiled_dag.stages[slug], graph, stage.models, stage.prior, items_of(draft)
+        compiled_dag.stages[slug], graph, stage.models, stage.prior, _items_of(draft)
     )
 
 
@@ -239,7 +239,7 @@ def advance(draft: RunDraft, slug: str) -> None:
     """Close finished steps, open ready ones, and complete the stage if all are closed."""
     compiled_dag, stage, now = draft.compiled_dag, draft.stages[slug], draft.moment.now
     units_by_key: dict[str, tuple[Unit, ...]] = {}
-    items = items_of(draft)
+    items = _items_of(draft)
 
     def count_of(key: str) -> int:
         graph = compiled_dag.graphs[slug]

@@ -198,7 +198,7 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
 
 #: Maximum total length of a definition's templates, which limits the time for checking them.
 MAX_TEMPLATE_LENGTH = 1 << 19
-TEMPLATE_OVERHEAD = 512
+_TEMPLATE_OVERHEAD = 512
 
 
 def definition_errors(dag: Dag) -> list[Diagnostic]:
@@ -282,7 +282,7 @@ def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
     left = MAX_TEMPLATE_LENGTH
     for where, text, kind in _templates(dag):
         if (text, kind) not in errors:
-            left -= len(text) + TEMPLATE_OVERHEAD
+            left -= len(text) + _TEMPLATE_OVERHEAD
             if left < 0:
                 yield Diagnostic("too_large", where, "the definition has too many templates")
                 return

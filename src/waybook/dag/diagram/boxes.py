@@ -31,7 +31,7 @@ from waybook.dag.diagram.status_marks import (
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
 #: Most texts match this pattern and need no escaping.
-PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
+_PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
 def escape_text(text: str) -> str:
@@ -40,7 +40,7 @@ def escape_text(text: str) -> str:
     >>> escape_text('<a href="x"> \x01 & co')
     '&lt;a href=&quot;x&quot;&gt; � &amp; co'
     """
-    if PLAIN_TEXT.fullmatch(text):
+    if _PLAIN_TEXT.fullmatch(text):
         return text
     return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
@@ -78,8 +78,8 @@ def text(x: int, y: int, content: str, class_: str | None = None, **attributes: 
 
 
 LEGEND_HEIGHT = 30
-LINE_HEIGHT = 15
-STACK_OFFSET = 4
+_LINE_HEIGHT = 15
+_STACK_OFFSET = 4
 MAX_TITLE_LENGTH = 300
 TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
 
@@ -132,7 +132,7 @@ def draw_box(
 
 
 def _cards(box: Box) -> Iterator[str]:
-    pile = STACK_OFFSET if len(box.steps) > 1 else 0
+    pile = _STACK_OFFSET if len(box.steps) > 1 else 0
     width, height = box.width - pile, box.height - pile
     for shift in (pile, pile // 2) if pile else ():
         yield element("rect", x=shift, y=shift, width=width, height=height, rx=6, class_="under")
@@ -142,11 +142,11 @@ def _cards(box: Box) -> Iterator[str]:
 def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
     measures = layout.measures
     lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
-    base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2
+    base = 17 - higher + (measures.name_lines - len(lines)) * _LINE_HEIGHT // 2
     yield icon(15, measures.box_height // 2 - 1 - higher, status)
     for number, line in enumerate(lines):
-        yield text(TEXT_LEFT, base + number * LINE_HEIGHT, line)
-    below = base + len(lines) * LINE_HEIGHT + 1
+        yield text(TEXT_LEFT, base + number * _LINE_HEIGHT, line)
+    below = base + len(lines) * _LINE_HEIGHT + 1
     yield text(TEXT_LEFT, below, symbol_for(status).label, "word")
     yield text(measures.box_width - TEXT_RIGHT, below, note, "note", text_anchor="end")
 
@@ -171,7 +171,7 @@ def _done(box: Box, layout: Layout, marks: Annotations) -> str:
 
 def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
     counts, left, past = _statuses(box, layout, marks), 0, 0
-    width, top = box.width - STACK_OFFSET - 2 * TEXT_RIGHT, box.height - STACK_OFFSET - 3
+    width, top = box.width - _STACK_OFFSET - 2 * TEXT_RIGHT, box.height - _STACK_OFFSET - 3
     for status in (status for status in STATUS_SYMBOLS if status in counts):
         past += counts[status]
         right = width * past // len(box.steps)
@@ -204,16 +204,16 @@ def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
 
 
 MAX_LISTED: Final = 6
-NOTE_LINE_HEIGHT: Final = 18
+_NOTE_LINE_HEIGHT: Final = 18
 LEFT: Final = 14
-MAX_LINE_WIDTH: Final = 700
+_MAX_LINE_WIDTH: Final = 700
 #: Low enough that the lines end above the list.
-BULGE: Final = 16
+_BULGE: Final = 16
 #: Half of the width in pixels of the arrowhead of a loop.
 HEAD: Final = 4
 
 
-def branches_of(layout: Layout, marks: Annotations) -> list[Branch]:
+def _branches_of(layout: Layout, marks: Annotations) -> list[Branch]:
     drawn = {(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps}
     return [branch for branch in marks.branches if (branch.stage, branch.source) in drawn]
 
@@ -227,7 +227,7 @@ def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
         for box in layout.boxes
         for step in box.steps
     }
-    for branch in branches_of(layout, marks):
+    for branch in _branches_of(layout, marks):
         source = boxes.get((branch.stage, branch.source))
         target = boxes.get((branch.stage, branch.target or ""))
         if source and target and branch.is_loop:
@@ -244,7 +244,7 @@ def _curve(source: Box, target: Box) -> str:
         middle = (target.y - y) // 2
         return f"M{x} {y}C{x} {y + middle} {to_x} {target.y - middle} {to_x} {target.y}"
     to_y = target.y + target.height
-    low = max(y, to_y) + BULGE
+    low = max(y, to_y) + _BULGE
     return f"M{x} {y}C{x} {low} {to_x} {low} {to_x} {to_y}"
 
 
@@ -252,21 +252,21 @@ def _loop(source: Box, target: Box) -> str:
     """Return a curve below the boxes, from one box back to an earlier one."""
     x, y = source.x + source.width * 3 // 4, source.y + source.height
     to_x, to_y = target.x + target.width // 4, target.y + target.height
-    low = max(y, to_y) + BULGE
+    low = max(y, to_y) + _BULGE
     head = f"M{to_x - HEAD} {to_y + 2 * HEAD}L{to_x} {to_y}L{to_x + HEAD} {to_y + 2 * HEAD}"
     return f"M{x} {y}C{x} {low} {to_x} {low} {to_x} {to_y}{head}"
 
 
 def branch_list(layout: Layout, marks: Annotations, top: int) -> tuple[str, int, int]:
-    branches = branches_of(layout, marks)
+    branches = _branches_of(layout, marks)
     lines = [f"{BRANCH_MARK} {branch.text}" for branch in branches[:MAX_LISTED]]
     if len(branches) > MAX_LISTED:
         lines.append(f"and {len(branches) - MAX_LISTED} more conditions")
-    shown = [truncate(line, MAX_LINE_WIDTH, WORD_SIZE) for line in lines]
+    shown = [truncate(line, _MAX_LINE_WIDTH, WORD_SIZE) for line in lines]
     width = max((round(text_width(line, WORD_SIZE)) for line in shown), default=-2 * LEFT)
     drawn = "".join(
-        text(LEFT, top + NOTE_LINE_HEIGHT * number + 12, line, "note")
+        text(LEFT, top + _NOTE_LINE_HEIGHT * number + 12, line, "note")
         for number, line in enumerate(shown)
     )
-    height = NOTE_LINE_HEIGHT * len(shown) + 6 if shown else 0
+    height = _NOTE_LINE_HEIGHT * len(shown) + 6 if shown else 0
     return drawn, width + 2 * LEFT, height

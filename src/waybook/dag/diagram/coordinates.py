@@ -110,7 +110,7 @@ Gap: TypeAlias = tuple[int, int]
 
 #: Free pixels in a gap: left of the vertical lines, right of them, and between them.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
-COMPACT_TRACK_COUNT = 16
+_COMPACT_TRACK_COUNT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +145,8 @@ def track_offset(number: int, many: int, pitch: int) -> int:
     """
     return (
         number * pitch
-        if many <= COMPACT_TRACK_COUNT
-        else number * max(2 * many, pitch * COMPACT_TRACK_COUNT) // many
+        if many <= _COMPACT_TRACK_COUNT
+        else number * max(2 * many, pitch * _COMPACT_TRACK_COUNT) // many
     )
 
 

@@ -128,7 +128,7 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
 #: Implied dependencies are found for at most this number of boxes, to save memory.
-MAX_REDUCED_BOXES: Final = 2_000
+_MAX_REDUCED_BOXES: Final = 2_000
 
 
 class Thinned(NamedTuple):
@@ -146,7 +146,7 @@ def thin_edges(count: int, edges: Pairs) -> Thinned:
     most = max(MIN_LINES, LINES_PER_BOX * count)
     if len(edges) <= most:
         return Thinned(edges)
-    remaining = _without_implied(count, edges) if count <= MAX_REDUCED_BOXES else edges
+    remaining = _without_implied(count, edges) if count <= _MAX_REDUCED_BOXES else edges
     if len(remaining) > most:
         remaining = _first_of_each(remaining, most)
     return Thinned(remaining, len(edges) - len(remaining))
@@ -271,7 +271,7 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
     return [list(items) for items in before], [list(items) for items in after]
 
 
-MAX_ROUNDS = 4
+_MAX_ROUNDS = 4
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]
@@ -283,7 +283,7 @@ def order_columns(grid: Grid) -> Columns:
         return list(_rounds(grid, ROUNDS_BEYOND))[-1]
     _, lines = neighbors(grid, list(grid.through.values()))
     best: tuple[int, Columns] | None = None
-    for columns in _rounds(grid, MAX_ROUNDS):
+    for columns in _rounds(grid, _MAX_ROUNDS):
         count = count_crossings(columns, lines, _places(columns))
         if best is None or count < best[0]:
             best = count, [list(column) for column in columns]

@@ -133,9 +133,9 @@ WIDTHS: Mapping[str, int] = MappingProxyType(
 )
 UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
 #: Factor for text widths, so that a text also fits in a wide font.
-WIDTH_MARGIN = 1.15
-ELLIPSIS = "…"
-MAX_MEASURED_LENGTH = 400
+_WIDTH_MARGIN = 1.15
+_ELLIPSIS = "…"
+_MAX_MEASURED_LENGTH = 400
 
 
 def text_width(text: str, size: int) -> float:
@@ -144,7 +144,7 @@ def text_width(text: str, size: int) -> float:
     >>> text_width("will", 10) < text_width("www", 10)
     True
     """
-    return sum(map(_width, text)) * size * WIDTH_MARGIN / 1000
+    return sum(map(_width, text)) * size * _WIDTH_MARGIN / 1000
 
 
 def _width(character: str) -> int:
@@ -162,14 +162,14 @@ def truncate(text: str, room: float, size: int) -> str:
     >>> truncate("Prepare the header", 62, 12)
     'Prepare…'
     """
-    text = text[:MAX_MEASURED_LENGTH]
+    text = text[:_MAX_MEASURED_LENGTH]
     if text_width(text, size) <= room:
         return text
-    left = room - text_width(ELLIPSIS, size)
+    left = room - text_width(_ELLIPSIS, size)
     kept_length = sum(
         width <= left for width in accumulate(text_width(character, size) for character in text)
     )
-    return text[:kept_length].rstrip() + ELLIPSIS
+    return text[:kept_length].rstrip() + _ELLIPSIS
 
 
 def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
@@ -178,7 +178,7 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     >>> wrap("Pairwise synthesis of the business case", 140, 12, 2)
     ['Pairwise synthesis of', 'the business case']
     """
-    words = text[:MAX_MEASURED_LENGTH].split()
+    words = text[:_MAX_MEASURED_LENGTH].split()
     wrapped: list[str] = []
     while words and len(wrapped) < lines - 1:
         line = words.pop(0)
@@ -189,10 +189,10 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
 
 
 #: Diagrams with at least 400 boxes are drawn with small boxes.
-COMPACT_FROM = 400
+_COMPACT_FROM = 400
 NAME_SIZE, WORD_SIZE = 12, 11
 TEXT_LEFT, TEXT_RIGHT = 30, 8
-ASPECT = 1.5
+_ASPECT = 1.5
 MIN_COLUMNS = 6
 
 
@@ -220,7 +220,7 @@ class Dimensions:
         return self.box_width - TEXT_LEFT - TEXT_RIGHT
 
 
-COMPACT = Dimensions(
+_COMPACT = Dimensions(
     box_width=136,
     box_height=24,
     row_gap=9,
@@ -235,8 +235,8 @@ COMPACT = Dimensions(
 
 
 def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
-    if boxes >= COMPACT_FROM:
-        return COMPACT
+    if boxes >= _COMPACT_FROM:
+        return _COMPACT
     measures, names = Dimensions(), (step.name for lane in sketch.lanes for step in lane.steps)
     if all(text_width(name, NAME_SIZE) <= measures.name_width for name in names):
         return measures
@@ -259,7 +259,7 @@ def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
 
     def is_high(columns: int) -> bool:
         bands = [max(rows[start : start + columns]) for start in range(0, len(rows), columns)]
-        return columns * across < ASPECT * (sum(bands) * down + len(bands) * between)
+        return columns * across < _ASPECT * (sum(bands) * down + len(bands) * between)
 
     column_count = bisect_left(
         range(len(rows)), 1, key=lambda columns: not is_high(max(1, columns))

@@ -81,7 +81,7 @@ class Layout:
     undrawn: int = 0
 
 
-RADIUS = 7
+_RADIUS = 7
 HEAD_LENGTH, HEAD_HALF = 7, 4
 
 
@@ -130,7 +130,7 @@ def _in_line(first: Point, other: Point, third: Point) -> bool:
 def _turn(here: Point, there: Point, behind: Point | None) -> int:
     if behind is None or (there[0] != behind[0] and there[1] != behind[1]):
         return 0
-    return min(RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
+    return min(_RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
 
 
 def _length(first: Point, other: Point) -> int:
@@ -251,7 +251,7 @@ def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimens
         for band, sources in met.items()
     }
     gutter, count = assign_tracks({source: extent(bands) for source, bands in far.items()})
-    wide = CORRIDOR_MARGIN + track_offset(count, count, measures.pitch) if count else 0
+    wide = _CORRIDOR_MARGIN + track_offset(count, count, measures.pitch) if count else 0
     tops, along, height = _heights(rows, tracks, measures)
     return Corridors(
         tops=tops,
@@ -264,7 +264,7 @@ def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimens
     )
 
 
-CORRIDOR_MARGIN = 12
+_CORRIDOR_MARGIN = 12
 
 
 def _heights(
@@ -278,10 +278,12 @@ def _heights(
         top += height
         track_of, count = tracks.get(band, ({}, 0))
         for source, track in track_of.items():
-            along[source, band] = top + CORRIDOR_MARGIN + track_offset(track, count, measures.pitch)
+            along[source, band] = (
+                top + _CORRIDOR_MARGIN + track_offset(track, count, measures.pitch)
+            )
         last = band == len(rows.heights) - 1
         taken = (
-            track_offset(count, count, measures.pitch) + CORRIDOR_MARGIN * (1 if last else 2)
+            track_offset(count, count, measures.pitch) + _CORRIDOR_MARGIN * (1 if last else 2)
             if count
             else 0
         )

@@ -47,7 +47,7 @@ NOT_STARTED, UNKNOWN = "not_started", "unknown"
 NO_STATUS = "bare"
 DONE_STATUSES = frozenset({"completed", "skipped"})
 #: Statuses by importance. A box of several steps shows the first one that occurs.
-STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
+_STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 
 def symbol_for(status: str) -> StatusSymbol:
@@ -70,7 +70,7 @@ def aggregate_status(statuses: Sequence[str]) -> str:
         return statuses[0]
     if counts.keys() <= DONE_STATUSES:
         return "completed"
-    return next((status for status in STATUS_PRECEDENCE if status in counts), "in_progress")
+    return next((status for status in _STATUS_PRECEDENCE if status in counts), "in_progress")
 
 
 @dataclass(frozen=True, slots=True)

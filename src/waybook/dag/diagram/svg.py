@@ -58,7 +58,7 @@ from waybook.dag.statuses import DrawingFormat
 
 StepUrl = Callable[[str, str], str | None]
 StageUrl = Callable[[str], str | None]
-HEADING_SIZE = 13
+_HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24
 COLLAPSED_MARK, EXPANDED_MARK = "▸ ", "▾ "
 
@@ -80,7 +80,7 @@ def render_svg(
     statuses = [box_status(box, layout, marks) for box in layout.boxes]
     compact = layout.measures.compact
     below, wide = legend(layout, marks, layout.height) if compact else ("", 0)
-    note = undrawn_note(layout)
+    note = _undrawn_note(layout)
     wide = max(wide, 2 * NOTE_LEFT + round(text_width(note, WORD_SIZE)) if note else 0)
     width, height = max(layout.width, wide), layout.height + (LEGEND_HEIGHT if compact else 0)
     noted = text(NOTE_LEFT, height + NOTE_HEIGHT // 2, note, "note") if note else ""
@@ -143,11 +143,11 @@ def _summary(layout: Layout, marks: Annotations) -> str:
         if status not in DONE_STATUSES
     )
     summary = f"{done} of {len(steps)} steps done{others}" if marks.steps else f"{len(steps)} steps"
-    note = undrawn_note(layout)
+    note = _undrawn_note(layout)
     return f"{layout.sketch.name[:200]}: {summary}" + (f"; {note}" if note else "")
 
 
-def undrawn_note(layout: Layout) -> str:
+def _undrawn_note(layout: Layout) -> str:
     if not layout.undrawn:
         return ""
     return f"{layout.undrawn:,} dependencies are not drawn: there are too many to tell them apart"
@@ -196,14 +196,14 @@ def _heading(
     room = frame.width - 2 * measures.padding
     where = url(lane.slug) if url else None
     fold = "" if where is None else COLLAPSED_MARK if lane.is_collapsed else EXPANDED_MARK
-    name = fold + truncate(lane.name, room * 0.5, HEADING_SIZE)
+    name = fold + truncate(lane.name, room * 0.5, _HEADING_SIZE)
     yield element(
         "rect", x=frame.x, y=frame.y, width=frame.width, height=frame.height, rx=10, class_="frame"
     )
     named = text(left, base, name, "name")
     yield named if where is None else element("a", named, href=where)
     # Bold letters are wider than the measured regular letters.
-    left += round(text_width(name, HEADING_SIZE) * 1.1) + 20
+    left += round(text_width(name, _HEADING_SIZE) * 1.1) + 20
     word = symbol_for(mark.status).label
     yield icon(left, base - 4, mark.status)
     yield text(left + 12, base, word, "word")
@@ -218,7 +218,7 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
+    groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in _EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
     for (gone, around), some in groups.items():
@@ -241,7 +241,7 @@ def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]
         yield _marked(name, element("g", "".join(_edges(some, statuses)), id=name))
 
 
-EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
+_EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 
 def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:

@@ -9,8 +9,8 @@ from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotat
 
 MAX_NAME_LENGTH = 200
 #: Characters that Mermaid interprets, so they are escaped.
-MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
-HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
+_MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
+_HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
 
 STYLES = {
     "completed": "fill:#e8f6ee,stroke:#17794a,color:#1b2130",
@@ -66,12 +66,12 @@ def quote(text: str) -> str:
     >>> quote('say "hi" & <go>')
     'say #34;hi#34; #38; #60;go#62;'
     """
-    plain = HIDDEN_CHARACTERS.sub(" ", text[:MAX_NAME_LENGTH])
-    return MERMAID_SPECIAL.sub(lambda match: f"#{ord(match[0])};", plain)
+    plain = _HIDDEN_CHARACTERS.sub(" ", text[:MAX_NAME_LENGTH])
+    return _MERMAID_SPECIAL.sub(lambda match: f"#{ord(match[0])};", plain)
 
 
-MARKDOWN_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
-MAX_OUTLINE_NAME_LENGTH = 500
+_MARKDOWN_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
+_MAX_OUTLINE_NAME_LENGTH = 500
 
 
 def markdown_outline(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
@@ -114,6 +114,6 @@ def escape_markdown(text: str) -> str:
     >>> escape_markdown("a *bold* <b>move</b>\n# here")
     'a \\*bold\\* \\<b\\>move\\</b\\> \\# here'
     """
-    return MARKDOWN_SPECIAL.sub(
-        r"\\\1", HIDDEN_CHARACTERS.sub(" ", text[:MAX_OUTLINE_NAME_LENGTH]).strip()
+    return _MARKDOWN_SPECIAL.sub(
+        r"\\\1", _HIDDEN_CHARACTERS.sub(" ", text[:_MAX_OUTLINE_NAME_LENGTH]).strip()
     )

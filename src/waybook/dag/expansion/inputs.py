@@ -16,7 +16,7 @@ from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
 FEEDBACK = "feedback"
 #: A job of these strategies gets the documents that its own model wrote in the same stage.
-OWN_DOCUMENTS = frozenset({Strategy.PER_MODEL, Strategy.PER_ITEM_AND_MODEL})
+_OWN_DOCUMENTS = frozenset({Strategy.PER_MODEL, Strategy.PER_ITEM_AND_MODEL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ def _of_source(
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
     if unit.reviewer is not None:
         return unit.reviewer
-    own = step.strategy in OWN_DOCUMENTS and place.stage == stage_slug
+    own = step.strategy in _OWN_DOCUMENTS and place.stage == stage_slug
     return unit.model if own else None
 
 

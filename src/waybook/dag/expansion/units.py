@@ -107,7 +107,7 @@ Lengths: TypeAlias = Mapping[str, int]
 
 NO_LENGTHS: Lengths = MappingProxyType({})
 NO_ITEMS: ItemOrigins = MappingProxyType({})
-NO_ORIGINS = single_author_origins({})
+_NO_ORIGINS = single_author_origins({})
 
 
 def list_place(step: RecipeStep, stage: str) -> tuple[str, str] | None:
@@ -153,7 +153,7 @@ def split_origins(step: RecipeStep, stage: Stage, prior: Origins, items: ItemOri
     """Return the lineages and authors by which a step is split."""
     if step.strategy not in ITEM_STRATEGIES:
         return prior
-    return items.get((stage.slug, step.key), NO_ORIGINS)
+    return items.get((stage.slug, step.key), _NO_ORIGINS)
 
 
 def read_items(value: Json, item_list: ItemList) -> list[Json]:
@@ -242,13 +242,13 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
 # fmt: on
 
 
-def axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
+def _axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
     names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
     return names[axis]
 
 
 def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int:
-    return prod(len(axis_values(axis, models, prior)) for axis in GRANULARITY[strategy].axes)
+    return prod(len(_axis_values(axis, models, prior)) for axis in GRANULARITY[strategy].axes)
 
 
 def fans_out(step: RecipeStep, graph: Graph) -> bool:
@@ -352,7 +352,7 @@ def _begun(
     carried = lineage_owners(models, prior) if row.worker is Worker.AUTHOR else {}
     by_items = step.strategy in ITEM_STRATEGIES
     numbers = {name: place for place, name in enumerate(prior.lineages, 1)} if by_items else {}
-    points = product(*(axis_values(axis, models, prior) for axis in row.axes))
+    points = product(*(_axis_values(axis, models, prior) for axis in row.axes))
     for number, names in enumerate(points, 1):
         point = dict(zip(row.axes, names, strict=True))
         model = _worker(row.worker, point, models, carried)

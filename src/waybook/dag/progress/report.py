@@ -358,7 +358,7 @@ def _count(steps: list[StepReport], standing: ProgressStatus) -> int:
     return sum(step["status"] == standing for step in steps)
 
 
-SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
+_SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
     {
         rule.__name__: rule
         for rule in (
@@ -373,7 +373,7 @@ SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyT
 
 
 def check(report: Report, before: Report | None = None) -> list[str]:
-    broken = [name for name, holds in SINGLE_REPORT_INVARIANTS.items() if not holds(report)]
+    broken = [name for name, holds in _SINGLE_REPORT_INVARIANTS.items() if not holds(report)]
     if before is not None and not completed_never_decreases(before, report):
         broken.append(completed_never_decreases.__name__)
     return broken

@@ -22,7 +22,7 @@ from waybook.conditions.values import Json
 from waybook.dag.templates import filters
 from waybook.dag.templates.filters import to_text
 
-MAX_LOOP_DEPTH = 2
+_MAX_LOOP_DEPTH = 2
 MAX_TREE_DEPTH = 40
 MAX_NODES = 2_000
 
@@ -90,8 +90,8 @@ def check(tree: nodes.Template, names: frozenset[str]) -> None:
     for count, (node, depth, loops) in enumerate(_walk(tree)):
         if depth > MAX_TREE_DEPTH or count >= MAX_NODES:
             raise TemplateRuleError("the template is too large or nested too deeply", node.lineno)
-        if loops > MAX_LOOP_DEPTH:
-            raise TemplateRuleError(f"loops may nest at most {MAX_LOOP_DEPTH} deep", node.lineno)
+        if loops > _MAX_LOOP_DEPTH:
+            raise TemplateRuleError(f"loops may nest at most {_MAX_LOOP_DEPTH} deep", node.lineno)
         _check_node(node)
     _check_names(tree, names)
 
@@ -176,7 +176,7 @@ def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
 
 
 BUDGET = 200_000
-TEXT_PER_PART = 64
+_TEXT_PER_PART = 64
 MAX_DATA_DEPTH = 64
 
 
@@ -215,9 +215,9 @@ class Budget:
 
 def _weight_alone(value: Json) -> int:
     if isinstance(value, str):
-        return 1 + len(value) // TEXT_PER_PART
+        return 1 + len(value) // _TEXT_PER_PART
     if isinstance(value, dict):
-        return 1 + sum(map(len, value)) // TEXT_PER_PART
+        return 1 + sum(map(len, value)) // _TEXT_PER_PART
     return 1
 
 

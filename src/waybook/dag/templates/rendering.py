@@ -27,7 +27,7 @@ from waybook.errors import WaybookError
 #: Texts that are longer, or have more markup, are not formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
-MAX_FALLBACK_LENGTH = 1 << 20
+_MAX_FALLBACK_LENGTH = 1 << 20
 
 _BLOCKS = frozenset(
     {"blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
@@ -38,7 +38,7 @@ TAGS = _BLOCKS | _TABLES | _INLINE
 ATTRIBUTES: Mapping[str, frozenset[str]] = MappingProxyType(
     {"a": frozenset({"href", "title"}), "ol": frozenset({"start"})}
 )
-SCHEMES = frozenset({"http", "https", "mailto"})
+_SCHEMES = frozenset({"http", "https", "mailto"})
 
 _MARKS = re.compile(r"[\[\]!*_`~|<>&\\#\n]")
 
@@ -61,7 +61,7 @@ def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
 
 
 def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
-    text = strip_unstorable(to_text(context.get("text")))[:MAX_FALLBACK_LENGTH]
+    text = strip_unstorable(to_text(context.get("text")))[:_MAX_FALLBACK_LENGTH]
     reason = strip_unstorable(one_line(why))
     warning = f"This document could not be rendered ({reason}); it is shown unchanged."
     html = f"<blockquote><p>{escape(warning)}</p></blockquote>\n{_preformatted(text)}"
@@ -86,13 +86,13 @@ def sanitize(html: str) -> str:
         tags=set(TAGS),
         attributes={tag: set(names) for tag, names in ATTRIBUTES.items()},
         attribute_filter=_attribute,
-        url_schemes=set(SCHEMES),
+        url_schemes=set(_SCHEMES),
         link_rel="noopener noreferrer nofollow",
     )
 
 
 def _attribute(_tag: str, name: str, value: str) -> str | None:
-    if name == "href" and value.partition(":")[0].lower() not in SCHEMES:
+    if name == "href" and value.partition(":")[0].lower() not in _SCHEMES:
         return None
     return value
 

@@ -28,7 +28,7 @@ FEW = 2_000
 
 #: Similarity that is added to two vectors of the same org.
 ORG_WEIGHT = 0.3
-ORG_DIMENSIONS = 32
+_ORG_DIMENSIONS = 32
 
 
 class Key(NamedTuple):
@@ -211,6 +211,6 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
     """Return a pseudorandom vector that is characteristic of an org."""
-    length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
+    length = sqrt(ORG_WEIGHT / _ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
-    return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))
+    return tuple(length if chance >> bit & 1 else -length for bit in range(_ORG_DIMENSIONS))

@@ -76,7 +76,7 @@ MAX_SOURCES = 3
 #: At most this many passages with some of the query's words are ranked, and as many with all words.
 CANDIDATES = 2_000
 #: Passages with a heavy term are ranked first. The other terms weigh less than this together.
-MAX_LIGHT_WEIGHT = 0.4
+_MAX_LIGHT_WEIGHT = 0.4
 #: Without the full-text index, a search scans at most this many newest passages.
 MAX_UNINDEXED_SCAN = 5_000
 SETTINGS = (
@@ -185,7 +185,7 @@ def sources_statement(artifact_ids: Iterable[str]) -> Statement:
 
 
 def _by_words(question: SearchQuery, scope: Scope, abilities: SearchCapabilities) -> Statement:
-    heavy, light = question.split_terms(MAX_LIGHT_WEIGHT)
+    heavy, light = question.split_terms(_MAX_LIGHT_WEIGHT)
     values: dict[str, Value] = {
         **filters(scope),
         "every": question.text,
