@@ -3,10 +3,9 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache, reduce
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from operator import getitem
 from typing import Any, cast
 
 from waybook.dag.definitions.checks import check_structure
@@ -74,7 +73,7 @@ def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str,
     return dag, graphs
 
 
-_ITEM = re.compile(r"(?:(stages\[(\d+)\])\.recipe\.(steps|edges)|transitions)\[(\d+)\]")
+_ITEM = re.compile(r"(?:stages\[\d+\]\.recipe\.(?:steps|edges)|transitions)\[\d+\]")
 _DEPENDENCY_ERRORS = frozenset({"hidden_dependency", "primary_input"})
 
 
@@ -83,43 +82,46 @@ def _errors_elsewhere(data: object, faults: Sequence[Diagnostic]) -> list[Diagno
 
     Items with schema errors are replaced by placeholders, so that the rest can be checked.
     """
-    rest, places, without_keys = data, set[str](), set[str]()
-    for item in filter(None, (_ITEM.match(fault.at) for fault in faults)):
-        (place, stage, number, kind, position) = (item[0], *item.groups())
-        path = ["stages", int(number), "recipe", kind] if stage else ["transitions"]
-        placeholder: object = [place, place] if stage else {"from": place, "to": place}
-        if kind == "steps":
-            step = reduce(getitem, [*path, int(position)], cast("Any", rest))
-            key = step.get("stepKey") if isinstance(step, dict) else None
-            if not isinstance(key, str):
-                without_keys.add(stage)
-                key = place
-            placeholder = {"stepKey": key, "jobType": "PLAN", "granularityStrategy": "all_to_one"}
-        rest = _replaced(rest, [*path, int(position)], placeholder)
-        places.add(place)
+    places = {item[0] for fault in faults if (item := _ITEM.match(fault.at))}
+    rest = data
+    for place in places:
+        rest = _replaced(rest, re.findall(r"\w+", place), place)
     if _form(strict=False)(rest):
         return []
+    dag = _dag(cast("Raw", rest))
+    keys = {step.key for stage in dag.stages for step in stage.recipe.steps}
+    unnamed = {place.partition(".")[0] for place in places & keys}
 
     def follows(error: Diagnostic) -> bool:
         stage = error.at.partition(".")[0]
         return (
-            any(error.at.startswith(place) for place in places)
-            or (error.name == "dangling_edge" and stage in without_keys)
+            error.at.startswith(tuple(places))
+            or (error.name == "dangling_edge" and stage in unnamed)
             or (error.name == "later_stage" and not all(f.at.startswith("stages") for f in faults))
             or (error.name in _DEPENDENCY_ERRORS and any(f.at.startswith(stage) for f in faults))
         )
 
-    errors, _ = check_structure(_dag(cast("Raw", rest)))
+    errors, _ = check_structure(dag)
     return [error for error in errors if not follows(error)]
 
 
-def _replaced(value: object, path: Sequence[int | str], new: object) -> object:
-    """Return a copy of parsed JSON in which the value at this path is another one."""
-    if not path:
-        return new
-    copy: Any = cast("Any", value).copy()
-    copy[path[0]] = _replaced(copy[path[0]], path[1:], new)
-    return cast("object", copy)
+def _replaced(value: Any, path: Sequence[str], place: str) -> Any:  # noqa: ANN401 - parsed JSON
+    """Return a copy of parsed JSON with a placeholder for the step, edge or transition there.
+
+    A placeholder of a step keeps the key; one without a key has its place as the key.
+    """
+    if path:
+        copy = value.copy()
+        key = int(path[0]) if path[0].isdigit() else path[0]
+        copy[key] = _replaced(copy[key], path[1:], place)
+        return copy
+    if ".edges" in place:
+        return [place, place]
+    if ".steps" not in place:
+        return {"from": place, "to": place}
+    key = value.get("stepKey") if isinstance(value, dict) else None
+    key = key if isinstance(key, str) else place
+    return {"stepKey": key, "jobType": "PLAN", "granularityStrategy": "all_to_one"}
 
 
 def graphs_of(dag: Dag) -> Mapping[str, Graph]:
@@ -137,14 +139,12 @@ def _dag(raw: Raw) -> Dag:
         name=_text(raw, "name", slug),
         description=_text(raw, "description"),
         stages=stages,
-        transitions=_in_sequence(stages)
+        transitions=tuple(
+            (Transition(previous.slug, other.slug) for previous, other in pairwise(stages))
+        )
         if raw.get("transitions") is None
         else tuple(map(_transition, _list(raw, "transitions"))),
     )
-
-
-def _in_sequence(stages: Sequence[Stage]) -> tuple[Transition, ...]:
-    return tuple(Transition(previous.slug, other.slug) for previous, other in pairwise(stages))
 
 
 def _transition(raw: Raw) -> Transition:
