@@ -41,9 +41,9 @@ def format_age(at: datetime, now: datetime) -> str:
     seconds = int((now - at).total_seconds())
     for unit, most, name in ((1, MINUTE, "s"), (MINUTE, HOUR, " min"), (HOUR, DAY, " h")):
         if seconds < most:
-            return f"{seconds // unit}{name} ago" if seconds >= unit * 2 else _barely(name)
+            return (
+                f"{seconds // unit}{name} ago"
+                if seconds >= unit * 2
+                else {"s": "just now", " min": "1 min ago", " h": "1 h ago"}[name]
+            )
     return f"{seconds // DAY} days ago" if seconds >= 2 * DAY else "yesterday"
-
-
-def _barely(name: str) -> str:
-    return {"s": "just now", " min": "1 min ago", " h": "1 h ago"}[name]

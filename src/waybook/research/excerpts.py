@@ -81,7 +81,10 @@ def matching_sentence(
     sentences = [sentence for sentence in _SENTENCE_END.split(passage) if sentence]
     if not sentences:
         return ()
-    counts = [_count_matches(sentence, wanted) for sentence in sentences]
+    counts = [
+        len({wanted.match(word) for word in _WORD.findall(sentence)} - {None})
+        for sentence in sentences
+    ]
     place = counts.index(max(counts))
     excerpt = sentences[place]
     for following in sentences[place + 1 :]:
@@ -99,10 +102,6 @@ def _best(texts: Sequence[str], roots: Iterable[str]) -> str:
         return sum(root in folded for root in wanted)
 
     return max(texts, key=count, default="")
-
-
-def _count_matches(sentence: str, wanted: SearchWords) -> int:
-    return len({wanted.match(word) for word in _WORD.findall(sentence)} - {None})
 
 
 def _cut(sentence: str, wanted: SearchWords, longest: int) -> str:

@@ -101,7 +101,7 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
     text = " ".join(text[:MAX_QUERY_LENGTH].split())
     weighted: dict[str, tuple[str | None, float]] = {}
     for chunk in _HYPHEN.sub(" ", text).split(" "):
-        term = _bare(chunk)
+        term = chunk.strip(_AROUND).replace('"', " ").replace("\\", " ")
         inner = split_words(term)
         if inner and term.lower() not in STOP_WORDS and term not in weighted:
             instead = correct_word(inner[0], table) if len(inner) == 1 else None
@@ -114,10 +114,6 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
         if term in heaviest
     )
     return SearchQuery(text=text, terms=tuple(terms))
-
-
-def _bare(chunk: str) -> str:
-    return chunk.strip(_AROUND).replace('"', " ").replace("\\", " ")
 
 
 def _information(word: str, table: WordVectors) -> float:

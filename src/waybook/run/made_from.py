@@ -50,7 +50,15 @@ def input_versions(
     def inputs_of(version: DocumentVersion) -> tuple[InputVersion, ...]:
         resolved = resolve_inputs(*_step(compiled_dag, version), shelf, produced)
         inputs = [history[document.id] for item in resolved for document in item.documents]
-        return tuple(InputVersion(_as_of(version.read_at, same), same[-1]) for same in inputs)
+        return tuple(
+            InputVersion(
+                next(
+                    (item for item in reversed(same) if item.created_at <= version.read_at), same[0]
+                ),
+                same[-1],
+            )
+            for same in inputs
+        )
 
     return {
         version.document.id: inputs_of(version)
@@ -73,10 +81,6 @@ def _histories(versions: Sequence[DocumentVersion]) -> Collection[list[DocumentV
         origin = document.model, document.lineage, document.reviewer
         histories.setdefault((*place, *origin), []).append(version)
     return histories.values()
-
-
-def _as_of(at: datetime, versions: Sequence[DocumentVersion]) -> DocumentVersion:
-    return next((item for item in reversed(versions) if item.created_at <= at), versions[0])
 
 
 def outdated_documents(

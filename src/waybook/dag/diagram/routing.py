@@ -363,7 +363,7 @@ def _inside(
 
 
 def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions) -> Layout:
-    framed = _is_framed(sketch)
+    framed = len(sketch.lanes) > 1 or any(lane.name for lane in sketch.lanes)
     place = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
     ways = (
         [(place[source], place[target]) for source, target in sketch.transitions] if framed else []
@@ -397,10 +397,6 @@ def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions
             for number, (s, t) in enumerate(ways)
         ),
     )
-
-
-def _is_framed(sketch: Diagram) -> bool:
-    return len(sketch.lanes) > 1 or any(lane.name for lane in sketch.lanes)
 
 
 def _moved(

@@ -126,14 +126,15 @@ def _begun(
     seen: set[tuple[Strategy, int]] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:
-            yield _new(stage, step, models, one_each=_one_each(step, graph))
+            yield _new(
+                stage,
+                step,
+                models,
+                one_each=GRANULARITY[step.strategy].worker is Worker.EACH or fans_out(step, graph),
+            )
         elif (split := (step.strategy, id(sources[step.key]))) not in seen:
             seen.add(split)
             yield _inherit_origins(step.strategy, models, sources[step.key])
-
-
-def _one_each(step: RecipeStep, graph: Graph) -> bool:
-    return GRANULARITY[step.strategy].worker is Worker.EACH or fans_out(step, graph)
 
 
 def _new(stage: str, step: RecipeStep, models: Sequence[str], *, one_each: bool) -> Origins:

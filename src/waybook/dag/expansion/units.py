@@ -276,13 +276,11 @@ def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
     """
     present = frozenset(models)
     return {
-        lineage: author if author in present else _in_turn(models, place)
+        lineage: author
+        if author in present
+        else (models[place % len(models)] if models else NO_MODEL)
         for place, (lineage, author) in enumerate(prior.first_author.items())
     }
-
-
-def _in_turn(models: Sequence[str], place: int) -> str:
-    return models[place % len(models)] if models else NO_MODEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

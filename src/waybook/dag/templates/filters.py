@@ -109,7 +109,11 @@ def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
 
 
 def _record(record: Record, level: int, depth: int) -> Iterator[str]:
-    brief = [f"- **{label(key)}:** {_briefly(v)}" for key, v in record.items() if _is_brief(v)]
+    brief = [
+        f"- **{label(key)}:** {((to_text(v).strip() if _is_plain(v) else '') or '—')}"
+        for key, v in record.items()
+        if _is_brief(v)
+    ]
     if brief:
         yield "\n".join(brief)
     for key, value in record.items():
@@ -138,10 +142,6 @@ def _is_brief(value: Json) -> bool:
     if not _is_plain(value):
         return not value
     return not isinstance(value, str) or (len(value) <= MAX_INLINE_LENGTH and "\n" not in value)
-
-
-def _briefly(value: Json) -> str:
-    return (to_text(value).strip() if _is_plain(value) else "") or "—"
 
 
 def _columns(items: Sequence[Json]) -> tuple[str, ...]:
