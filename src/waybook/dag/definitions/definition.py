@@ -112,8 +112,8 @@ def _replaced(value: Any, path: Sequence[str], place: str) -> Any:  # noqa: ANN4
     """
     if path:
         copy = value.copy()
-        key = int(path[0]) if path[0].isdigit() else path[0]
-        copy[key] = _replaced(copy[key], path[1:], place)
+        member = int(path[0]) if path[0].isdigit() else path[0]
+        copy[member] = _replaced(copy[member], path[1:], place)
         return copy
     if ".edges" in place:
         return [place, place]
