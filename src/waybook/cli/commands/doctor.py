@@ -13,15 +13,16 @@ from rich.text import Text
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.operations.checks import CheckResult, CheckState, examined_owner
 from waybook.app.operations.diagnostics import (
+    about_quarantine,
     check_database,
+    check_issuer_settings,
     check_machine,
     check_notifications,
     check_server,
     check_webhooks,
+    try_everything,
 )
-from waybook.app.operations.issuer_checks import check_issuer_settings
 from waybook.app.operations.settings_display import effective_settings, mask_setting_password
-from waybook.app.operations.trials import about_quarantine, try_everything
 from waybook.app.queries.usage import count_deliveries
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext

@@ -11,7 +11,6 @@ from waybook.app.queries.documents import DocumentListItem, are_documents_pendin
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.queries.runs.run_work import read_document
-from waybook.app.request.caller import ReadableDocument
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, refuse_to_overwrite
@@ -28,7 +27,10 @@ def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapp
     taken: set[str] = set()
     names: dict[str, str] = {}
     for item in listed:
-        parts = [item.document_key, item.model, *(_more(item) if long[_short(item)] > 1 else [])]
+        parts = [item.document_key, item.model]
+        if long[_short(item)] > 1:
+            parts.append(f"of-{item.lineage.rsplit('/', 1)[-1]}")
+            parts += [f"by-{item.reviewer}"] if item.reviewer else []
         name = f"{folders[item.stage]}/{'.'.join(map(safe_file_name, parts))}"
         names[item.resource_id] = unique_name(name, taken)
     return names
@@ -36,11 +38,6 @@ def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapp
 
 def _short(item: DocumentListItem) -> tuple[str, str, str]:
     return item.stage, item.document_key, item.model
-
-
-def _more(item: DocumentListItem) -> list[str]:
-    begun = item.lineage.rsplit("/", 1)[-1]
-    return [f"of-{begun}", *([f"by-{item.reviewer}"] if item.reviewer else [])]
 
 
 FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
@@ -140,30 +137,18 @@ async def _write(
         document = await read_document(here.call, resource_id)
         for path, form in zip(files, forms, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_text(document, form), encoding="utf-8")
+            text = document.markdown
+            if form == "html":
+                build_page = load("waybook.dag.templates.rendering:build_page")
+                text = build_page(f"{document.document_key}, {document.model}", document.html)
+            path.write_text(text, encoding="utf-8")
     return paths
 
 
-def _text(document: ReadableDocument, form: str) -> str:
-    if form == "markdown":
-        return document.markdown
-    build_page = load("waybook.dag.templates.rendering:build_page")
-    page: str = build_page(f"{document.document_key}, {document.model}", document.html)
-    return page
-
-
 def _figures(board: RunDetail, stage: str | None) -> str:
-    stages = [
-        stage_report
-        for stage_report in board.report["stages"]
-        if stage in {None, stage_report["stageSlug"]}
-    ]
-    there = sum(stage_report["documentsAvailable"] for stage_report in stages)
-    known = [
-        stage_report["documentsExpected"]
-        for stage_report in stages
-        if stage_report["documentsExpected"] is not None
-    ]
+    stages = [found for found in board.report["stages"] if stage in {None, found["stageSlug"]}]
+    there = sum(found["documentsAvailable"] for found in stages)
+    known = [count for found in stages if (count := found["documentsExpected"]) is not None]
     to_come = "" if len(known) == len(stages) else ", counting only started stages"
     return f"{there} of {sum(known)} available{to_come}"
 

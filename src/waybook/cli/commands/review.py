@@ -219,22 +219,17 @@ async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
 DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_state"}
 
 
-def _open_fields(review: ReviewRecord) -> dict[str, object]:
-    fields = review._asdict()
-    ids = {name: short_id(fields[name]) for name in ("id", "plan_id", "step_id")}
-    return {name: value for name, value in (fields | ids).items() if name not in DECISION_FIELDS}
-
-
 def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
     async def read(here: AppSession) -> tuple[list[ReviewRecord], list[RunSummary]]:
         return await _reviews(here, plan), await _waiting_runs(here, plan)
 
     reviews, runs = run_in_app(settings, read)
     if as_json:
-        base = current_base_url(settings)
-        payload = [
-            {**_open_fields(r), "reviewUrl": review_url(short_id(r.plan_id), base)} for r in reviews
-        ]
+        base, payload = current_base_url(settings), []
+        for review in reviews:
+            fields = {n: v for n, v in review._asdict().items() if n not in DECISION_FIELDS}
+            fields |= {n: short_id(fields[n]) for n in ("id", "plan_id", "step_id")}
+            payload.append({**fields, "reviewUrl": review_url(fields["plan_id"], base)})
         print_json(payload)
         return
     console = get_console()

@@ -5,7 +5,6 @@ import json
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
@@ -48,7 +47,9 @@ def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object
         return
     console = get_console()
     if runs:
-        console.print(_table(runs, console.width))
+        shown = [name for name, least in COLUMNS.items() if console.width >= least]
+        rows = [[row[name] for name in shown] for row in map(_row, runs)]
+        console.print(fitted_table(shown, rows, console.width, least=12))
     else:
         console.print("No run is open." if not closed_too else "There are no runs yet.")
         console.print("Agents start runs with start_run. Workflows: waybook dag list")
@@ -65,12 +66,6 @@ COLUMNS = {
     "steps": 110,
     "activity": 72,
 }
-
-
-def _table(runs: list[RunSummary], width: int) -> Table:
-    shown = [name for name, least in COLUMNS.items() if width >= least]
-    rows = [_row(run) for run in runs]
-    return fitted_table(shown, [[row[name] for name in shown] for row in rows], width, least=12)
 
 
 def _row(run: RunSummary) -> dict[str, Text]:

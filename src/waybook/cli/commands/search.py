@@ -85,7 +85,7 @@ def _lines(hit: Body) -> Iterator[Text]:
     for place, piece in enumerate(single_line(hit["snippet"]).split("**")):
         snippet.append(piece, style="bold yellow" if place % 2 else "")
     yield snippet
-    yield Text(" · ".join([*map(_why, hit["why"])]), style="dim")
+    yield Text(" · ".join(map(_why, hit["why"])), style="dim")
     named = hit.get("sources", [])
     for source in named[:MAX_NAMES_LISTED]:
         yield Text(

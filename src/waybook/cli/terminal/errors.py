@@ -53,7 +53,8 @@ class ToolError(HintedError):
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         following = error.get("next")
-        hint = _hint_of(NextCall(**following)) if following else None
+        call = NextCall(**following) if following else None
+        hint = (call.why if call.is_retry else command_for(call)) if call else None
         super().__init__(f"{error['code']}: {error['message']}", hint)
         self.error = dict(error)
 
@@ -71,10 +72,6 @@ def hint_for(error: WaybookError) -> str | None:
     if isinstance(error, Misconfigured | Unavailable):
         return "waybook doctor"
     return None
-
-
-def _hint_of(call: NextCall) -> str:
-    return call.why if call.is_retry else command_for(call)
 
 
 def command_for(call: NextCall) -> str:

@@ -57,7 +57,15 @@ class DisplayRow:
 def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
     inner = frame.width - 4
     heading = Text.assemble(RUN_STYLES[board.state].text(), "  ", (board.run.name, "bold"))
-    parts: list[RenderableType] = [one_line(heading), _source(board), _bar_line(board, inner)]
+    models = dict.fromkeys(model for s in board.run.stages.values() for model in s.models)
+    dag, version = board.compiled_dag.dag, board.compiled_dag.version
+    source = f"{dag.name}, version {version}, with {', '.join(models)}"
+    source = f"{source}; {documents_available(board)}"
+    parts: list[RenderableType] = [
+        one_line(heading),
+        one_line(Text(source, style="dim")),
+        _bar_line(board, inner),
+    ]
     if frame.height is not None and frame.height <= RUN_FIXED_ROWS:
         return Group(*parts[: frame.height])
     last = board.history[-1] if board.history else None
@@ -77,13 +85,6 @@ def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
 
 def count_lines(board: RunDetail) -> int:
     return len(list(_lines(board, is_expanded=False)))
-
-
-def _source(board: RunDetail) -> Text:
-    models = dict.fromkeys(model for s in board.run.stages.values() for model in s.models)
-    dag, version = board.compiled_dag.dag, board.compiled_dag.version
-    source = f"{dag.name}, version {version}, with {', '.join(models)}"
-    return one_line(Text(f"{source}; {documents_available(board)}", style="dim"))
 
 
 def documents_available(board: RunDetail) -> str:

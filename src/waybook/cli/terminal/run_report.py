@@ -9,7 +9,7 @@ from rich.text import Text
 
 from waybook.cli.terminal.bars import BAR_STATUS, PROGRESS_STYLES, UNKNOWN, segmented_bar
 from waybook.cli.terminal.console import SafeConsole, plain_table
-from waybook.dag.progress.report import Jobs, Report, StageReport, StepReport
+from waybook.dag.progress.report import Report, StageReport, StepReport
 from waybook.dag.statuses import ProgressStatus
 from waybook.plan.progress import percent
 
@@ -76,13 +76,11 @@ def _steps(steps: list[StepReport], width: int) -> Table:
         look = PROGRESS_STYLES[step["status"]]
         quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
         name = Text(step["stepKey"], style=quiet)
-        table.add_row("", name, look.text(), _jobs(step["jobs"]))
+        jobs = step["jobs"]
+        numbers = [(jobs["done"], "done"), (jobs["active"], "active"), (jobs["failed"], "failed")]
+        counts = ", ".join(f"{number} {word}" for number, word in numbers if number)
+        table.add_row("", name, look.text(), counts)
     return table
-
-
-def _jobs(jobs: Jobs) -> str:
-    numbers = [(jobs["done"], "done"), (jobs["active"], "active"), (jobs["failed"], "failed")]
-    return ", ".join(f"{number} {word}" for number, word in numbers if number)
 
 
 def _warnings(warnings: list[str]) -> Iterator[Text]:
