@@ -28,7 +28,7 @@ import uvloop
 from limits import save
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.accounts.model import LOCAL_ORG
-from waybook.app.operations.stalls import sweep_stalls
+from waybook.app.operations.sweeps import sweep_stalls
 from waybook.app.queries.agents import find_subjects
 from waybook.app.queries.audit import AuditFilter, browse_audit
 from waybook.app.queries.inbox import count_pending

@@ -11,10 +11,8 @@ from uuid import UUID
 from waybook.app.operations.delivery import deliver_notifications
 from waybook.app.operations.erasure import retain
 from waybook.app.operations.indexing import index_research
-from waybook.app.operations.reminders import remind_of_reviews
 from waybook.app.operations.rendering import render_documents
-from waybook.app.operations.stalls import sweep_stalls
-from waybook.app.operations.work import count_work
+from waybook.app.operations.sweeps import count_work, remind_of_reviews, sweep_stalls
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search.search_backend import search_backend

@@ -7,10 +7,14 @@ import pytest
 from psycopg import connect
 
 from org_env import OrgEnv
-from waybook.app.operations import diagnostics, trials
+from waybook.app.operations import diagnostics
 from waybook.app.operations.checks import CheckResult, CheckState
-from waybook.app.operations.diagnostics import check_database, check_machine, check_server
-from waybook.app.operations.trials import try_everything
+from waybook.app.operations.diagnostics import (
+    check_database,
+    check_machine,
+    check_server,
+    try_everything,
+)
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
@@ -69,7 +73,7 @@ async def test_doctor_warns_if_server_and_database_clocks_differ(
 async def test_doctor_fails_if_a_rendered_document_is_empty(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "render", lambda *_: Rendered(markdown="", html=""))
+    monkeypatch.setattr(diagnostics, "render", lambda *_: Rendered(markdown="", html=""))
     checks = {check.name: check for check in await try_everything(as_doctor(own_world))}
     assert checks["render"].state is CheckState.FAIL
     assert checks["write"].state is checks["search"].state is CheckState.OK

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from full_ids import full_id
 from org_env import FakeClock, OrgEnv
-from waybook.app.operations.reminders import remind_of_reviews
+from waybook.app.operations.sweeps import remind_of_reviews
 from waybook.app.queries.inbox import read_review
 from waybook.app.queries.overview import LastLook, read_overview
 from waybook.app.request.request_context import RequestContext

@@ -16,7 +16,7 @@ from postgres_servers import ServerDatabase
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.messages import LEGACY
 from waybook.accounts.tokens import hash_token
-from waybook.app.accounts.lookup import authenticate_token
+from waybook.app.accounts.lookup import TokenCache, authenticate_token
 from waybook.app.accounts.members import (
     IssuedToken,
     change_scopes,
@@ -24,7 +24,6 @@ from waybook.app.accounts.members import (
     list_members,
     revoke_token,
 )
-from waybook.app.accounts.token_cache import TokenCache
 from waybook.core.decision_context import Channel, Scope
 from waybook.errors import StaleCredential, Unauthenticated
 from waybook.store.driver.credential_check import CURRENT_CHECK

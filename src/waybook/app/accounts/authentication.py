@@ -12,10 +12,8 @@ from typing import Final
 
 from waybook.accounts.manage import NewUser
 from waybook.accounts.tokens import PREFIX, hash_token
-from waybook.app.accounts.lookup import authenticate_token
+from waybook.app.accounts.lookup import TokenCache, authenticate_token, find_by_secret
 from waybook.app.accounts.members import add_user
-from waybook.app.accounts.secret_lookup import find_by_secret
-from waybook.app.accounts.token_cache import TokenCache
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services

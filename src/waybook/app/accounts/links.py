@@ -3,7 +3,7 @@
 from typing import Final
 
 from waybook.accounts.model import LOCAL_ORG
-from waybook.app.accounts.secret_lookup import find_by_secret
+from waybook.app.accounts.lookup import find_by_secret
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services

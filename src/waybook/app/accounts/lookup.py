@@ -1,18 +1,124 @@
-"""Lookup of callers by API token, and of orgs by slug."""
+"""Lookup of callers by API token, of rows by secret, and of orgs by slug; cache of tokens."""
 
 import difflib
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from waybook.accounts.model import OrgListItem
 from waybook.accounts.tokens import hash_token, looks_like_token
-from waybook.app.accounts.secret_lookup import find_by_secret
-from waybook.app.accounts.token_cache import TokenCache
 from waybook.app.request.caller import Caller
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel
-from waybook.errors import NotFound, Unauthenticated
+from waybook.core.org_codes import org_in
+from waybook.errors import NotFound, StaleCredential, Unauthenticated
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import TokenIdentity
+from waybook.store.driver.credential_check import CURRENT_CHECK, CredentialCheck
+from waybook.store.driver.database import Database
+from waybook.store.driver.queries import Statement, first_value
+
+
+class SecretStatements(Protocol):
+    """Builds the SQL statements that find the row of a secret."""
+
+    def __call__(self, *, is_org_known: bool) -> list[Statement]:
+        """Return the statements. If the org is known, they read only rows of that org."""
+
+
+async def find_by_secret(
+    database: Database, secret: str, statements: SecretStatements
+) -> list[Any]:
+    """Return the row that a secret belongs to, or no row.
+
+    Concurrent lookups of the same secret are shared, because many agents may use one token.
+    """
+    find = partial(_find, database, secret, statements)
+    return await database.lookups.read((hash_token(secret), statements), find)
+
+
+async def _find(database: Database, secret: str, statements: SecretStatements) -> list[Any]:
+    """Look up a secret.
+
+    If the secret contains the code of its org, only that org is searched.
+    """
+    secret_hash, org_id = hash_token(secret), org_in(secret)
+    org_rows, rows = await database.read_by_secret(
+        secret_hash, *statements(is_org_known=org_id is not None), org_id=org_id
+    )
+    if org_rows and not rows and org_id is None and await database.is_cluster():
+        _, rows = await database.read_by_secret(
+            secret_hash, *statements(is_org_known=True), org_id=UUID(first_value(org_rows))
+        )
+    return rows
+
+
+MAX_TOKENS: Final = 10_000
+
+
+class CachedCaller(NamedTuple):
+    """A caller with a cached token. The caller is authenticated only after `check` has passed."""
+
+    caller: Caller
+    check: CredentialCheck
+
+    def checking(self) -> "CheckedBlock":
+        """Check the token in the first database message that the block sends."""
+        return CheckedBlock(self.check)
+
+
+class CheckedBlock:
+    """Context manager that checks a credential and ends the block if the check fails."""
+
+    __slots__ = ("_check", "_previous")
+
+    def __init__(self, check: CredentialCheck) -> None:
+        self._check = check
+
+    def __enter__(self) -> None:
+        self._previous = CURRENT_CHECK.set(self._check)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        # The next request on this connection must not reuse the check.
+        CURRENT_CHECK.reset(self._previous)
+        if kind is None or not issubclass(kind, StaleCredential):
+            return False
+        self._check.is_failed = True
+        return True
+
+
+class _Entry(NamedTuple):
+    caller: Caller
+    statement: Statement
+    recent_until: datetime
+
+
+class TokenCache:
+    def __init__(self, now: Callable[[], datetime | None], most: int = MAX_TOKENS) -> None:
+        self._now = now
+        self._most = most
+        self._entries: OrderedDict[tuple[bytes, Channel], _Entry] = OrderedDict()
+
+    def get(self, secret: str, channel: Channel) -> CachedCaller | None:
+        """Return the caller for a cached token, or None if the token must be looked up."""
+        entry, now = self._entries.get((hash_token(secret), channel)), self._now()
+        if entry is None or now is None or now >= entry.recent_until:
+            return None
+        return CachedCaller(entry.caller, CredentialCheck(entry.caller.org_id, entry.statement))
+
+    def put(self, secret_hash: bytes, caller: Caller, token: TokenIdentity) -> None:
+        key = secret_hash, caller.channel
+        statement = accounts.check_statement(token)
+        self._entries.pop(key, None)
+        self._entries[key] = _Entry(caller, statement, token.recent_until)
+        if len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+
+    def discard(self, secret_hash: bytes, channel: Channel) -> None:
+        self._entries.pop((secret_hash, channel), None)
 
 
 async def authenticate_token(

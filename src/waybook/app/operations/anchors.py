@@ -47,16 +47,12 @@ async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
         InvalidInput: the file cannot be written.
     """
     at = await ctx.services.database.read_now(ctx.caller.org_id)
-    taken = [anchor async for anchor in _taken(ctx)]
-    with private_file(path, force=True) as file:
-        return anchors.write_anchors(file, at, taken)
-
-
-async def _taken(ctx: RequestContext) -> AsyncIterator[Anchor]:
+    taken: list[Anchor] = []
     for org_ctx in await contexts_of_all_orgs(ctx):
         (rows,) = await org_ctx.read(anchors.ends_statement())
-        for anchor in anchors.read_ends(org_ctx.caller.org_id, rows):
-            yield anchor
+        taken += anchors.read_ends(org_ctx.caller.org_id, rows)
+    with private_file(path, force=True) as file:
+        return anchors.write_anchors(file, at, taken)
 
 
 async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from waybook.app.queries.audit import RUN, changes_in, read_all_entries
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import ReplayError, Row, Rows, differences, replay
-from waybook.json_values import Json
 from waybook.store import audit
 from waybook.store.accounts import accounts
 from waybook.store.audit import GENESIS, ChainEnd, SealedEntry, StoredRow, Subject
@@ -70,7 +69,10 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
         return AuditVerdict(
             subject=subject, entries=len(entries), errors=(broken[1],), first_broken_entry=broken[0]
         )
-    faults = _replay_faults(entries, _stored_rows(subject, stored))
+    try:
+        faults = tuple(differences(replay(changes_in(entries)), _stored_rows(subject, stored)))
+    except ReplayError as error:
+        faults = (f"the entries do not add up: {error}",)
     return AuditVerdict(subject=subject, entries=len(entries), errors=faults)
 
 
@@ -92,17 +94,11 @@ def _sealed_otherwise(
     entries: list[SealedEntry], resealed: Sequence[ResealedChain]
 ) -> tuple[int, str] | None:
     """Find an entry whose hash differs from the one that an erasure recorded."""
-    for number, seal in ((chain.entries, chain.seal) for chain in resealed):
-        if len(entries) < number or entries[number - 1].hash != seal:
+    for chain in resealed:
+        number = chain.entries
+        if len(entries) < number or entries[number - 1].hash != chain.seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"
     return None
-
-
-def _replay_faults(entries: list[SealedEntry], stored: Rows) -> tuple[str, ...]:
-    try:
-        return tuple(differences(replay(changes_in(entries)), stored))
-    except ReplayError as error:
-        return (f"the entries do not add up: {error}",)
 
 
 def _stored_statement(subject: Subject) -> Statement:
@@ -124,11 +120,8 @@ def _stored_rows(subject: Subject, rows: list[StoredRow]) -> Rows:
         return runs.read_rows(rows)
     if subject.kind == ORG:
         return accounts.read_rows(rows)
-    row: Row = {name: _in_utc(name, value) for name, value in first_value(rows).items()}
+    row: Row = {**first_value(rows)}
+    for name, value in row.items():
+        if name.endswith("_at") and isinstance(value, str):
+            row[name] = datetime.fromisoformat(value).astimezone(UTC).isoformat()
     return {subject.kind: {subject.id: row}}
-
-
-def _in_utc(name: str, value: Json) -> Json:
-    if name.endswith("_at") and isinstance(value, str):
-        return datetime.fromisoformat(value).astimezone(UTC).isoformat()
-    return value

@@ -1,9 +1,10 @@
-"""Checks that an operator runs on the database, the machine and the webhooks."""
+"""Checks that an operator runs: the database, the machine, webhooks, sign-in, and self-tests."""
 
+import asyncio
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,14 +14,26 @@ from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.settings_display import display_setting
 from waybook.app.request.background import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.search.portable_search import rank_packed
+from waybook.app.request.search.search_backend import search_backend
 from waybook.app.skills.loader import find_skills
-from waybook.errors import Misconfigured
-from waybook.integrations.config import WebhookSettings, webhook_from_settings
+from waybook.dag.templates.rendering import render
+from waybook.errors import Misconfigured, Unavailable, WaybookError
+from waybook.integrations.config import IssuerSettings, issuer_from_settings, webhook_from_settings
+from waybook.integrations.oidc_discovery import IssuerCheck, check_issuer
+from waybook.json_values import Json
 from waybook.notifications.message import Deliveries, load_templates
+from waybook.research.embedding import Backend
+from waybook.research.query import parse_query
 from waybook.settings import Settings
-from waybook.store.driver.queries import first_column
+from waybook.store.driver.database import Transaction
+from waybook.store.driver.queries import first_column, new_id
 from waybook.store.maintenance import migrate
-from waybook.store.maintenance.migrate import ServerRow
+from waybook.store.maintenance.migrate import ServerRow, attempt
+from waybook.store.research import artifacts, embeddings, search
+from waybook.store.research.artifacts import PassageDraft
+from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
+from waybook.store.runs import jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +73,13 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
     yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.server.version}{used}")
     yield CheckResult("migrations", CheckState.OK, "up to date")
     yield from _guards(seen)
-    yield _clock(seen)
+    skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.server.now).total_seconds())
+    if skew > MAX_SKEW_SECONDS:
+        message = f"the database's clock and this machine's are {skew:.0f} s apart"
+        todo = "only the database clock is used; sync both with NTP"
+        yield CheckResult("clock", CheckState.WARN, message, todo)
+    else:
+        yield CheckResult("clock", CheckState.OK, "in sync with the database")
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
@@ -77,20 +96,30 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
 
 
 def check_machine(settings: Settings) -> Iterator[CheckResult]:
-    yield _python()
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    yield CheckResult("python", CheckState.OK, f"{version} on {sys.platform}")
     yield from _disk(settings)
-    yield from _skills(settings)
-    yield _model(settings)
+    scan = find_skills(settings.skills_dirs)
+    names = ", ".join(skill.name for skill in scan.skills)
+    yield CheckResult("skills", CheckState.OK, f"{len(scan.skills)}: {names}")
+    for error in scan.errors:
+        message = f"{error.path} is ignored: {error.message}"
+        yield CheckResult("skills", CheckState.WARN, message, "see docs/how-to/write-a-skill.md")
+    model = "not configured (agents use their own model)"
+    if settings.model_url is not None:
+        where = urlsplit(settings.model_url).hostname
+        model = f"{settings.model} at {where}, by {settings.model_api}'s format (not called now)"
+    yield CheckResult("model", CheckState.OK, model)
 
 
 def _guards(seen: DatabaseCheck) -> Iterator[CheckResult]:
-    ok_message = f"serving as {seen.server.role}, which row-level security restricts"
     if seen.server.superuser or seen.server.bypasses_rls or seen.owned_tables:
         message = f"serving as {seen.server.role}, which row-level security does not restrict"
         todo = "serve as a role that owns no table and is not a superuser (waybook_app)"
         yield CheckResult("roles", CheckState.FAIL, message, todo)
     else:
-        yield CheckResult("roles", CheckState.OK, ok_message)
+        message = f"serving as {seen.server.role}, which row-level security restricts"
+        yield CheckResult("roles", CheckState.OK, message)
     if seen.tables_without_rls:
         message = f"not forced on {', '.join(seen.tables_without_rls)}"
         yield CheckResult(
@@ -99,28 +128,12 @@ def _guards(seen: DatabaseCheck) -> Iterator[CheckResult]:
     else:
         yield CheckResult("row-level security", CheckState.OK, "forced on every table")
     if seen.audit_rights:
-        message = f"{seen.server.role} may {', '.join(seen.audit_rights).lower()} entries"
-        todo = (
-            f"revoke {', '.join(seen.audit_rights).lower()} on audit_entry from {seen.server.role}"
-        )
+        rights = ", ".join(seen.audit_rights).lower()
+        message = f"{seen.server.role} may {rights} entries"
+        todo = f"revoke {rights} on audit_entry from {seen.server.role}"
         yield CheckResult("audit", CheckState.FAIL, message, todo)
     else:
         yield CheckResult("audit", CheckState.OK, "append-only for the serving role")
-
-
-def _clock(seen: DatabaseCheck) -> CheckResult:
-    skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.server.now).total_seconds())
-    if skew > MAX_SKEW_SECONDS:
-        message = f"the database's clock and this machine's are {skew:.0f} s apart"
-        return CheckResult(
-            "clock", CheckState.WARN, message, "only the database clock is used; sync both with NTP"
-        )
-    return CheckResult("clock", CheckState.OK, "in sync with the database")
-
-
-def _python() -> CheckResult:
-    version = ".".join(str(part) for part in sys.version_info[:3])
-    return CheckResult("python", CheckState.OK, f"{version} on {sys.platform}")
 
 
 def _disk(settings: Settings) -> Iterator[CheckResult]:
@@ -138,32 +151,10 @@ def _disk(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("disk", CheckState.OK, message)
 
 
-def _skills(settings: Settings) -> Iterator[CheckResult]:
-    scan = find_skills(settings.skills_dirs)
-    names = ", ".join(skill.name for skill in scan.skills)
-    yield CheckResult("skills", CheckState.OK, f"{len(scan.skills)}: {names}")
-    for error in scan.errors:
-        message = f"{error.path} is ignored: {error.message}"
-        yield CheckResult("skills", CheckState.WARN, message, "see docs/how-to/write-a-skill.md")
-
-
-def _model(settings: Settings) -> CheckResult:
-    if settings.model_url is None:
-        return CheckResult("model", CheckState.OK, "not configured (agents use their own model)")
-    where = urlsplit(settings.model_url).hostname
-    message = f"{settings.model} at {where}, by {settings.model_api}'s format (not called now)"
-    return CheckResult("model", CheckState.OK, message)
-
-
 def _megabytes(size: int) -> str:
-    return (
-        f"{size / MEGABYTE / 1000:,.1f} GB"
-        if size > 1000 * MEGABYTE
-        else f"{size / MEGABYTE:,.0f} MB"
-    )
-
-
-COMMAND_HINT = "waybook webhooks"
+    if size > 1000 * MEGABYTE:
+        return f"{size / MEGABYTE / 1000:,.1f} GB"
+    return f"{size / MEGABYTE:,.0f} MB"
 
 
 def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
@@ -177,38 +168,190 @@ def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
         return
     if webhook is None:
         yield CheckResult("webhooks", CheckState.OK, "off")
-    else:
-        yield _where(webhook)
-
-
-def _where(webhook: WebhookSettings) -> CheckResult:
+        return
     place = display_setting("webhook_url", webhook.url)
     message = f"{len(webhook.events)} events to {place}, as {webhook.format}"
     if webhook.is_unencrypted:
-        return CheckResult("webhooks", CheckState.WARN, f"{message}, not encrypted", "use https://")
-    return CheckResult("webhooks", CheckState.OK, message)
+        yield CheckResult("webhooks", CheckState.WARN, f"{message}, not encrypted", "use https://")
+    else:
+        yield CheckResult("webhooks", CheckState.OK, message)
 
 
 def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
-    since = (
-        f", since {deliveries.oldest_waiting_at:%Y-%m-%d %H:%M}"
-        if deliveries.oldest_waiting_at
-        else ""
-    )
-    message = (
-        f"{deliveries.waiting} waiting{since}, {deliveries.given_up} given up in the last 30 days"
-    )
+    oldest = deliveries.oldest_waiting_at
+    waiting = f"{deliveries.waiting} waiting{f', since {oldest:%Y-%m-%d %H:%M}' if oldest else ''}"
+    message = f"{waiting}, {deliveries.given_up} given up in the last 30 days"
     if deliveries.overdue and configured:
         todo = "check that a server with webhook_url runs, and read its log"
         message = f"{message}; {deliveries.overdue} overdue"
         yield CheckResult("notices", CheckState.WARN, message, todo)
     elif deliveries.given_up:
-        yield CheckResult(
-            "notices", CheckState.WARN, message, f"{COMMAND_HINT}, then: waybook webhooks retry ID"
-        )
+        todo = "waybook webhooks, then: waybook webhooks retry ID"
+        yield CheckResult("notices", CheckState.WARN, message, todo)
     elif deliveries.waiting and not configured:
-        yield CheckResult(
-            "notices", CheckState.WARN, f"{message}; no webhook_url configured", "set webhook_url"
-        )
+        message = f"{message}; no webhook_url configured"
+        yield CheckResult("notices", CheckState.WARN, message, "set webhook_url")
     elif configured or deliveries.last_delivered_at:
         yield CheckResult("notices", CheckState.OK, message)
+
+
+DOCS_HINT = "see docs/how-to/sign-in-with-your-identity-provider.md"
+
+
+async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
+    try:
+        configured = issuer_from_settings(settings)
+    except Misconfigured as error:
+        return [CheckResult("sign-in", CheckState.FAIL, error.message, DOCS_HINT)]
+    if configured is None:
+        message = "API tokens only" if settings.requires_auth else "disabled (local mode)"
+        return [CheckResult("sign-in", CheckState.OK, message)]
+    if not settings.requires_auth:
+        message = "oidc_issuer is set, but authentication is disabled"
+        return [
+            CheckResult(
+                "sign-in", CheckState.WARN, message, "set auth to required or remove oidc_issuer"
+            )
+        ]
+    seen = await check_issuer(configured.issuer)
+    if seen.error is not None:
+        todo = "people cannot sign in there now; check oidc_issuer, to the letter, and the network"
+        return [CheckResult("issuer", CheckState.FAIL, f"{configured.issuer}: {seen.error}", todo)]
+    message = f"{configured.issuer} answers, by this name"
+    issuer = CheckResult("issuer", CheckState.OK, message)
+    return [issuer, _keys(seen), _pages(configured, seen)]
+
+
+def _keys(seen: IssuerCheck) -> CheckResult:
+    if seen.keys_fault is not None:
+        return CheckResult(
+            "issuer keys",
+            CheckState.FAIL,
+            seen.keys_fault,
+            "tokens of this issuer are rejected until keys can be fetched",
+        )
+    message = f"{seen.usable} of {seen.published} can be used"
+    if not seen.usable:
+        todo = "have it sign with RS256, PS256, ES256, ES384 or EdDSA; RSA keys need 2,048 bits"
+        return CheckResult("issuer keys", CheckState.FAIL, message, todo)
+    return CheckResult("issuer keys", CheckState.OK, f"{message}: {', '.join(seen.algorithms)}")
+
+
+def _pages(configured: IssuerSettings, seen: IssuerCheck) -> CheckResult:
+    if configured.client_id is None:
+        message = "agents only; browser sign-in needs oidc_client_id"
+        return CheckResult("issuer pages", CheckState.OK, message)
+    if not seen.has_pages:
+        message = "it does not say where people sign in, or not over https"
+        return CheckResult("issuer pages", CheckState.FAIL, message, DOCS_HINT)
+    return CheckResult("issuer pages", CheckState.OK, "browser sign-in enabled")
+
+
+#: Only this self-test uses this kind of artifact, so its search finds nothing else.
+KIND = "waybook doctor"
+TITLE = "Trial of the search"
+TEXT = "A river carries sand from the mountains to the sea."
+RANKED_BY = {
+    Backend.PORTABLE: "ranked in this process",
+    Backend.PGVECTOR: "ranked by pgvector",
+}
+
+
+async def try_everything(ctx: RequestContext) -> list[CheckResult]:
+    return [
+        await _tried("write", _write, ctx, "see the message, and PostgreSQL's log"),
+        await _tried("search", _search, ctx, "see PostgreSQL's log; search_vectors = portable"),
+        await _tried("render", _render, ctx, "see the message, and PostgreSQL's log"),
+    ]
+
+
+async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckResult:
+    """Check for passages that were left out of the index of semantic search."""
+    database, left_out = ctx.services.database, 0
+    orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
+    for org_id in orgs:
+        ((row,),) = await database.read_org(org_id, embeddings.count_statement())
+        left_out += row.passages
+    if not left_out:
+        return CheckResult("indexing", CheckState.OK, "no passage is left out")
+    message = (
+        f"{left_out} passages are left out for a day: storing their vectors broke the connection"
+    )
+    todo = "see PostgreSQL's log; if pgvector does not run there: search_vectors = portable"
+    return CheckResult("indexing", CheckState.WARN, message, todo)
+
+
+async def _tried(
+    name: str,
+    trial: Callable[[RequestContext, Transaction], Awaitable[str]],
+    ctx: RequestContext,
+    todo: str,
+) -> CheckResult:
+    try:
+        # This transaction is never committed, so the test leaves no data.
+        async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
+            return CheckResult(name, CheckState.OK, await trial(ctx, tx))
+    except WaybookError as error:
+        return CheckResult(name, CheckState.FAIL, f"does not work: {error.message}", todo)
+
+
+async def _write(ctx: RequestContext, tx: Transaction) -> str:
+    await attempt(tx, *artifacts.index_statements(_pieces(), None, ctx.caller.org_id))
+    return "a passage was stored, and rolled back"
+
+
+async def _search(ctx: RequestContext, tx: Transaction) -> str:
+    library, org_id = search_backend(ctx.services), ctx.caller.org_id
+    able = await library.capabilities(ctx.services.database, org_id)
+    pieces = _pieces()
+    meanings = await library.embed_passages(pieces, able)
+    await attempt(tx, *artifacts.index_statements(pieces, meanings, org_id))
+    wanted = pieces[0].subject.id
+    if meanings is None:
+        await _find(tx, None, SearchCapabilities(backend=None, indexed=able.indexed), wanted)
+        return "full text alone (the embeddings endpoint does not answer)"
+    query_vector = QueryVector(vector=meanings.vectors[0], model=meanings.model, org_id=org_id)
+    await _find(tx, query_vector, able, wanted)
+    return f"{able.describe}, {RANKED_BY[meanings.backend]}"
+
+
+async def _find(
+    tx: Transaction, query_vector: QueryVector | None, able: SearchCapabilities, wanted: str
+) -> None:
+    """Raise Unavailable unless every search method finds the test passage."""
+    scope = Scope(kinds=(KIND,))
+    question = await asyncio.to_thread(parse_query, TEXT)
+    statements = search.search_statements(question, query_vector, scope, able)
+    ranked = search.read_ranked(await attempt(tx, *statements))
+    if query_vector is not None and able.backend is Backend.PORTABLE:
+        few = embeddings.few_fitting_statement(query_vector.model, **filters(scope))
+        (rows,) = await attempt(tx, few)
+        packed = embeddings.read_few_fitting(rows) or b""
+        ranked["meaning"] = await asyncio.to_thread(
+            rank_packed, packed, query_vector.vector, search.MAX_RANKED
+        )
+    for by, passages in ranked.items():
+        if wanted not in {passage.subject_id for passage in passages}:
+            raise Unavailable(f"the search by {by} did not find a stored test passage")
+
+
+async def _render(_: RequestContext, tx: Transaction) -> str:
+    await attempt(tx, jobs.runs_to_render_statement(1))
+    place: dict[str, Json] = {"document": {"title": TITLE}, "content": TEXT, "text": TEXT}
+    rendered = await asyncio.to_thread(render, None, place)
+    if TEXT not in rendered.html:
+        raise Unavailable("the text is missing from a rendered test document")
+    return "a document was rendered"
+
+
+def _pieces() -> list[PassageDraft]:
+    subject = artifacts.index_artifact(
+        artifact_id=new_id(),
+        plan_id=None,
+        kind=KIND,
+        title=TITLE,
+        tags=(),
+        text=TEXT,
+        created_at=datetime.fromtimestamp(0, UTC),
+    )
+    return artifacts.split_subjects([subject])

@@ -13,7 +13,7 @@ from waybook.errors import Unavailable
 from waybook.research.embedding import Backend
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.research import artifacts, embeddings
-from waybook.store.research.artifacts import Embeddings, UnindexedRow
+from waybook.store.research.artifacts import Embeddings
 from waybook.store.research.embeddings import UnembeddedRow
 from waybook.store.research.search import SearchCapabilities
 
@@ -42,8 +42,11 @@ async def index_research(ctx: RequestContext) -> int:
     now, (quarantine,), unknown, *bare = await ctx.read(
         "select app_now()", embeddings.count_statement(), *statements
     )
-    index_statements = _indexed(ctx, unknown)
-    if index_statements:
+    index_statements: list[Statement] = []
+    if subjects := artifacts.read_unindexed(unknown):
+        pieces = artifacts.split_subjects(subjects)
+        index_statements += artifacts.unindex_earlier_statements(s.id for s in subjects)
+        index_statements += artifacts.index_statements(pieces, None, org_id)
         async with ctx.services.database.org_transaction(org_id) as tx:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
@@ -51,16 +54,6 @@ async def index_research(ctx: RequestContext) -> int:
         # Keep the old time while passages are left out, so that they are tried again.
         library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
-
-
-def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement]:
-    subjects = artifacts.read_unindexed(unknown)
-    if not subjects:
-        return []
-    return [
-        *artifacts.unindex_earlier_statements(subject.id for subject in subjects),
-        *artifacts.index_statements(artifacts.split_subjects(subjects), None, ctx.caller.org_id),
-    ]
 
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:

@@ -308,13 +308,11 @@ def steps_in_order(rows: Rows) -> list[tuple[str, Row]]:
 async def subject_as_of(
     ctx: RequestContext, subject_id: str, *, at: datetime | None = None, seq: int | None = None
 ) -> SubjectAsOf:
-    until = seq if seq is not None else await _seq_at(ctx, subject_id, at)
-    entries = await read_all_entries(ctx, id_or_nil(subject_id), until=until)
+    subject_id = id_or_nil(subject_id)
+    if seq is None:
+        (rows,) = await ctx.read(audit.SQL["until"](subject_id=subject_id, at=at))
+        seq = int(first_value(rows))
+    entries = await read_all_entries(ctx, subject_id, until=seq)
     if not entries:
         raise NotFound("there was no such plan or run yet at that time")
     return SubjectAsOf(replay(changes_in(entries)), entries[-1])
-
-
-async def _seq_at(ctx: RequestContext, subject_id: str, at: datetime | None) -> int:
-    (rows,) = await ctx.read(audit.SQL["until"](subject_id=id_or_nil(subject_id), at=at))
-    return int(first_value(rows))

@@ -67,7 +67,11 @@ class ExportedRows:
 
 def exported_row(row_id: str, row: Row) -> Row:
     """Return a row for an export, with its id and with column names in camel case."""
-    return {"id": row_id, **{_camel(name): value for name, value in row.items()}}
+    exported: Row = {"id": row_id}
+    for column, value in row.items():
+        first, *rest = column.split("_")
+        exported[first + "".join(word.capitalize() for word in rest)] = value
+    return exported
 
 
 def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
@@ -105,11 +109,6 @@ def imported_rows(export: Mapping[str, Json], keys: Mapping[str, str]) -> Rows:
             places = enumerate(items, start=1)
             rows[kind] = dict(imported_row(item, f"{name}, item {n},") for n, item in places)
     return rows
-
-
-def _camel(column: str) -> str:
-    first, *rest = column.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def _snake(name: str) -> str:

@@ -78,8 +78,13 @@ class PendingFeedback:
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
-    (rows,) = await ctx.read(load.awaiting_statement(most))
-    return await _awaiting(ctx, rows)
+    rows: Sequence[RunSummaryRow] = (await ctx.read(load.awaiting_statement(most)))[0]
+    runs = await read_run_summaries(ctx, rows)
+    return [
+        PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=row.awaiting_since)
+        for run, row in zip(runs, rows, strict=True)
+        if run.awaiting is not None and row.awaiting_since is not None
+    ]
 
 
 async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:
@@ -87,15 +92,6 @@ async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> Pen
     if not runs or runs[0].compiled_dag.dag.stage(slug) is None:
         raise not_found("run" if not runs else "stage")
     return PendingFeedback(run=runs[0], stage_slug=slug, since=runs[0].updated_at)
-
-
-async def _awaiting(ctx: RequestContext, rows: Sequence[RunSummaryRow]) -> list[PendingFeedback]:
-    runs = await read_run_summaries(ctx, rows)
-    return [
-        PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=row.awaiting_since)
-        for run, row in zip(runs, rows, strict=True)
-        if run.awaiting is not None and row.awaiting_since is not None
-    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ __all__ = ["Piece"]
 
 MAX_TEXT_LENGTH: Final = 500
 MAX_NAME_LENGTH: Final = 200
+MAX_PREFIXES: Final = 60
 
 
 class HitKind(StrEnum):
@@ -100,7 +101,8 @@ async def search_everything(
         return []
     library = search_backend(ctx.services)
     able = await library.capabilities(ctx.services.database, ctx.caller.org_id)
-    full_id = text if is_id(text) else await _short_id(ctx, text)
+    kinds = (IdKind.PLAN, IdKind.RUN, IdKind.STEP)
+    full_id = text if is_id(text) else await find_full_id(ctx, text, *kinds)
     statements = text_search.text_search_statements(
         text_query(text, full_id), limit + 1, indexed=able.indexed
     )
@@ -118,10 +120,6 @@ async def search_everything(
     ]
 
 
-async def _short_id(ctx: RequestContext, text: str) -> str | None:
-    return await find_full_id(ctx, text, IdKind.PLAN, IdKind.RUN, IdKind.STEP)
-
-
 _PREFIX = re.compile(r"[^\W_]+$")
 #: Search operators. In a text with an operator, the last word must match as a whole.
 _SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
@@ -134,7 +132,7 @@ def text_query(text: str, full_id: str | None = None) -> TextQuery:
     >>> query.before_last, query.last, query.beginnings
     ('glacial ', 'lak:*', 'glacial:* & lak:*')
     """
-    words = _WORDS.findall(text)[:MAX_PREFIXES]
+    words = re.findall(r"[^\W_]+", text)[:MAX_PREFIXES]
     last = None if _SYNTAX.search(text) else _PREFIX.search(text)
     return TextQuery(
         text=text,
@@ -143,10 +141,6 @@ def text_query(text: str, full_id: str | None = None) -> TextQuery:
         beginnings=" & ".join(f"{word}:*" for word in words) if last else None,
         id=full_id,
     )
-
-
-_WORDS = re.compile(r"[^\W_]+")
-MAX_PREFIXES: Final = 60
 
 
 def _stored_hit(kind: HitKind, row: TextHitRow, wanted: SearchWords) -> SearchHit:
@@ -178,20 +172,19 @@ async def _research(
         return []
     statement = research_store.hits_statement(results.fitting_hits, 0, most)
     rows: Sequence[HitRow] = (await ctx.read(statement))[0]
-    return [_research_hit(row, wanted) for row in rows]
-
-
-def _research_hit(row: HitRow, wanted: SearchWords) -> SearchHit:
-    return SearchHit(
-        kind=HitKind.RESEARCH,
-        id=row.id,
-        name=_name(row.title, wanted),
-        place="source" if row.subject == "source" else row.kind,
-        excerpt=matching_sentence(row.body, wanted),
-        at=row.created_at,
-        plan_id=row.plan_id,
-        step_id=row.step_id,
-    )
+    return [
+        SearchHit(
+            kind=HitKind.RESEARCH,
+            id=row.id,
+            name=_name(row.title, wanted),
+            place="source" if row.subject == "source" else row.kind,
+            excerpt=matching_sentence(row.body, wanted),
+            at=row.created_at,
+            plan_id=row.plan_id,
+            step_id=row.step_id,
+        )
+        for row in rows
+    ]
 
 
 def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[SearchHit]:

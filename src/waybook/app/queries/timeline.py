@@ -90,10 +90,8 @@ class Axis:
         if number < 0:
             return timedelta()
         start, end = self._busy[number]
-        return self._places[number] + min(at, end) - start + self._after(at, end)
-
-    def _after(self, at: datetime, end: datetime) -> timedelta:
-        return min(max(at - end, timedelta()), self._pause)
+        after = min(max(at - end, timedelta()), self._pause)
+        return self._places[number] + min(at, end) - start + after
 
 
 def _merged(spans: Iterable[Span]) -> list[tuple[datetime, datetime]]:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from waybook.app.accounts.token_cache import CachedCaller
+from waybook.app.accounts.lookup import CachedCaller
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.accounts.token_cache import CachedCaller
+from waybook.app.accounts.lookup import CachedCaller
 from waybook.transport.gateway import request_state
 
 #: Request state: the cached caller, and the function that verifies the caller's credential.

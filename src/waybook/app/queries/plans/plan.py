@@ -191,7 +191,14 @@ async def read_plan_detail(
         detail = replace(detail, status_changes=changes, names=before.names)
     if PlanInclude.WINDOW in include:
         return await _with_window(ctx, detail)
-    return await _with_names(ctx, detail) if PlanInclude.NAMES in include else detail
+    if PlanInclude.NAMES not in include:
+        return detail
+    plan = detail.plan
+    unknown = untitled(plan, {step.id for step in plan.steps} - detail.names.keys())
+    if not unknown:
+        return detail
+    (names,) = await ctx.read(details.names_statement(unknown, whole=True))
+    return replace(detail, names={**detail.names, **details.read_names(names)})
 
 
 def _statements(plan_id: str, since: int, most_results: int) -> dict[PlanInclude, Statement]:
@@ -244,14 +251,6 @@ async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
         names=details.read_names(names),
         status_changes=details.read_status_changes(changes),
     )
-
-
-async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
-    if not unknown:
-        return detail
-    (names,) = await ctx.read(details.names_statement(unknown, whole=True))
-    return replace(detail, names={**detail.names, **details.read_names(names)})
 
 
 def untitled(plan: Plan, step_ids: Iterable[str]) -> list[StepId]:

@@ -14,7 +14,7 @@ from waybook.plan.model import OPEN_STATES, PlanState, StepStatus
 from waybook.plan.progress import Progress
 from waybook.store.driver.queries import LAST_ID, Statement, is_id
 from waybook.store.plans import lists
-from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
+from waybook.store.plans.lists import PlanSummaryRow
 
 PAGE_SIZE = 50
 MAX_COUNTED = 1_000
@@ -140,7 +140,12 @@ def id_range(text: str) -> tuple[str | None, str | None]:
 async def plan_summaries(
     ctx: RequestContext, wanted: PlanFilter, *, limit: int = PAGE_SIZE
 ) -> PlanPage:
-    _check(wanted)
+    again = NextCall("list_active_plans", {}, "List the open plans.")
+    if wanted.before is not None and not is_id(wanted.before):
+        raise InvalidInput("invalid cursor", next_call=again)
+    if "\0" in wanted.text or len(wanted.text) > MAX_TEXT_LENGTH:
+        message = f"a search text may have at most {MAX_TEXT_LENGTH} printable characters"
+        raise InvalidInput(message, next_call=again)
     wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.PLAN) or wanted.text)
     rows, counts = await ctx.read(
         summaries_statement(wanted, limit + 1),
@@ -150,17 +155,8 @@ async def plan_summaries(
     return PlanPage(
         plans=plans,
         last=plans[-1] if len(rows) > limit else None,
-        counts=_read_counts(counts),
+        counts={PlanState(row.state): row.plans for row in counts if row.plans},
     )
-
-
-def _check(wanted: PlanFilter) -> None:
-    again = NextCall("list_active_plans", {}, "List the open plans.")
-    if wanted.before is not None and not is_id(wanted.before):
-        raise InvalidInput("invalid cursor", next_call=again)
-    if "\0" in wanted.text or len(wanted.text) > MAX_TEXT_LENGTH:
-        message = f"a search text may have at most {MAX_TEXT_LENGTH} printable characters"
-        raise InvalidInput(message, next_call=again)
 
 
 def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
@@ -189,10 +185,6 @@ _STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for stat
 
 def read_progress(counts: Mapping[str, int]) -> Progress:
     return Progress({_STEP_STATUSES[status]: count for status, count in counts.items() if count})
-
-
-def _read_counts(rows: list[PlanCountRow]) -> dict[PlanState, int]:
-    return {PlanState(row.state): row.plans for row in rows if row.plans}
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:

@@ -27,7 +27,17 @@ PROGRESS_BY_STATUS = {
 
 def plan_structure(plan: Plan) -> Structure:
     """Return the plan's steps as a workflow stage. The step keys are short ids."""
-    steps = tuple(_recipe_step(step) for step in plan.steps)
+    steps = tuple(
+        RecipeStep(
+            key=usual_form(step.id),
+            number=step.order,
+            name=step.title or f"Step {step.order}",
+            job_type=JobType.EXECUTE,
+            strategy=Strategy.ALL_TO_ONE,
+            output_type=str(step.type),
+        )
+        for step in plan.steps
+    )
     edges = tuple((usual_form(before), usual_form(after)) for before, after in edges_of(plan))
     stage = Stage(STAGE, plan.name, Recipe(steps, edges))
     dag = Dag(slug=STAGE, name=plan.name, stages=(stage,))
@@ -68,17 +78,6 @@ def _turns(steps: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, st
         if passed.issuperset(depends_on):
             passed.add(step_id)
             ends = [*(end for end in ends if end not in depends_on), step_id]
-
-
-def _recipe_step(step: Step) -> RecipeStep:
-    return RecipeStep(
-        key=usual_form(step.id),
-        number=step.order,
-        name=step.title or f"Step {step.order}",
-        job_type=JobType.EXECUTE,
-        strategy=Strategy.ALL_TO_ONE,
-        output_type=str(step.type),
-    )
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:

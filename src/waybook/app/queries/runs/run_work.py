@@ -266,7 +266,16 @@ async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocume
     inputs = _inputs(seen.compiled_dag, row.document_id, seen.results[0])[:MAX_INPUTS_LISTED]
     fields = row._replace(created_at=row.created_at.astimezone(UTC))._asdict()
     del fields["document_id"]
-    made_from = [_input_view(item) for item in inputs]
+    made_from: list[Json] = [
+        non_empty(
+            documentKey=item.read.document.document_key,
+            stageSlug=item.read.document.stage,
+            modelId=item.read.document.model,
+            version=item.read.version,
+            newerVersion=item.latest.version if item.is_outdated else None,
+        )
+        for item in inputs
+    ]
     return ReadableDocument(resource_id=resource_id, **fields, made_from=made_from)
 
 
@@ -276,17 +285,6 @@ def _inputs(
     versions = jobs.read_versions(rows)
     (inputs,) = input_versions(compiled_dag, versions, {document_id}).values()
     return sorted(inputs, key=lambda item: not item.is_outdated)
-
-
-def _input_view(item: InputVersion) -> Json:
-    document = item.read.document
-    return non_empty(
-        documentKey=document.document_key,
-        stageSlug=document.stage,
-        modelId=document.model,
-        version=item.read.version,
-        newerVersion=item.latest.version if item.is_outdated else None,
-    )
 
 
 async def read_document_sheet(

@@ -8,7 +8,7 @@ from typing import cast
 import orjson
 from pydantic import Field
 
-from waybook.app.operations.stalls import record_stall
+from waybook.app.operations.sweeps import record_stall
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, PlanSummary, plan_summaries
 from waybook.app.queries.plans.status_results import shown_results

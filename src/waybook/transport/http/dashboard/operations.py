@@ -10,6 +10,7 @@ from starlette.responses import Response
 from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.diagnostics import (
     about_loops,
+    about_quarantine,
     check_database,
     check_machine,
     check_notifications,
@@ -17,7 +18,6 @@ from waybook.app.operations.diagnostics import (
     check_webhooks,
 )
 from waybook.app.operations.settings_display import effective_settings
-from waybook.app.operations.trials import about_quarantine
 from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_costs, count_deliveries
 from waybook.app.request.caller import require_scope
 from waybook.app.request.search.search_backend import search_backend

@@ -1,0 +1,94 @@
+"""Passes of a server over one org: stalled plans, overdue reviews, and the count of open work."""
+
+from contextlib import suppress
+from datetime import UTC
+
+from waybook.app.request.locks.aggregates import LockedPlan
+from waybook.app.request.outbox import link_statements, notification_statement
+from waybook.app.request.request_context import RequestContext
+from waybook.core.events import NotificationKind
+from waybook.errors import Busy
+from waybook.plan.progress import open_review, overdue_notification
+from waybook.plan.settle import detect_stall
+from waybook.store import deliveries
+from waybook.store.deliveries import OverdueReview, work_count_statement
+from waybook.store.driver.queries import first_column
+from waybook.store.plans import load, writer
+from waybook.store.plans.load import LoadedPlan
+from waybook.store.plans.rows import StallCountRow
+
+MAX_CHECKED = 1_000
+MAX_COUNTED = 1_000
+
+
+async def sweep_stalls(ctx: RequestContext) -> int:
+    """Set inactive plans to stalled. Return how many were changed.
+
+    The numbers of stalled plans and steps are kept for the metrics.
+    """
+    patience = int(ctx.services.stall_threshold.total_seconds())
+    count = load.SQL["count_stalls"](patience=patience, most=MAX_COUNTED)
+    row: StallCountRow
+    silent, (row,) = await ctx.write_and_read(
+        writer.check_stalls_statement(patience, MAX_CHECKED), count
+    )
+    moved = 0
+    for plan_id in first_column(silent):
+        # If a call has locked the plan, the next pass tries again.
+        with suppress(Busy):
+            _, we_did = await record_stall(ctx, plan_id)
+            moved += we_did
+    if silent:
+        ((row,),) = await ctx.read(count)
+    ctx.services.stalls.put(ctx.caller.org_id, row)
+    return moved
+
+
+async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
+    """Lock an inactive plan and set it to stalled, unless it already is.
+
+    Return the plan, and whether its status was changed.
+    """
+    async with LockedPlan(ctx, plan_id=plan_id) as locked:
+        decision = detect_stall(locked.plan, locked.decision_context, ctx.services.stall_threshold)
+        await locked.write(decision)
+        return locked.loaded._replace(plan=decision.plan), decision.reply
+
+
+BATCH_SIZE = 100
+
+
+async def remind_of_reviews(ctx: RequestContext) -> int:
+    """Store a reminder for each overdue review that has none. Return their number."""
+    patience = ctx.services.review_reminder
+    if patience is None or NotificationKind.REVIEW_OVERDUE not in ctx.services.notification_events:
+        return 0
+    (overdue,) = await ctx.read(deliveries.overdue_statement(patience, BATCH_SIZE))
+    stored = 0
+    for review in overdue:
+        # If a call has locked the plan, the next pass tries again.
+        with suppress(Busy):
+            stored += await _store_reminder(ctx, review)
+    return stored
+
+
+async def _store_reminder(ctx: RequestContext, overdue: OverdueReview) -> bool:
+    async with LockedPlan(ctx, plan_id=overdue.plan_id) as locked:
+        review = open_review(locked.plan)
+        if review is None or review.id != overdue.review_id:
+            return False
+        notice = overdue_notification(locked.plan, review, overdue.due_at.astimezone(UTC))
+        context, reminder_id = locked.write_context, overdue.reminder_id
+        _, statement = notification_statement(
+            ctx.services, ctx.caller, notice, context, notification_id=reminder_id
+        )
+        link = link_statements(ctx.services, notice, reminder_id, context)
+        rows, *_ = await locked.tx.commit(statement, *link)
+    ctx.services.delivery_requested.add(ctx.caller.org_id)
+    return bool(rows)
+
+
+async def count_work(ctx: RequestContext) -> int:
+    ((row,),) = await ctx.read(work_count_statement())
+    ctx.services.work.put(ctx.caller.org_id, row)
+    return 1
