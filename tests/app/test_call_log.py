@@ -21,7 +21,7 @@ COLUMNS = "tool, actor, channel, session, is_error, error_code, replayed"
 
 
 async def logged(world: OrgEnv) -> list[tuple[object, ...]]:
-    query = f"select {COLUMNS} from mcp_tool_call_log order by at, is_error, id"  # noqa: S608 - names from above
+    query = f"select {COLUMNS} from mcp_tool_call_log order by at, is_error, replayed, id"  # noqa: S608 - names from above
     return (await world.database.read_org(world.agent.org_id, query))[0]
 
 

@@ -140,7 +140,7 @@ async def test_org_usage_lists_usage_by_model_plan_and_run(
         2,
     )
     theirs = await counted(world, world.other_org)
-    assert (theirs.usage.results, theirs.models, theirs.work) == (0, (), ())
+    assert (theirs.usage.results, theirs.models, theirs.work) == (0, [], [])
 
 
 async def test_org_usage_includes_last_thirty_days_or_requested_period(

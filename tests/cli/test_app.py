@@ -52,7 +52,8 @@ def test_importing_a_cli_module_loads_no_unneeded_module(imported: str, spared: 
 
 def test_server_imports_every_tool_before_the_first_call() -> None:
     look = "import sys, waybook.bootstrap; print(*{*sys.argv[1:]} - {*sys.modules})"
-    command = [sys.executable, "-c", look, *MODULES.values()]
+    modules = [f"waybook.app.tools.{name}" for name in MODULES.values()]
+    command = [sys.executable, "-c", look, *modules]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == ""
 

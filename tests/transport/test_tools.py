@@ -40,7 +40,7 @@ def test_read_only_tool_is_listed_with_read_only_hint() -> None:
         "title": "List active plans",
         "description": "Calls list_active_plans.",
         "inputSchema": {"type": "object", "properties": {}},
-        "outputSchema": {"type": "object"},
+        "outputSchema": {"type": "object", "properties": {}},
         "annotations": {
             "readOnlyHint": True,
             "destructiveHint": False,
