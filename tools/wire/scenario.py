@@ -230,7 +230,6 @@ def _reviews(mcp: Mcp) -> dict[str, str]:
         {"stepId": taken["stepId"], **arguments},
     )
     target = {key: review[key] for key in ("planId", "stepId", "reviewId")}
-    mcp.refuse("submit_user_decision", "no feedback", **target, decision="modify")
     decided = {**target, "decision": "modify", "feedback": "Add the source."}
     mcp.call("submit_user_decision", **decided, place="form", idempotencyKey="decide-1")
     mcp.refuse("submit_user_decision", "decided", **decided)
@@ -317,6 +316,7 @@ def _endings(mcp: Mcp) -> None:
     _submit(mcp, _claim(mcp, plan), {"n": 0})
     mcp.call("get_next_step", "failed", planId=plan["planId"])
     _look_at_plan(mcp, plan["planId"], "failed")
+    mcp.call("copy_plan", planId=plan["planId"], upToStep=0, name="Failing, again")
     added = [{"action": "add_steps", "steps": [step()]}]
     for tool, arguments in (
         ("modify_plan", {"planId": plan["planId"], "modifications": added}),
@@ -350,14 +350,7 @@ def _research(mcp: Mcp, plan_id: str, step_id: str) -> dict[str, str]:
     mcp.call("store_research", "hidden characters", **odd)
     mcp.call("search_sources", query="where does the Nile rise", limit=2)
     filters = {"planId": plan_id, "kinds": ["finding"], "tags": ["rivers"], "limit": 1}
-    mcp.call(
-        "search_sources",
-        "filtered",
-        query="Nile",
-        **filters,
-        since="2001-01-01T00:00:00Z",
-        cursor="0",
-    )
+    mcp.call("search_sources", "filtered", query="Nile", **filters, withinDays=7, cursor="0")
     mcp.call("search_sources", "next page", query="Nile", limit=1, cursor="1")
     mcp.call("search_sources", "nothing", query="xylophone", kinds=["nothing"])
     mcp.attempt("tool search_sources: empty query", "search_sources", {"query": " ", "limit": 1})
@@ -581,6 +574,8 @@ def _failing_run(mcp: Mcp) -> None:
     mcp.call("retry_failed", "nothing left", **target)
     mcp.attempt("tool retry_failed: unknown step", "retry_failed", {**target, "stepKey": "x"})
     mcp.call("get_next_job", "after a retry", runId=run["runId"])
+    copy = mcp.call("copy_run", runId=run["runId"], fromStage="scope", name="Failing, again")
+    mcp.call("cancel_run", runId=copy["runId"], reason="It was only a copy.")
 
 
 # Functions that read prompts, completions and resources

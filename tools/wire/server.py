@@ -98,7 +98,8 @@ class Installation:
     def serving(self, *options: str) -> Iterator[Server]:
         """Run a server on a free port until the `with` block ends."""
         port = free_port()
-        command = [str(self.waybook), "serve", "--port", str(port), "--data-dir", str(self.data)]
+        command = [str(self.waybook), "serve", "--tools", "all"]
+        command += ["--port", str(port), "--data-dir", str(self.data)]
         with (self.home / "server.log").open("ab") as log:
             process = subprocess.Popen(
                 [*command, *options], env=self.environment, cwd=self.home, stdout=log, stderr=log

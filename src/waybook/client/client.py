@@ -368,7 +368,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class _Claiming(Generic[ClaimT]):
-    """What to claim: a step of a plan or a job of a run, for a session."""
+    """Arguments with which a session claims steps of a plan or jobs of a run."""
 
     kind: Callable[[Client, Mapping[str, Any], ClaimTerms], ClaimT]
     tool: str

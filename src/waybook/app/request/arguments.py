@@ -307,7 +307,7 @@ def _check(kind: type[ToolArguments], arguments: Mapping[str, object]) -> None:
 
 def check_result_size(**values: object) -> None:
     for name, value in values.items():
-        size = 0 if value is None else len(orjson.dumps(value))
+        size = len(value.encode() if isinstance(value, str) else orjson.dumps(value))
         if size > MAX_RESULT:
             raise TooLarge(
                 f"{name} has {size:,} bytes, and the limit for a step is {MAX_RESULT:,}; "
