@@ -58,7 +58,9 @@ def check_schemas(schemas: Iterable[Json]) -> None:
             parts += _weight(schema, "resultSchema")
             if parts > MAX_NODES:
                 raise TooLarge(
-                    f"resultSchema: more than {MAX_NODES} parts in one call", limit=MAX_NODES
+                    f"resultSchema: the schemas of one call have more than {MAX_NODES:,} names and "
+                    "values; simplify them",
+                    limit=MAX_NODES,
                 )
             check_schema(schema)
 

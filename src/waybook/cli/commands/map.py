@@ -56,8 +56,9 @@ def command(
 
     FILE is a definition in YAML or JSON, a snapshot in JSON, an export of Airflow, Argo or
     LangGraph, or - for stdin. When stdout is not a terminal, answers and errors are printed as
-    JSON, and an error sets exit code 1. With --lines (JSON only), an error is printed in place of
-    the answer to its line. A picture of a snapshot shows the progress of its run.
+    JSON, and an error sets exit code 1. With --lines, each line of FILE is a definition or snapshot
+    in JSON, and gets one line with its answer or error. A picture of a snapshot shows the progress
+    of its run.
     """
     exports = pop_requested_exports(flags)
     if exports:

@@ -296,8 +296,8 @@ class DbConnection:
             raise
 
 
-#: Query plans are discarded first after `REPLAN_FIRST` messages, and in the end every
-#: `REPLAN_EVERY` messages.
+#: A connection discards its query plans after this many messages to PostgreSQL. The interval
+#: grows each time, up to `REPLAN_EVERY` messages.
 REPLAN_FIRST = 16
 REPLAN_EVERY = 4096
 

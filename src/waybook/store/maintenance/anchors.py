@@ -43,7 +43,7 @@ class AnchorTotals(NamedTuple):
 
 
 class Stone(NamedTuple):
-    """Record that an erasure deleted an audit chain or recomputed its hashes."""
+    """The mark that an erasure leaves for an audit chain that it deleted or hashed anew."""
 
     erasure: int
     entries: int

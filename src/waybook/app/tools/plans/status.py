@@ -85,7 +85,7 @@ async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
     ]
     body["usage"] = {**detail.plan.usage.as_reply(), "steps": usage_by_step}
     if detail.review is not None and detail.review.result_summary is not None:
-        # An approval accepts this result. The page has all of a long one.
+        # To approve is to accept this result. A long result is shown on the plan page only.
         result = detail.review.result_summary
         if len(orjson.dumps(result)) <= RESULTS_BUDGET:
             body["openReview"] = {**cast("Body", body["openReview"]), "resultSummary": result}
