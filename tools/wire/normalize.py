@@ -25,6 +25,7 @@ VOLATILE = re.compile(
     r"|(?P<date>20\d\d-\d\d-\d\d)(?!\d)"
     r"|(?P<asset>(?<=/static/)[0-9a-f]{12}(?=/))"
     r"|(?P<expiry>(?<=expires=)[A-Z][a-z]{2}, [^;]+ GMT)"
+    r"|(?P<form>(?<=input token=)[\w=-]+)"
     r"|(?P<secret>\bwbk?_[0-9A-Za-z_-]{16,})"
     r"|(?P<hash>(?<![0-9A-Za-z])(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32}|[0-9a-f]{16})(?![0-9A-Za-z]))"
 )
