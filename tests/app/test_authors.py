@@ -55,7 +55,8 @@ async def test_approved_step_is_completed_by_the_review_requester(
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(2)
     taken = await ann.take(plan)
-    args = {"stepId": taken["stepId"], "summary": "Right?", "resultSummary": "It is."}
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    args = {**held, "summary": "Right?", "resultSummary": "It is."}
     await bob.call("request_user_review", **args)
     pat = world.agent.acting_as("pat")
     await pat.call("submit_user_decision", planId=plan["planId"], decision="approve")

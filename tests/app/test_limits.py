@@ -93,15 +93,15 @@ async def required(_: AgentClient, count: int) -> Body:
 
 
 async def result(agent: AgentClient, size: int) -> Body:
-    """Return arguments with a step result that takes this many bytes as JSON."""
+    """Return arguments with a step result of this many bytes."""
     step = await agent.take(await agent.plan())
-    return {"stepId": step["stepId"], "resultSummary": make_text(size - 2)}
+    return {"stepId": step["stepId"], "resultSummary": make_text(size)}
 
 
 async def report(agent: AgentClient, size: int) -> Body:
     step = await agent.take(await agent.plan())
     args = {"stepId": step["stepId"], "resultSummary": "found"}
-    return {**args, "stepExecutionReport": make_text(size - 2)}
+    return {**args, "stepExecutionReport": make_text(size)}
 
 
 async def depth(agent: AgentClient, levels: int) -> Body:
@@ -116,7 +116,7 @@ async def depth(agent: AgentClient, levels: int) -> Body:
 async def reviewed(agent: AgentClient, size: int) -> Body:
     step = await agent.take(await agent.plan())
     args = {"stepId": step["stepId"], "summary": "Is it right?"}
-    return {**args, "resultSummary": make_text(size - 2)}
+    return {**args, "resultSummary": make_text(size)}
 
 
 async def questions(agent: AgentClient, count: int) -> Body:
@@ -129,7 +129,7 @@ def research(**more: object) -> Body:
 
 
 async def content(_: AgentClient, size: int) -> Body:
-    return research(content=make_text(size - 2))
+    return research(content=make_text(size))
 
 
 async def sources(_: AgentClient, count: int) -> Body:
@@ -147,7 +147,7 @@ async def models(_: AgentClient, count: int) -> Body:
 
 async def run_input(_: AgentClient, size: int) -> Body:
     named = {"dagSlug": "deep-research", "name": "Rivers", "models": ["m"]}
-    return {**named, "input": make_text(size - 2)}
+    return {**named, "input": make_text(size)}
 
 
 async def document(agent: AgentClient, size: int) -> Body:
@@ -155,7 +155,7 @@ async def document(agent: AgentClient, size: int) -> Body:
     return {
         "jobId": job["jobId"],
         "attempt": job["attempt"],
-        "documents": [{"content": make_text(size - 2)}],
+        "documents": [{"content": make_text(size)}],
     }
 
 

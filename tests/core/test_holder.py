@@ -91,7 +91,7 @@ class PlanDesk:
     def review(self, actor: Actor, attempt: Attempt) -> None:
         if self.plan.status is PlanStatus.AWAITING_REVIEW:
             return
-        request = ReviewRequest(summary="Right?")
+        request = ReviewRequest(summary="Right?", attempt=attempt[1])
         self.plan = request_review(self.plan, StepId(attempt[0]), request, self.moment(actor)).plan
         person = self.moment(Actor("pat", Channel.DASHBOARD))
         self.plan = decide(self.plan, DecisionKind.MODIFY, person, feedback="Again.").plan

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from decision_proofs import decision
@@ -16,7 +18,13 @@ from plan_builders import (
     step_id,
 )
 from waybook.core.decision_context import Channel
-from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, PlanTerminal
+from waybook.errors import (
+    InvalidInput,
+    InvalidTransition,
+    NotAwaitingReview,
+    PlanTerminal,
+    StaleAttempt,
+)
 from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.progress import open_review
 from waybook.plan.review import ReviewRequest, ReviewSurface, decide, request_review
@@ -58,18 +66,36 @@ def test_review_request_pauses_the_step_and_the_plan() -> None:
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.FAILED, S.SKIPPED])
 def test_review_of_a_step_not_in_progress_is_refused(status: StepStatus) -> None:
-    with pytest.raises(InvalidTransition) as refusal:
-        request_review(
-            make_plan(make_step(status), make_step()), step_id(1), REVIEW_REQUEST, make_context()
-        )
-    assert refusal.value.details["from"] == status
-    assert refusal.value.details["to"] == "awaiting_input"
+    plan = make_plan(make_step(status), make_step())
+    refused = request_review(plan, step_id(1), REVIEW_REQUEST, make_context())
+    assert isinstance(refused.refusal, InvalidTransition)
+    assert refused.refusal.details["from"] == status
+    assert refused.refusal.details["to"] == "awaiting_input"
 
 
 @decision("A28")
 def test_request_review_while_review_is_open_raises_invalid_transition() -> None:
+    plan, without = make_waiting_plan(S.IN_PROGRESS), ReviewRequest(summary="?", attempt=1)
     with pytest.raises(InvalidTransition, match="only one can be open at a time"):
-        request_review(make_waiting_plan(S.IN_PROGRESS), step_id(2), REVIEW_REQUEST, make_context())
+        request_review(plan, step_id(2), without, make_context())
+
+
+@pytest.mark.parametrize("attempt", [None, 1])
+def test_review_request_of_a_dead_holder_is_refused_and_its_result_stored(
+    attempt: int | None,
+) -> None:
+    step = make_step(S.IN_PROGRESS, attempt=2, held_by="bob")
+    request = replace(REVIEW_REQUEST, attempt=attempt)
+    refused = request_review(make_plan(step), step_id(1), request, make_context())
+    assert isinstance(refused.refusal, StaleAttempt)
+    assert refused.plan.review is None
+    assert statuses(refused.plan) == ["in_progress"]
+    assert refused.entries[0].details["action"] == "late_result_kept"
+
+
+def test_repeated_review_request_is_refused_without_a_late_result() -> None:
+    with pytest.raises(InvalidTransition, match="only one can be open at a time"):
+        request_review(make_waiting_plan(), step_id(1), REVIEW_REQUEST, make_context())
 
 
 def test_review_request_that_violates_the_schema_is_refused() -> None:

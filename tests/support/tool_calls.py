@@ -74,6 +74,7 @@ async def _review(agent: AgentClient) -> Body:
     taken = await agent.take(await agent.plan())
     return {
         "stepId": taken["stepId"],
+        "attempt": taken["attempt"],
         "summary": "Is this right?",
         "questions": ["Is it?"],
         "resultSummary": {"river": "Nile"},

@@ -87,6 +87,7 @@ class Step(Claim):
         reply = await self._end(
             "request_user_review",
             stepId=self.step_id,
+            attempt=self.attempt,
             summary=summary,
             questions=[*questions] or None,
             resultSummary=result,

@@ -4,25 +4,39 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from waybook.core.changes import Entity, Event
-from waybook.core.decision_context import DecisionContext, require_decider
+from waybook.core.decision_context import (
+    Actor,
+    DecisionContext,
+    is_current_attempt,
+    require_decider,
+)
 from waybook.core.pseudonyms import rejection_reason
-from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotAwaitingReview
+from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotAwaitingReview, Refused
 from waybook.json_values import Json
-from waybook.plan.draft import Decision, Draft, require_open, review_row, status_call
+from waybook.plan.draft import (
+    Decision,
+    Draft,
+    closed_plan_error,
+    require_open,
+    review_row,
+    status_call,
+)
 from waybook.plan.model import (
+    CLOSED_PLAN,
     MAX_WAIT_SECONDS,
     DecisionKind,
     Plan,
     PlanStatus,
     Review,
     ReviewId,
+    Step,
     StepId,
     StepStatus,
     can_move_step,
 )
 from waybook.plan.schema import check_result
 from waybook.plan.settle import register_session, resume_plan, settle
-from waybook.plan.submit import StepDone, complete
+from waybook.plan.submit import StepDone, Submission, complete, keep_late_result, stale_attempt
 
 
 class ReviewSurface(StrEnum):
@@ -39,6 +53,7 @@ class ReviewRequest:
     summary: str
     questions: tuple[str, ...] = ()
     result_summary: Json = None
+    attempt: int | None = None
 
 
 def request_review(
@@ -46,38 +61,15 @@ def request_review(
 ) -> Decision[Review]:
     """Pause a step in progress until a person decides.
 
+    If the request is refused, its result is stored as a late result.
+
     Raises:
-        PlanTerminal: the plan is closed.
+        PlanTerminal: the plan is closed, and the request has no result.
+        StaleAttempt: another agent holds the step, and the request has no result.
         InvalidTransition: the step is not in progress, or another review is open.
+        InvalidInput: the result does not match the step's schema.
     """
-    require_open(plan)
-    step = plan.step(step_id)
-    if plan.status is PlanStatus.AWAITING_REVIEW:
-        raise InvalidTransition(
-            "this plan already has an open review; only one can be open at a time",
-            next_call=NextCall(
-                "get_next_step",
-                {"planId": plan.id, "another": True, "waitSeconds": MAX_WAIT_SECONDS},
-                "Claim another step, or wait for the decision.",
-            ),
-            old=plan.status,
-            new=PlanStatus.AWAITING_REVIEW,
-        )
-    if not can_move_step(step.status, StepStatus.AWAITING_INPUT):
-        raise InvalidTransition(
-            f"step {step.order} is {step.status}: only a step in progress can be sent to review",
-            old=step.status,
-            new=StepStatus.AWAITING_INPUT,
-            next_call=status_call(plan, "See which step is in progress."),
-            stepId=step.id,
-        )
-    if request.result_summary is not None:
-        check_result(plan.texts[step_id].result_schema, request.result_summary)
-    draft = Draft(plan, context)
-    register_session(draft)
-    resume_plan(draft)
-    draft.move_step(step_id, StepStatus.AWAITING_INPUT)
-    draft.assign_to_actor(step_id)
+    draft, step = Draft(plan, context), plan.step(step_id)
     review = Review(
         id=ReviewId(context.new_id()),
         step_id=step_id,
@@ -88,6 +80,20 @@ def request_review(
         requested_by=context.actor.user,
         requested_as=context.actor.principal,
     )
+    refusal = _request_refusal(plan, step, request.attempt, context.actor)
+    if refusal is not None:
+        is_repeated = plan.review is not None and plan.review.step_id == step_id
+        if request.result_summary is None or is_repeated:
+            raise refusal
+        late = Submission(result_summary=request.result_summary, attempt=request.attempt)
+        keep_late_result(draft, step, late, refusal)
+        return draft.decide(review, refusal=refusal)
+    if request.result_summary is not None:
+        check_result(plan.texts[step_id].result_schema, request.result_summary)
+    register_session(draft)
+    resume_plan(draft)
+    draft.move_step(step_id, StepStatus.AWAITING_INPUT)
+    draft.assign_to_actor(step_id)
     draft.insert(Entity.REVIEW, review.id, review_row(review))
     draft.plan = draft.plan._replace(review=review)
     settle(draft)
@@ -99,6 +105,34 @@ def request_review(
         stepOrder=step.order,
     )
     return draft.decide(review)
+
+
+def _request_refusal(plan: Plan, step: Step, attempt: int | None, actor: Actor) -> Refused | None:
+    """Return why a step cannot be sent to review, or None if it can."""
+    if plan.status in CLOSED_PLAN:
+        return closed_plan_error(plan)
+    if plan.status is PlanStatus.AWAITING_REVIEW:
+        return InvalidTransition(
+            "this plan already has an open review; only one can be open at a time",
+            next_call=NextCall(
+                "get_next_step",
+                {"planId": plan.id, "another": True, "waitSeconds": MAX_WAIT_SECONDS},
+                "Claim another step, or wait for the decision.",
+            ),
+            old=plan.status,
+            new=PlanStatus.AWAITING_REVIEW,
+        )
+    if not is_current_attempt(attempt, step, actor):
+        return stale_attempt(plan, step, attempt)
+    if not can_move_step(step.status, StepStatus.AWAITING_INPUT):
+        return InvalidTransition(
+            f"step {step.order} is {step.status}: only a step in progress can be sent to review",
+            old=step.status,
+            new=StepStatus.AWAITING_INPUT,
+            next_call=status_call(plan, "See which step is in progress."),
+            stepId=step.id,
+        )
+    return None
 
 
 def decide(

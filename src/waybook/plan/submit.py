@@ -146,7 +146,8 @@ def _submit(
     step = draft.plan.step(step_id)
     refusal = _refusal(draft, step, submission)
     if refusal is not None:
-        return _keep_late_result(draft, step, submission, refusal)
+        keep_late_result(draft, step, submission, refusal)
+        return draft.decide(StepDone(step), refusal=refusal)
     done = _accept(draft, step, submission)
     if patience is None:
         return draft.decide(done)
@@ -190,7 +191,7 @@ def _refusal(draft: Draft, step: Step, submission: Submission) -> Refused | None
     if plan.status in CLOSED_PLAN:
         refusal = closed_plan_error(plan)
     elif not is_current_attempt(attempt, step, actor):
-        refusal = _stale_attempt(plan, step, attempt)
+        refusal = stale_attempt(plan, step, attempt)
     elif step.status in {StepStatus.PENDING, StepStatus.IN_PROGRESS}:
         return None
     else:
@@ -253,9 +254,7 @@ def fired_branches(branches: tuple[Branch, ...]) -> list[Branch]:
     return [looked_at for looked_at in branches if looked_at.outcome is BranchOutcome.FIRED]
 
 
-def _keep_late_result(
-    draft: Draft, step: Step, submission: Submission, refusal: Refused
-) -> Decision[StepDone]:
+def keep_late_result(draft: Draft, step: Step, submission: Submission, refusal: Refused) -> None:
     """Store a refused result as an artifact, and name the artifact in the refusal."""
     context, attempt = draft.moment, submission.attempt
     register_session(draft)
@@ -283,10 +282,9 @@ def _keep_late_result(
     )
     refusal.message += ". Your result was not counted but is stored as an artifact of the step"
     refusal.details |= {"stepId": step.id, "artifactId": artifact_id}
-    return draft.decide(StepDone(step), refusal=refusal)
 
 
-def _stale_attempt(plan: Plan, step: Step, attempt: int | None) -> StaleAttempt:
+def stale_attempt(plan: Plan, step: Step, attempt: int | None) -> StaleAttempt:
     again = "Get your step again, with its current attempt."
     if attempt is None:
         why = (

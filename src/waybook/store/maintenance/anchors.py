@@ -43,7 +43,7 @@ class AnchorTotals(NamedTuple):
 
 
 class Stone(NamedTuple):
-    """The mark that an erasure leaves for an audit chain that it deleted or hashed anew."""
+    """What an erasure records of an audit chain that it deleted or hashed anew."""
 
     erasure: int
     entries: int

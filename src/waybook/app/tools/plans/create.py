@@ -54,9 +54,7 @@ class CreateResearchPlan(MutatingArguments):
     branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
         default=None, description="tests when a step completes"
     )
-    output_formatting_notes: Text | None = Field(
-        default=None, description="how the output should look"
-    )
+    output_formatting_notes: Text | None = Field(default=None, description="format of the output")
     stall_minutes: Minutes | None = Field(default=None, description="for steps without their own")
     budget: BudgetArgument = None
 
@@ -135,7 +133,7 @@ class CopyPlan(MutatingArguments):
 @Tool(
     title="Copy a plan",
     description=(
-        "Copy a plan, open or closed, to continue or redo it; its results are kept. Then call "
+        "Copy an open or closed plan to continue or redo it; results are kept. Then call "
         "get_next_step."
     ),
     reply={"planId": "string"},

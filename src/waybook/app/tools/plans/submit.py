@@ -60,9 +60,7 @@ class SubmitStepResult(MutatingArguments):
     )
     confidence: float | None = Field(default=None, ge=0, le=1, description="how sure you are")
     step_execution_report: AnyJson = Field(default=None, description="how you worked")
-    output_formatting_notes: Text | None = Field(
-        default=None, description="how the output should look"
-    )
+    output_formatting_notes: Text | None = Field(default=None, description="format of the output")
     attempt: int | None = Field(default=None, description="from get_next_step")
     usage: UsageArgument = None
     take_next: bool = Field(default=False, description="also claim the next step")
@@ -71,7 +69,7 @@ class SubmitStepResult(MutatingArguments):
 @Tool(
     title="Submit a step's result",
     description=(
-        "Complete your step; then call get_next_step, or set takeNext to get the next step in the "
+        "Complete your step; then call get_next_step, or set takeNext to get it in the "
         "reply. STALE_ATTEMPT: another agent took over; your result does not count."
     ),
     reply={"planStatus": "string"},
@@ -200,13 +198,14 @@ class RequestUserReview(MutatingArguments):
     questions: LenientJson[list[Line]] | None = Field(
         default=None, max_length=50, description="questions for the person"
     )
-    result_summary: AnyJson = Field(default=None, description="result of the step if approved")
+    result_summary: AnyJson = Field(default=None, description="result if approved")
+    attempt: int | None = Field(default=None, description="from get_next_step")
 
 
 @Tool(
     title="Ask a person",
     description=(
-        "Ask a person to review your step; the plan pauses. Give them the reviewUrl; if they "
+        "Ask a person to review your step; the plan pauses. Give them reviewUrl; if they "
         "answer you, call submit_user_decision."
     ),
     reply={"reviewUrl": "string"},
@@ -217,6 +216,7 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
         summary=args.summary,
         questions=tuple(args.questions or ()),
         result_summary=args.result_summary,
+        attempt=args.attempt,
     )
     step_id = StepId(args.step_id.lower())
     locked = LockedPlan(ctx, plan_id=await plan_of_step(ctx, step_id), step_id=step_id)
@@ -267,7 +267,7 @@ class SubmitUserDecision(MutatingArguments):
 @Tool(
     title="Pass on a decision",
     description=(
-        "Pass on a person's decision on a review: approve, modify (redo with feedback), skip or "
+        "Pass on a person's decision: approve, modify (redo with feedback), skip or "
         "reject (plan fails). Then call get_next_step."
     ),
     reply={"planStatus": "string"},
