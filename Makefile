@@ -185,7 +185,7 @@ harness.clients = $(BIN)/python -m tools.clients $(if $(WRITE),--write) $(ONLY)
 harness.clients-ci = $(BIN)/python -m tools.clients --ci
 
 ## real Claude Code and Gemini CLI follow a plan through compactions and a kill; ten minutes
-harness.plugins = $(HARNESS_PYTHON) plugins.real_clients
+harness.plugins = $(HARNESS_PYTHON) plugin_clients.real_clients
 
 # The agent frameworks are installed apart from the packages that Waybook and its tests need.
 ## run the examples for agent frameworks, with scripted models

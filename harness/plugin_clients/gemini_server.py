@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from plugins.scripted_agent import Call, decide
+from plugin_clients.anthropic_server import serve
+from plugin_clients.scripted_agent import Call, decide
 
 
 @dataclass
@@ -70,44 +70,16 @@ def strings_in(value: object) -> Iterator[str]:
 def serve_gemini(model: GeminiModel) -> Iterator[str]:
     """Serve a model on a loopback port; yield its URL."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def reply(path: str, body: dict[str, Any]) -> tuple[bytes, str]:
+        if "countTokens" in path:
+            return b'{"totalTokens": 10}', "application/json"
+        content = {"role": "model", "parts": [model.answer(body)]}
+        usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+        candidate = {"content": content, "finishReason": "STOP", "index": 0}
+        text = json.dumps({"candidates": [candidate], "usageMetadata": usage})
+        if "streamGenerateContent" in path:
+            return f"data: {text}\r\n\r\n".encode(), "text/event-stream"
+        return text.encode(), "application/json"
 
-        def log_message(self, *_: object) -> None:
-            """Do not log the request."""
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if "countTokens" in self.path:
-                self.reply(b'{"totalTokens": 10}', "application/json")
-                return
-            content = {"role": "model", "parts": [model.answer(body)]}
-            usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
-            candidate = {"content": content, "finishReason": "STOP", "index": 0}
-            text = json.dumps({"candidates": [candidate], "usageMetadata": usage})
-            if "streamGenerateContent" in self.path:
-                self.reply(f"data: {text}\r\n\r\n".encode(), "text/event-stream")
-            else:
-                self.reply(text.encode(), "application/json")
-
-        def reply(self, body: bytes, media_type: str) -> None:
-            self.send_response(200)
-            self.send_header("content-type", media_type)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: object) -> None:
-            """Ignore a client that was killed while it waited for an answer."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serve(reply) as url:
+        yield url

@@ -12,7 +12,7 @@ from typing import Final
 
 from embedded_postgres.data_directories import make_data_directory
 from node_packages import NODE
-from plugins.claude_code import (
+from plugin_clients.claude_code import (
     MAX_TOKENS,
     ROOT,
     STEPS,
@@ -23,7 +23,7 @@ from plugins.claude_code import (
     longest_notice,
     work_through,
 )
-from plugins.gemini_server import GeminiModel, serve_gemini
+from plugin_clients.gemini_server import GeminiModel, serve_gemini
 
 EXTENSION: Final = ROOT / "src" / "waybook" / "plugins" / "gemini-cli"
 SETTINGS: Final = {

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from node_packages import NODE, environment, install
-from plugins import claude_code, gemini_cli
+from plugin_clients import claude_code, gemini_cli
 from plugins.hook_process import ROOT
 from waybook.cli.commands.plugin import add_hook
 

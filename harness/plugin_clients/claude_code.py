@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from embedded_postgres.data_directories import make_data_directory
 from embedded_postgres.processes import eventually
-from plugins.anthropic_server import ScriptedModel, last_reply, serve_model
-from plugins.scripted_agent import PROMPT, Call
+from plugin_clients.anthropic_server import ScriptedModel, last_reply, serve_model
+from plugin_clients.scripted_agent import PROMPT, Call
 from tokens import count_tokens
 
 ROOT: Final = Path(__file__).resolve().parents[2]

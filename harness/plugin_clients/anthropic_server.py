@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from plugins.scripted_agent import SUMMARY, Call, decide, parse_reply
+from plugin_clients.scripted_agent import SUMMARY, Call, decide, parse_reply
 
 COMPACTION: Final = "create a detailed summary of"
 
@@ -107,6 +107,22 @@ def stream(model: str, block: dict[str, Any]) -> bytes:
 def serve_model(model: ScriptedModel) -> Iterator[str]:
     """Serve a model on a loopback port; yield its URL."""
 
+    def reply(path: str, body: dict[str, Any]) -> tuple[bytes, str]:
+        if "count_tokens" in path:
+            return b'{"input_tokens": 100}', "application/json"
+        return stream(body["model"], model.answer(body)), "text/event-stream"
+
+    with serve(reply) as url:
+        yield url
+
+
+@contextmanager
+def serve(reply: Callable[[str, dict[str, Any]], tuple[bytes, str]]) -> Iterator[str]:
+    """Serve replies to the path and the body of each POST request; yield the URL.
+
+    A reply is the content and its media type.
+    """
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -114,19 +130,16 @@ def serve_model(model: ScriptedModel) -> Iterator[str]:
             """Do not log the request."""
 
         def do_HEAD(self) -> None:
-            self.reply(b"", "application/json")
+            self.send(b"", "application/json")
 
         def do_GET(self) -> None:
-            self.reply(b"{}", "application/json")
+            self.send(b"{}", "application/json")
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if "count_tokens" in self.path:
-                self.reply(b'{"input_tokens": 100}', "application/json")
-            else:
-                self.reply(stream(body["model"], model.answer(body)), "text/event-stream")
+            self.send(*reply(self.path, body))
 
-        def reply(self, body: bytes, media_type: str) -> None:
+        def send(self, body: bytes, media_type: str) -> None:
             self.send_response(200)
             self.send_header("content-type", media_type)
             self.send_header("content-length", str(len(body)))
