@@ -159,17 +159,6 @@ def test_plan_copy_at_any_audit_entry_replays_to_same_rows() -> None:
         assert next_step(made.plan, make_context(BOB)).plan.seq > made.plan.seq
 
 
-def test_step_in_progress_is_pending_in_the_plan_copy() -> None:
-    history = History()
-    history.keep(next_step(history.plan, make_context(ANN)))
-    first = history.copied().plan.steps[0]
-    assert (first.status, first.held_by, first.in_progress_since) == (
-        StepStatus.PENDING,
-        None,
-        None,
-    )
-
-
 def test_copy_option_sets_the_name() -> None:
     made = History().copied(options=CopyOptions(name="Lakes"))
     (row,) = rows_of(made)["plan"].values()

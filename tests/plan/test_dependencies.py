@@ -10,8 +10,8 @@ from plan_builders import make_context, make_new_step
 from waybook.errors import InvalidStepReference, NotModifiable
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import TERMINAL_STEP, BranchAction, NewCondition, NewStep, Plan, StepId
-from waybook.plan.modify import AddSteps, RemoveStep, ReorderSteps, modify
-from waybook.plan.next_step import NothingPending, StepReady, next_step
+from waybook.plan.modify import AddSteps, RemoveStep, modify
+from waybook.plan.next_step import StepReady, next_step
 from waybook.plan.submit import Submission, submit
 
 
@@ -45,20 +45,6 @@ def test_step_is_claimable_only_after_all_dependencies_are_done() -> None:
     assert (second, third, nothing) == (2, 3, None)
     plan, first = taken(done(plan, 3))
     assert first == 1
-
-
-def test_next_step_lists_waiting_steps_if_none_is_free() -> None:
-    plan, _ = taken(make_plan_of(waiting_for(), waiting_for(1)))
-    reply = next_step(plan, make_context(), another=True).reply
-    assert isinstance(reply, NothingPending)
-    assert [step.order for step in reply.waiting] == [2]
-
-
-def test_reordered_steps_still_wait_for_dependencies() -> None:
-    plan = make_plan_of(waiting_for(), waiting_for(1))
-    ids = tuple(step.id for step in plan.steps)
-    plan = modify(plan, (ReorderSteps(ids[::-1]),), make_context()).plan
-    assert taken(plan)[1] == 2
 
 
 def test_dependents_of_a_removed_step_inherit_dependencies() -> None:
@@ -100,18 +86,6 @@ def test_sequential_step_does_not_wait_for_a_blocked_step() -> None:
         plan, claimed = taken(plan)
         plan = done(plan, order)
         assert claimed == order
-
-
-def test_dependencies_of_added_steps_use_numbers_after_insertion() -> None:
-    plan = make_plan_of(waiting_for(), waiting_for())
-    plan = modify(plan, (AddSteps((waiting_for(3),), after=1),), make_context()).plan
-    assert plan.steps[1].depends_on == (plan.steps[2].id,)
-
-
-@pytest.mark.parametrize("orders", [0, 3, -1])
-def test_new_plan_with_dependency_on_unknown_step_is_refused(orders: int) -> None:
-    with pytest.raises(InvalidStepReference, match="1 to 2"):
-        make_plan_of(waiting_for(), waiting_for(orders))
 
 
 def test_new_plan_with_circular_dependencies_is_refused() -> None:

@@ -11,10 +11,10 @@ from plan_builders import (
     make_step,
     step_id,
 )
-from waybook.core.changes import Entity, Event
+from waybook.core.changes import Event
 from waybook.errors import InvalidTransition
 from waybook.plan.draft import Draft, condition_row, step_row
-from waybook.plan.model import BranchAction, DecisionKind, PlanStatus, StepStatus, StepText
+from waybook.plan.model import BranchAction, PlanStatus, StepStatus, StepText
 
 S = StepStatus
 
@@ -70,21 +70,6 @@ def test_setting_unchanged_values_records_no_change_in_the_audit() -> None:
     assert draft.decide(None).entries == ()
 
 
-def test_decision_on_a_review_is_stored_in_the_plan() -> None:
-    draft = make_draft(S.AWAITING_INPUT)
-    draft.set_review(make_review(1), decision=DecisionKind.SKIP)
-    draft.record(Event.USER_REVIEWED)
-    assert draft.plan.review == make_review(1, decision=DecisionKind.SKIP)
-
-
-def test_removing_a_step_removes_the_conditions_of_the_step() -> None:
-    conditions = (make_condition(1, "true"), make_condition(2, "true"))
-    draft = Draft(make_plan(make_step(), make_step(), conditions=conditions), make_context())
-    draft.remove_step(step_id(1))
-    assert [condition.id for condition in draft.plan.conditions] == ["c2"]
-    assert [(step.id, step.order) for step in draft.plan.steps] == [("s2", 1)]
-
-
 def test_audited_rows_omit_ids_and_last_seen_time() -> None:
     row = step_row(make_step(last_seen_at=NOON), StepText(instructions="Go.", result_schema={}))
     assert row["instructions"] == "Go."
@@ -103,11 +88,3 @@ def test_audited_rows_omit_ids_and_last_seen_time() -> None:
         }
     ]
     assert condition_row(make_condition(1, "true"))["steps"] is None
-
-
-def test_audit_change_for_a_new_artifact_contains_the_complete_row() -> None:
-    draft = make_draft(S.PENDING)
-    draft.insert(Entity.ARTIFACT, "a", {"kind": "note"})
-    draft.record(Event.PLAN_MODIFIED)
-    (change,) = draft.decide(None).entries[0].changes
-    assert (change.field, change.old, change.new) == ("*", None, {"kind": "note"})

@@ -6,13 +6,11 @@ from plan_builders import (
     BOB,
     PAT,
     changes_of,
-    events_of,
     make_context,
     make_created_plan,
     make_plan,
     make_review,
     make_step,
-    step_id,
 )
 from waybook.core.decision_context import Actor
 from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
@@ -37,28 +35,6 @@ def taken(plan: Plan, actor: Actor = ANN, *, another: bool = False) -> StepReady
     return reply
 
 
-def test_next_step_claims_first_pending_step_for_caller() -> None:
-    decided = next_step(
-        make_plan(make_step(S.COMPLETED), make_step(), make_step()), make_context(ANN)
-    )
-    assert isinstance(decided.reply, StepReady)
-    step = decided.reply.step
-    assert (step.order, step.status, step.held_by, step.held_session) == (
-        2,
-        S.IN_PROGRESS,
-        "ann",
-        "a",
-    )
-    assert decided.touched == (step_id(2),)
-    assert events_of(decided) == ["step_started"]
-    assert decided.entries[0].details == {
-        "stepId": "s2",
-        "stepOrder": 2,
-        "attempt": 1,
-        "resumed": False,
-    }
-
-
 def test_first_claim_of_a_step_sets_the_plan_to_executing() -> None:
     decided = next_step(make_created_plan(), make_context())
     assert decided.plan.status is PlanStatus.EXECUTING
@@ -76,12 +52,6 @@ def test_next_step_during_review_returns_awaiting_review() -> None:
     decided = next_step(plan, make_context())
     assert decided.reply == AwaitingReview()
     assert decided.entries == ()
-
-
-def test_next_step_lists_active_and_failed_steps_if_none_pending() -> None:
-    plan = make_plan(make_step(S.IN_PROGRESS), make_step(S.FAILED))
-    reply = next_step(plan, make_context(BOB)).reply
-    assert reply == NothingPending((plan.steps[0],), (plan.steps[1],))
 
 
 @decision("A18")

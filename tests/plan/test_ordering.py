@@ -4,13 +4,9 @@ from decision_proofs import decision
 from plan_builders import ids, make_plan, make_step
 from waybook.errors import InvalidStepReference, StalePlan
 from waybook.plan.model import StepId
-from waybook.plan.ordering import insertion_point, renumber, validate_order
+from waybook.plan.ordering import insertion_point, validate_order
 
 PLAN = make_plan(make_step(), make_step(), make_step())
-
-
-def test_renumbering_changes_only_the_numbers_of_later_steps() -> None:
-    assert [step.order for step in renumber(PLAN.steps, 1, 2)] == [1, 4, 5]
 
 
 @pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 0), (2, 2), (3, 3)])

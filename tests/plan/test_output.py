@@ -70,14 +70,6 @@ def test_new_content_under_same_title_becomes_next_version() -> None:
     assert [output.version for output in there] == [1, 2]
 
 
-def test_storing_an_identical_output_again_writes_nothing() -> None:
-    there = stored(REPORT)
-    again = store_output(COMPLETE, REPORT, there, make_context())
-    assert (again.entries, again.texts) == ((), {})
-    assert again.reply.output == there[0]
-    assert not again.reply.is_new
-
-
 def test_content_of_an_older_version_becomes_a_new_version() -> None:
     there = stored(REPORT, replace(REPORT, content="# More"), REPORT)
     assert [output.version for output in there] == [1, 2, 3]

@@ -54,9 +54,5 @@ def test_claim_stall_check_and_resumption_leave_closed_plan_unchanged(status: Pl
     assert resume_session(plan, late).entries == ()
 
 
-def test_open_plan_passes_the_check_for_closed_plans() -> None:
-    require_open(make_plan(make_step()))
-
-
 def test_suggested_call_of_get_plan_status_contains_the_plan_id() -> None:
     assert status_call(make_plan(), "why").args == {"planId": "p"}

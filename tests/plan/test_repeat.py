@@ -20,7 +20,6 @@ from waybook.plan.model import (
     Plan,
     PlanStatus,
     StepStatus,
-    StepType,
 )
 from waybook.plan.repeat import current_loops, round_of, texts_to_repeat
 from waybook.plan.submit import StepDone, Submission, submit
@@ -47,32 +46,6 @@ def submitted(plan: Plan, order: int, result: Json) -> tuple[Plan, StepDone]:
     step = plan.steps[order - 1]
     done = submit(plan, step.id, Submission(result_summary=result), make_context())
     return done.plan, done.reply
-
-
-def test_repeat_condition_inserts_copies_after_the_repeated_steps() -> None:
-    plan = plan_with(
-        make_new_step("Search."),
-        replace(make_new_step("Check."), title="Check", required_sources=None, max_attempts=7),
-        make_new_step("Write."),
-        conditions=(repeat(2, 1),),
-    )
-    plan, _ = submitted(plan, 1, "found")
-    plan, done = submitted(plan, 2, "again")
-    texts = [plan.texts[step.id].instructions for step in plan.steps]
-    assert texts == ["Search.", "Check.", "Search.", "Check.", "Write."]
-    assert statuses(plan) == [S.COMPLETED, S.COMPLETED, S.PENDING, S.PENDING, S.PENDING]
-    assert plan.steps[3].max_attempts == 7
-    assert plan.steps[3].title == "Check"
-    assert done.branches[0].added == (plan.steps[2].id, plan.steps[3].id)
-
-
-def test_repeat_condition_stops_once_the_expression_is_false() -> None:
-    plan = plan_with(make_new_step(), conditions=(repeat(1, None),))
-    plan, _ = submitted(plan, 1, "again")
-    plan, done = submitted(plan, 2, "good")
-    assert done.branches[0].outcome is BranchOutcome.NOT_FIRED
-    assert len(plan.steps) == 2
-    assert plan.status is PlanStatus.COMPLETED
 
 
 @given(st.integers(1, 8))
@@ -148,16 +121,6 @@ def test_plan_continues_by_default_after_the_last_repetition(then: OnExhausted |
     )
     assert statuses(plan) == [S.COMPLETED, S.COMPLETED, S.PENDING]
     assert [loop.is_exhausted for loop in current_loops(plan)] == [True]
-
-
-def test_plan_can_ask_a_person_after_the_last_repetition() -> None:
-    plan, done = exhausted(OnExhausted.REVIEW, dependent=True)
-    ask, last = plan.steps[2:]
-    assert ask.type is StepType.CHECKPOINT
-    assert "repeated once, and result == 'again' is still true" in plan.texts[ask.id].instructions
-    assert ask.id in last.depends_on
-    assert done.branches[0].added == (ask.id,)
-    assert done.branches[0].as_json()["onExhausted"] == "review"
 
 
 def test_plan_can_fail_after_the_last_repetition() -> None:

@@ -97,11 +97,6 @@ def test_result_schema_may_use_keywords_as_property_names_or_values(schema: Json
     check_schema(schema)
 
 
-def test_result_schema_is_refused_if_properties_is_not_an_object() -> None:
-    with pytest.raises(InvalidInput):
-        check_schema({"properties": ["a"]})
-
-
 def test_too_large_result_schemas_are_refused_alone_or_together() -> None:
     wide: Json = {"properties": {f"p{n}": {} for n in range(MAX_NODES)}}
     with pytest.raises(TooLarge):
@@ -134,10 +129,6 @@ def test_result_nested_to_the_maximum_depth_is_accepted() -> None:
 # Results
 
 
-def test_result_that_conforms_to_the_schema_is_accepted() -> None:
-    check_result(PEOPLE, {"name": "Ann", "age": 3})
-
-
 def test_error_for_a_result_lists_the_violations_of_the_schema() -> None:
     with pytest.raises(InvalidInput, match=r"and 1 more") as refusal:
         check_result(PEOPLE, {"age": -1})
@@ -146,12 +137,6 @@ def test_error_for_a_result_lists_the_violations_of_the_schema() -> None:
         {"at": "resultSummary.age", "fault": "-1 is less than the minimum of 0"},
     ]
     assert refusal.value.details["resultSchema"] == PEOPLE
-
-
-def test_error_for_single_schema_violation_mentions_no_further_violations() -> None:
-    with pytest.raises(InvalidInput) as refusal:
-        check_result(PEOPLE, {})
-    assert "more)" not in refusal.value.message
 
 
 def test_error_for_a_result_lists_a_limited_number_of_violations() -> None:

@@ -8,13 +8,11 @@ from plan_builders import (
     make_created_plan,
     make_plan,
     make_step,
-    step_id,
 )
 from waybook.plan.draft import Draft
-from waybook.plan.model import PlanStatus, StepStatus
+from waybook.plan.model import PlanStatus
 from waybook.plan.next_step import StepReady, next_step
 from waybook.plan.settle import is_new_session, register_session, resume_session
-from waybook.plan.submit import Submission, submit
 
 
 @decision("A27")
@@ -43,10 +41,6 @@ def test_resuming_a_newly_created_plan_writes_no_audit_entry() -> None:
     assert resume_session(taken.plan, make_context(BOB)).entries == ()
 
 
-def test_session_of_the_creator_is_recorded_in_a_new_plan() -> None:
-    assert make_created_plan(actor=ANN).sessions == {"a"}
-
-
 def test_unnamed_session_or_closed_plan_records_no_session() -> None:
     assert not is_new_session(make_plan(make_step()), None)
     assert not is_new_session(make_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
@@ -65,9 +59,3 @@ def test_same_session_resumes_a_step_on_another_channel() -> None:
     nameless = next_step(plan, make_context(ANN._replace(session=None))).reply
     assert isinstance(nameless, StepReady)
     assert not nameless.resumed
-
-
-def test_result_from_a_new_session_records_the_session() -> None:
-    plan = make_plan(make_step(StepStatus.IN_PROGRESS), make_step(), sessions=frozenset[str]())
-    done = submit(plan, step_id(1), Submission(result_summary=1, attempt=1), make_context(BOB))
-    assert events_of(done) == ["session_resumed", "step_completed"]

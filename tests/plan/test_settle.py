@@ -2,7 +2,6 @@ import pytest
 
 from decision_proofs import decision
 from plan_builders import make_context, make_plan, make_step
-from plan_invariants import is_derivable
 from waybook.plan.draft import Draft
 from waybook.plan.model import PLAN_MOVES, PlanStatus, StepStatus
 from waybook.plan.settle import settle, transition_path
@@ -41,35 +40,3 @@ def test_plan_stays_in_planning_while_all_steps_are_pending() -> None:
     assert settled(P.PLANNING, S.PENDING, S.PENDING) is P.PLANNING
     assert settled(P.PLANNING, S.PENDING, S.IN_PROGRESS) is P.EXECUTING
     assert settled(P.PLANNING) is P.PLANNING
-
-
-def test_stalled_plan_stays_stalled_while_a_step_is_in_progress() -> None:
-    assert settled(P.STALLED, S.IN_PROGRESS) is P.STALLED
-
-
-@pytest.mark.parametrize("status", [P.COMPLETED, P.FAILED])
-def test_closed_plan_stays_closed_despite_a_step_in_progress(status: PlanStatus) -> None:
-    assert settled(status, S.IN_PROGRESS) is status
-
-
-@pytest.mark.parametrize(
-    ("status", "steps", "allowed"),
-    [
-        (P.PLANNING, [S.PENDING], True),
-        (P.PLANNING, [S.COMPLETED, S.PENDING], False),
-        (P.EXECUTING, [S.PENDING], True),
-        (P.EXECUTING, [S.COMPLETED], False),
-        (P.EXECUTING, [], False),
-        (P.AWAITING_REVIEW, [S.AWAITING_INPUT], True),
-        (P.AWAITING_REVIEW, [S.IN_PROGRESS], False),
-        (P.STALLED, [S.IN_PROGRESS], True),
-        (P.STALLED, [S.COMPLETED], False),
-        (P.FAILED, [S.IN_PROGRESS], True),
-        (P.COMPLETED, [S.FAILED, S.SKIPPED], True),
-        (P.COMPLETED, [S.PENDING], False),
-    ],
-)
-def test_plan_status_may_not_contradict_the_step_statuses(
-    status: PlanStatus, steps: list[StepStatus], *, allowed: bool
-) -> None:
-    assert is_derivable(status, steps) == allowed

@@ -15,7 +15,6 @@ from plan_builders import (
     moves_of,
     step_id,
 )
-from waybook.plan.draft import Draft
 from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import FailStep, modify
 from waybook.plan.next_step import NothingPending, next_step
@@ -29,7 +28,7 @@ from waybook.plan.progress import (
     time_until_stall,
 )
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.settle import detect_stall, resume_plan
+from waybook.plan.settle import detect_stall
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus
@@ -138,12 +137,6 @@ def test_time_awaiting_review_does_not_count_as_stalled() -> None:
     back = decide(waiting, DecisionKind.MODIFY, days_later, feedback="Again.").plan
     assert back.step(step_id(1)).in_progress_since == days_later.now
     assert detect_stalled_steps(back, now=days_later.now + timedelta(minutes=5)) == ()
-
-
-def test_resuming_a_plan_that_is_not_stalled_writes_nothing() -> None:
-    draft = Draft(make_plan(make_step(S.IN_PROGRESS)), make_context())
-    resume_plan(draft)
-    assert draft.decide(None).entries == ()
 
 
 @decision("A36")
