@@ -88,3 +88,16 @@ async def page(context: BrowserContext, site: Site) -> AsyncIterator[Page]:
     site.watch(tab)
     yield tab
     assert site.faults == []
+
+
+@pytest_asyncio.fixture(
+    loop_scope="session", params=[True, False], ids=["scripted", "without JavaScript"]
+)
+async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
+    """Yield a browser tab, once with JavaScript and once without."""
+    context = await browser.new_context(java_script_enabled=bool(request.param))
+    page = await context.new_page()
+    site.watch(page)
+    yield page
+    await context.close()
+    assert site.faults == []

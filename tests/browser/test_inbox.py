@@ -1,10 +1,6 @@
 """The inbox in a browser: a review arrives, is rejected, arrives again, and is approved."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from browser.axe import accessible
 from browser.served_site import Site
@@ -19,19 +15,6 @@ async def ask(site: Site, plan: Body, **more: object) -> None:
     taken = await agent.take(plan)
     args = {"summary": "Nile or Amazon?", "questions": ["Which source counts?"], **more}
     await agent.call("request_user_review", stepId=taken["stepId"], resultSummary=RESULT, **args)
-
-
-@pytest_asyncio.fixture(
-    loop_scope="session", params=[True, False], ids=["scripted", "without JavaScript"]
-)
-async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
-    """Yield a browser tab, once with JavaScript and once without."""
-    context = await browser.new_context(java_script_enabled=bool(request.param))
-    page = await context.new_page()
-    site.watch(page)
-    yield page
-    await context.close()
-    assert site.faults == []
 
 
 async def test_plan_completes_after_change_request_and_approval_in_inbox(

@@ -1,10 +1,6 @@
 """Decisions with evidence in a browser: by keyboard, for several reviews, and by comparison."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Page, expect
 
 from browser.axe import accessible
 from browser.served_site import Site
@@ -28,19 +24,6 @@ async def request_review(site: Site, plan: Body, result: str) -> None:
     taken = await agent.take(plan)
     args = {"summary": f"Is **{plan['planId']}** right?", "resultSummary": result}
     await agent.call("request_user_review", stepId=taken["stepId"], **args)
-
-
-@pytest_asyncio.fixture(
-    loop_scope="session", params=[True, False], ids=["scripted", "without JavaScript"]
-)
-async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
-    """Yield a browser tab, once with JavaScript and once without."""
-    context = await browser.new_context(java_script_enabled=bool(request.param))
-    page = await context.new_page()
-    site.watch(page)
-    yield page
-    await context.close()
-    assert site.faults == []
 
 
 async def test_five_reviews_can_be_decided_in_inbox_by_keyboard_only(

@@ -1,28 +1,11 @@
 """Stories of daily work, with JavaScript and without: find a failure, retry it, read a result."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Page, expect
 
 from browser.served_site import Site
 from org_env import Body, make_step
 
 ERROR = "HTTPError: 503 Service Unavailable: the archive of the ledger does not answer"
-
-
-@pytest_asyncio.fixture(
-    loop_scope="session", params=[True, False], ids=["scripted", "without JavaScript"]
-)
-async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
-    """Yield a browser tab, once with JavaScript and once without."""
-    context = await browser.new_context(java_script_enabled=bool(request.param))
-    page = await context.new_page()
-    site.watch(page)
-    yield page
-    await context.close()
-    assert site.faults == []
 
 
 async def make_failed_plan(site: Site) -> Body:

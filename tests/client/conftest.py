@@ -4,21 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from org_env import AgentClient, OrgEnv, make_env
-from postgres_servers import ServerDatabase
+from org_env import AgentClient, OrgEnv
 from transport.full_app import free_port
 
 
 @pytest.fixture
-async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    async with make_env(module_place) as made:
-        yield made
-
-
-@pytest.fixture
-def agent(world: OrgEnv) -> AgentClient:
-    """Return an agent that calls tools without the client, as another program would."""
-    return world.agent
+def world(alone: OrgEnv) -> OrgEnv:
+    """Return a PostgreSQL 18 environment, because the client does not depend on the version."""
+    return alone
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import AsyncIterator
 from html import unescape
 
 import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import make_browser, send, visible_text
+from transport.page_client import send, visible_text
 
 FORM = {
     "action": "set_conditions",
@@ -31,12 +30,6 @@ FORM = {
 def world(alone: OrgEnv) -> OrgEnv:
     """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
     return alone
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 @pytest.fixture
