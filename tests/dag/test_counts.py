@@ -39,11 +39,6 @@ def test_job_totals_of_dialectic_workflow_depend_on_number_of_models(n: int) -> 
     assert totals == [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
-def test_dialectic_workflow_with_three_models_has_221_expected_jobs() -> None:
-    counts = dialectic_counts(3)
-    assert [counts[slug].total for slug in counts] == [13, 63, 125, 10, 10]
-
-
 @decision("B10")
 def test_documents_of_several_authors_are_passed_on_once() -> None:
     review = dialectic_counts(3)["review"]
@@ -108,40 +103,6 @@ def test_expected_counts_of_any_dag_equal_the_stage_runs(
         assert list(counts[slug].leaves.first_author) == list(counts[slug].leaves.lineages)
 
 
-@decision("B12")
-def test_per_document_step_has_a_job_for_every_input_document() -> None:
-    follower = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
-    steps = [make_step("a", S.ALL_TO_ONE), make_step("b", S.PER_MODEL), follower]
-    run = make_stage_run(make_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))
-    assert counts_of(run).units == {"a": 1, "b": 3, "c": 3}
-
-
-@decision("B12")
-def test_first_per_document_step_has_job_per_document_or_model() -> None:
-    stage = make_stage("s", make_step("a", S.PER_SOURCE_DOCUMENT))
-    prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(7))
-    assert counts_of(make_stage_run(stage, prior=prior)).units == {"a": 7}
-    assert counts_of(make_stage_run(stage)).units == {"a": 3}
-
-
-@decision("B13")
-@pytest.mark.parametrize(
-    ("child", "outputs"), [(S.PER_SOURCE_DOCUMENT, 3), (S.PER_MODEL, 1), (S.ALL_TO_ONE, 1)]
-)
-def test_plan_step_before_a_per_document_step_has_several_outputs(
-    child: Strategy, outputs: int
-) -> None:
-    stage = make_stage("s", make_plan_step("p"), make_step("c", child), edges=[("p", "c")])
-    counts = counts_of(make_stage_run(stage))
-    assert counts.units["p"] == 1
-    assert counts.outputs["p"] == outputs
-
-
-def test_duplicate_model_is_counted_once_in_expected_jobs() -> None:
-    stage = make_stage("s", make_step("a", S.PER_MODEL))
-    assert counts_of(make_stage_run(stage, ["m", "k", "m"])).total == 2
-
-
 def test_skipped_step_has_no_jobs_and_passes_no_documents_on() -> None:
     steps = [make_step("a", skip=True), make_step("b", S.PER_SOURCE_DOCUMENT), make_step("c")]
     run = make_stage_run(make_stage("s", *steps, edges=[("a", "b")]))
@@ -173,11 +134,6 @@ def test_stage_receives_documents_of_all_preceding_stages() -> None:
     counts = dag_counts(dag, graphs_of(dag), models_of)
     assert counts["end"].units == {"d": 3}
     assert counts["end"].leaves.lineages == ("right/r/m", "right/r/k", "left/l")
-
-
-def test_stage_without_models_has_no_jobs_in_per_model_steps() -> None:
-    dag = make_dag(make_stage("s", make_step("a", S.PER_MODEL), make_step("b", S.ALL_TO_ONE)))
-    assert dag_counts(dag, graphs_of(dag), {})["s"].units == {"a": 0, "b": 1}
 
 
 @pytest.mark.parametrize("strategy", [S.PAIRWISE_BY_ORIGIN, S.PER_MODEL])

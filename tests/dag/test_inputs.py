@@ -77,21 +77,6 @@ def test_required_input_without_document_is_missing() -> None:
     assert resolved_input.input.document_key == "x"
 
 
-def test_optional_input_without_document_is_omitted() -> None:
-    here = make_resolved_dag(
-        make_step("x", skip=True), make_step("y", inputs=[make_input("x", required=False)])
-    )
-    assert here.inputs_of("s", here.units("s", "y")[0]) == ()
-
-
-def test_all_to_one_job_receives_documents_of_all_models() -> None:
-    here = make_resolved_dag(
-        make_step("x"), make_step("y", S.ALL_TO_ONE, inputs=["x"]), edges=[("x", "y")]
-    )
-    [resolved_input] = here.inputs_of("s", here.units("s", "y")[0])
-    assert authors(resolved_input) == MODELS
-
-
 def test_per_model_job_receives_documents_of_same_model_and_stage() -> None:
     here = make_resolved_dag(make_step("x"), make_step("y", inputs=["x"]), edges=[("x", "y")])
     for unit in here.units("s", "y"):

@@ -5,7 +5,6 @@ from dag_runs import origins_of
 from waybook.dag.expansion.units import (
     Origins,
     ProducedDocument,
-    distinct,
     entry_origins,
     merge_origins,
 )
@@ -31,10 +30,6 @@ def test_document_lineage_records_the_first_author() -> None:
     assert left.first_author == {"x": "a", "y": "b"}
 
 
-def test_removing_duplicates_keeps_the_order_of_first_occurrence() -> None:
-    assert distinct(["c", "a", "c", "b", "a"]) == ("c", "a", "b")
-
-
 @given(st.lists(MADE))
 def test_merged_origins_equal_the_origins_of_all_documents_together(
     parts: list[list[ProducedDocument]],
@@ -50,7 +45,3 @@ def test_merging_equal_document_origins_changes_nothing(
 ) -> None:
     origins = origins_of(made)
     assert merge_origins([origins, origins]) == origins
-
-
-def test_merging_no_document_origins_returns_empty_origins() -> None:
-    assert merge_origins([]) == Origins(lineages=(), authors=(), first_author={})

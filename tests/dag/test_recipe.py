@@ -12,10 +12,6 @@ from waybook.dag.graph import MAX_CYCLE_SHOWN, find_cycle, graph_of, graph_or_er
 from waybook.dag.model import Recipe
 from waybook.errors import BadRecipe
 
-DIAMOND = make_recipe(
-    *map(make_step, "abcd"), edges=[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
-)
-
 
 def fault_of(recipe: Recipe) -> tuple[object, object]:
     with pytest.raises(BadRecipe) as refusal:
@@ -23,27 +19,11 @@ def fault_of(recipe: Recipe) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_stage_graph_has_step_order_first_and_last_steps() -> None:
-    graph = graph_of(DIAMOND)
-    assert graph.order == ("a", "b", "c", "d")
-    assert (graph.roots, graph.leaves) == (("a",), ("d",))
-    assert graph.predecessors["d"] == ("b", "c")
-    assert graph.successors["a"] == ("b", "c")
-    assert graph.steps["b"] is DIAMOND.steps[1]
-
-
 def test_independent_steps_are_ordered_by_number_and_position() -> None:
     recipe = make_recipe(
         make_step("z", number=2), make_step("y", number=1), make_step("x", number=2)
     )
     assert graph_of(recipe).order == ("y", "z", "x")
-
-
-def test_step_order_follows_edges_before_step_numbers() -> None:
-    recipe = make_recipe(
-        make_step("last", number=1), make_step("first", number=9), edges=[("first", "last")]
-    )
-    assert graph_of(recipe).order == ("first", "last")
 
 
 @decision("B7")

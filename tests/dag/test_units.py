@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import make_chain, make_plan_step, make_stage, make_step, models, recipes
-from dag_dialectic import dialectic
 from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
 from decision_proofs import decision
 from waybook.dag.expansion.counts import expected_counts
@@ -28,17 +27,6 @@ def test_any_run_has_the_expected_jobs_and_outputs(drawn: Run) -> None:
             units = run.units(key)
             assert len(units) == counts[slug].units[key]
             assert len(outputs_of(units)) == counts[slug].outputs[key]
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_dialectic_run_has_documented_job_count_per_stage(n: int) -> None:
-    dag = dialectic()
-    models_of = {stage.slug: [f"m{number}" for number in range(n)] for stage in dag.stages}
-    made = [
-        sum(len(run.units(key)) for key in run.graph.order)
-        for run in stage_runs(dag, models_of).values()
-    ]
-    assert made == [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
 def any_stage_run() -> st.SearchStrategy[StageRun]:
