@@ -1,7 +1,6 @@
 """Queries for the work in a run: jobs, attempts, usage, and versions of documents."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -145,28 +144,13 @@ SQL = load(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSelection:
-    """Filters for a list of jobs. A job must match all filters that are set."""
-
-    job_id: str | None = None
-    stage: str | None = None
-    step_key: str | None = None
-    model: str | None = None
-    statuses: Sequence[str] = ()
-
-
-def jobs_statement(run_id: str, selection: JobSelection, most: int, skipped: int = 0) -> Statement:
-    return SQL["run_jobs"](
-        run_id=run_id,
-        job_id=selection.job_id,
-        stage=selection.stage,
-        step_key=selection.step_key,
-        model=selection.model,
-        statuses=AsJson([*selection.statuses] or None),
-        most=most,
-        skipped=skipped,
-    )
+def jobs_statement(
+    run_id: str, *, most: int, skipped: int = 0, statuses: Sequence[str] = (), **equal: str | None
+) -> Statement:
+    """Return a list of the jobs that have these statuses, and these values of columns."""
+    filters = {"job_id": None, "stage": None, "step_key": None, "model": None, **equal}
+    named = AsJson([*statuses] or None)
+    return SQL["run_jobs"](run_id=run_id, most=most, skipped=skipped, statuses=named, **filters)
 
 
 def job_events_statement(run_id: str, job_id: str, most: int) -> Statement:

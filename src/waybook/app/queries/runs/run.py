@@ -15,7 +15,7 @@ from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals
 from waybook.dag.expansion.counts import StageCounts
-from waybook.dag.progress.report import AvailableDocument, Report, report
+from waybook.dag.progress.report import AvailableDocument, Report, StageReport, report
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.dag.statuses import RunState
 from waybook.json_values import Body, Json, non_empty
@@ -102,6 +102,9 @@ class RunDetail:
     @property
     def stages_total(self) -> int:
         return self.report["dagProgress"]["totalStages"]
+
+    def stage_report(self, slug: str) -> StageReport:
+        return next(item for item in self.report["stages"] if item["stageSlug"] == slug)
 
     @property
     def steps_done(self) -> int:

@@ -11,8 +11,7 @@ from waybook.app.request.caller import ReadableDocument
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.changes import Event
 from waybook.core.usage import NO_USAGE, Totals
-from waybook.dag.model import FAILED_JOB, JobStatus, RecipeStep
-from waybook.dag.progress.report import StepReport
+from waybook.dag.model import JobStatus
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Json, non_empty
 from waybook.run.made_from import InputVersion, input_versions
@@ -20,7 +19,7 @@ from waybook.run.model import CompiledDag
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, work
 from waybook.store.runs.rows import DocumentVersionRow, ReadableRow, RenderedRow
-from waybook.store.runs.work import JobEventRow, JobSelection, MarkdownRow, RunJobRow
+from waybook.store.runs.work import JobEventRow, MarkdownRow, RunJobRow
 
 RunJob: TypeAlias = RunJobRow
 DocumentVersion: TypeAlias = ReadableRow
@@ -39,15 +38,6 @@ JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobFilter:
-    stage: str | None = None
-    step_key: str | None = None
-    model: str | None = None
-    state: str | None = None
-    page: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobList:
     jobs: tuple[RunJob, ...]
     total: int
@@ -56,21 +46,6 @@ class JobList:
     @property
     def pages(self) -> int:
         return max(1, -(-self.total // JOBS_PER_PAGE))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStepDetail:
-    detail: RunDetail
-    stage: str
-    step: RecipeStep
-    report: StepReport | None
-    listed: JobList
-    documents: Sequence[DocumentVersion]
-
-    @property
-    def failed_jobs(self) -> list[RunJob]:
-        """Return the failed jobs that are not retried automatically."""
-        return [job for job in self.listed.jobs if JobStatus(job.status) in FAILED_JOB]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,41 +62,34 @@ class JobAttempt:
     usage: Totals = NO_USAGE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunJobDetail:
-    detail: RunDetail
-    step: RecipeStep
-    job: RunJob
-    attempts: tuple[JobAttempt, ...]
-    documents: Sequence[DocumentVersion]
-
-
 async def read_run_jobs(
-    ctx: RequestContext, run_id: str, filter_: JobFilter
+    ctx: RequestContext, run_id: str, page: int, *, state: str | None, **equal: str | None
 ) -> tuple[RunDetail, JobList]:
+    """Return a page of the jobs of a run in a state, with these values of columns."""
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.JOB_TIMES)
-    (rows,) = await ctx.read(_page_statement(run_id, filter_))
-    return detail, _list(rows, filter_.page)
+    statuses = JOB_STATES.get(state or "", ())
+    (rows,) = await ctx.read(_jobs_statement(run_id, page, statuses=statuses, **equal))
+    return detail, _job_list(rows, page)
 
 
-def _page_statement(run_id: str, filter_: JobFilter) -> Statement:
-    selection = JobSelection(
-        stage=filter_.stage,
-        step_key=filter_.step_key,
-        model=filter_.model,
-        statuses=JOB_STATES.get(filter_.state or "", ()),
+def _jobs_statement(
+    run_id: str, page: int, *, statuses: Sequence[str] = (), **equal: str | None
+) -> Statement:
+    skipped = (page - 1) * JOBS_PER_PAGE
+    return work.jobs_statement(
+        run_id, most=JOBS_PER_PAGE, skipped=skipped, statuses=statuses, **equal
     )
-    return work.jobs_statement(run_id, selection, JOBS_PER_PAGE, (filter_.page - 1) * JOBS_PER_PAGE)
 
 
-def _list(rows: Sequence[RunJobRow], page: int) -> JobList:
+def _job_list(rows: Sequence[RunJobRow], page: int) -> JobList:
     return JobList(jobs=work.read_jobs(rows), total=rows[0].total if rows else 0, page=page)
 
 
 async def read_run_step(
-    ctx: RequestContext, run_id: str, stage: str, step_key: str, page: int = 1
-) -> RunStepDetail:
+    ctx: RequestContext, run_id: str, stage: str, step_key: str, page: int
+) -> tuple[RunDetail, JobList, Sequence[DocumentVersion]]:
+    """Return the run of a step, with a page of the step's jobs, and its documents."""
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     graph = detail.compiled_dag.graphs.get(stage)
@@ -130,27 +98,21 @@ async def read_run_step(
             "this run has no such step",
             next_call=NextCall("get_run_progress", {"runId": run_id}, "See the steps of the run."),
         )
-    named = JobFilter(stage=stage, step_key=step_key, page=page)
     rows, documents = await ctx.read(
-        _page_statement(run_id, named),
+        _jobs_statement(run_id, page, stage=stage, step_key=step_key),
         work.step_documents_statement(run_id, stage, step_key, MAX_STEP_DOCUMENTS),
     )
-    steps = next(s["steps"] for s in detail.report["stages"] if s["stageSlug"] == stage)
-    return RunStepDetail(
-        detail=detail,
-        stage=stage,
-        step=graph.steps[step_key],
-        report=next((step for step in steps or () if step["stepKey"] == step_key), None),
-        listed=_list(rows, page),
-        documents=documents,
-    )
+    return detail, _job_list(rows, page), documents
 
 
-async def read_run_job(ctx: RequestContext, run_id: str, job_id: str) -> RunJobDetail:
+async def read_run_job(
+    ctx: RequestContext, run_id: str, job_id: str
+) -> tuple[RunDetail, RunJob, Sequence[JobAttempt], Sequence[DocumentVersion]]:
+    """Return the run of a job, the job with its attempts, and its documents."""
     run_id, job_id = id_or_nil(run_id), id_or_nil(job_id).lower()
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     rows, events, used = await ctx.read(
-        work.jobs_statement(run_id, JobSelection(job_id=job_id), 1),
+        work.jobs_statement(run_id, most=1, job_id=job_id),
         work.job_events_statement(run_id, job_id, MAX_JOB_EVENTS),
         work.attempt_usage_statement(run_id, job_id),
     )
@@ -161,16 +123,10 @@ async def read_run_job(ctx: RequestContext, run_id: str, job_id: str) -> RunJobD
         run_id, job.stage, job.step_key, MAX_STEP_DOCUMENTS, job_id=job_id
     )
     (documents,) = await ctx.read(statement)
-    return RunJobDetail(
-        detail=detail,
-        step=detail.compiled_dag.graphs[job.stage].steps[job.step_key],
-        job=job,
-        attempts=tuple(job_attempts(events, work.read_usage(used))),
-        documents=documents,
-    )
+    return detail, job, [*_job_attempts(events, work.read_usage(used))], documents
 
 
-def job_attempts(
+def _job_attempts(
     events: Sequence[JobEventRow], usage: Mapping[int, Totals]
 ) -> Iterator[JobAttempt]:
     starts = [event for event in events if event.event == Event.STEP_STARTED]
@@ -209,49 +165,18 @@ MAX_SHOWN_LENGTH: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownDocument:
-    about: DocumentVersion
-    markdown: str
-    omitted: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSheet:
     """A document, related documents, and the document it is compared with."""
 
     detail: RunDetail
-    document: ShownDocument
-    other: ShownDocument | None
+    about: DocumentVersion
+    text: MarkdownRow
+    other: DocumentVersion | None
+    other_text: MarkdownRow | None
     #: Documents to compare with, such as other versions and documents of other models.
     related: Sequence[DocumentVersion]
     #: Inputs of the document in the versions that were read. Those with newer versions come first.
-    inputs: Sequence[InputVersion] = ()
-
-    @property
-    def versions(self) -> list[DocumentVersion]:
-        return [item for item in self.related if _place(item) == _place(self.document.about)]
-
-    @property
-    def of_other_models(self) -> list[DocumentVersion]:
-        """Return the documents with the same key that other models wrote."""
-        about = self.document.about
-        return [
-            item
-            for item in self.related
-            if (item.stage, item.document_key) == (about.stage, about.document_key)
-            and _place(item) != _place(about)
-        ]
-
-    @property
-    def of_same_lineage(self) -> list[DocumentVersion]:
-        """Return the documents with other keys that derive from the same document."""
-        about = self.document.about
-        key = about.stage, about.document_key
-        return [item for item in self.related if (item.stage, item.document_key) != key]
-
-
-def _place(item: DocumentVersion) -> tuple[str | None, ...]:
-    return item.stage, item.step_key, item.document_key, item.model, item.lineage, item.reviewer
+    inputs: Sequence[InputVersion]
 
 
 async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
@@ -305,26 +230,19 @@ async def read_document_sheet(
         *(work.document_text_statement(run_id, item, MAX_SHOWN_LENGTH) for item in wanted),
     )
     related = [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]
-    shown = [_shown(related, item, text) for item, text in zip(wanted, texts, strict=True)]
-    return DocumentSheet(
-        detail=detail,
-        document=shown[0],
-        other=shown[1] if other_id else None,
-        related=related,
-        inputs=_inputs(detail.compiled_dag, shown[0].about.document_id, version_rows),
-    )
-
-
-def _shown(
-    related: Sequence[DocumentVersion], resource_id: str, rows: Sequence[MarkdownRow]
-) -> ShownDocument:
-    about = next((item for item in related if item.resource_id == resource_id), None)
-    if about is None or not rows:
+    by_id = {row.resource_id: row for row in related}
+    if not all(item in by_id and text for item, text in zip(wanted, texts, strict=True)):
         raise NotFound(
             "there is no such document in this run, or it cannot be compared with this one",
             next_call=NextCall("list_dags", {}, "List the workflows and runs."),
         )
-    text = rows[0]
-    return ShownDocument(
-        about=about, markdown=text.markdown, omitted=text.length - len(text.markdown)
+    about = by_id[resource_id]
+    return DocumentSheet(
+        detail=detail,
+        about=about,
+        text=texts[0][0],
+        other=by_id[wanted[1]] if other_id else None,
+        other_text=texts[1][0] if other_id else None,
+        related=related,
+        inputs=_inputs(detail.compiled_dag, about.document_id, version_rows),
     )

@@ -9,7 +9,7 @@ from waybook.app.queries.runs.run import RunDetail
 from waybook.app.request.layout_worker import DrawingJob, Links
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
-from waybook.transport.http.dashboard.runs.run_stages import current_stages, stage_report
+from waybook.transport.http.dashboard.runs.run_stages import current_stages
 from waybook.transport.http.html.urls import run_step_url
 
 #: Maximum number of boxes of a stage. In a larger stage, only the part around the current step is
@@ -44,7 +44,7 @@ def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -
         if lane.slug not in expanded:
             lanes.append(replace(lane, is_collapsed=True))
             continue
-        steps = stage_report(detail, lane.slug)["steps"] or ()
+        steps = detail.stage_report(lane.slug)["steps"] or ()
         statuses = {step["stepKey"]: str(step["status"]) for step in steps}
         focus, drawn = _focus(lane, statuses), lane
         if exceeds(lane, MAX_BOXES):

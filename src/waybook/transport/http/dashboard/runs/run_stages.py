@@ -95,10 +95,6 @@ def current_stages(detail: RunDetail) -> frozenset[str]:
     return frozenset(open_stages or [stage.slug for stage in started[-1:]])
 
 
-def stage_report(detail: RunDetail, slug: str) -> StageReport:
-    return next(item for item in detail.report["stages"] if item["stageSlug"] == slug)
-
-
 def stage_views(detail: RunDetail) -> list[StageView]:
     """Return all stages. Of a large stage, only the most urgent steps are shown."""
     reports = {report["stageSlug"]: report for report in detail.report["stages"]}
@@ -126,7 +122,7 @@ def stage_views(detail: RunDetail) -> list[StageView]:
 
 def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> StageView:
     """Return one stage with one page of its steps."""
-    report = stage_report(detail, slug)
+    report = detail.stage_report(slug)
     steps = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
     return _stage(detail, report, _Cells(detail), steps, is_current=True)
 

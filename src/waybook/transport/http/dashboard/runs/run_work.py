@@ -1,6 +1,6 @@
 """Pages of a run's stages, steps, jobs and documents."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -12,7 +12,6 @@ from waybook.app.queries.runs.run_work import (
     JOB_STATES,
     DocumentSheet,
     DocumentVersion,
-    JobFilter,
     read_document_sheet,
     read_run_job,
     read_run_jobs,
@@ -33,6 +32,8 @@ from waybook.transport.http.html.urls import (
     run_step_url,
 )
 
+#: Groups of the documents that a document can be compared with.
+RELATIONS: Final = ("Versions", "Other models", "Same lineage")
 STEPS_PER_PAGE: Final = 60
 DOCUMENTS_PER_PAGE: Final = 100
 MAX_INPUTS_LISTED: Final = 50
@@ -51,17 +52,24 @@ def _page_count(items: int, per_page: int) -> int:
 async def step_page(page: PageRequest) -> Response:
     stage, key = from_segment(page.path("stage")), from_segment(page.path("step_key"))
     ctx, run_id = await page.context(), page.path("run_id")
-    sheet = await read_run_step(ctx, run_id, stage, key, _page_number(page))
-    run, dag = sheet.detail.run, sheet.detail.compiled_dag
+    detail, listed, documents = await read_run_step(ctx, run_id, stage, key, _page_number(page))
+    run, dag = detail.run, detail.compiled_dag
+    steps = detail.stage_report(stage)["steps"] or ()
     graph, path = dag.graphs[stage], run_step_url(run.id, stage, key)
     place, last = graph.order.index(key), len(graph.order) - 1
     return await page.render(
         "run_step",
         path=path,
-        sheet=sheet,
+        detail=detail,
         run=run,
-        step=sheet.step,
+        stage=stage,
+        step=graph.steps[key],
         stage_name=stage_name(dag, stage),
+        report=next((step for step in steps if step["stepKey"] == key), None),
+        listed=listed,
+        # The failed jobs that are not retried automatically.
+        failed_jobs=[job for job in listed.jobs if JobStatus(job.status) in FAILED_JOB],
+        documents=documents,
         opened=run.steps.get(step_id(stage, key)),
         needs=[graph.steps[other] for other in graph.predecessors[key]],
         needed_by=[graph.steps[other] for other in graph.successors[key]],
@@ -74,16 +82,20 @@ async def step_page(page: PageRequest) -> Response:
 
 async def job_page(page: PageRequest) -> Response:
     ctx = await page.context()
-    sheet = await read_run_job(ctx, page.path("run_id"), page.path("job_id"))
-    run, job = sheet.detail.run, sheet.job
+    detail, job, attempts, documents = await read_run_job(
+        ctx, page.path("run_id"), page.path("job_id")
+    )
+    run, step = detail.run, detail.compiled_dag.graphs[job.stage].steps[job.step_key]
     is_rendering = job.job_type == JobType.RENDER
     return await page.render(
         "run_job",
         path=f"/runs/{run.id}/jobs/{job.id}",
-        sheet=sheet,
+        detail=detail,
         run=run,
         job=job,
-        name=sheet.step.name or sheet.step.key,
+        name=step.name or step.key,
+        attempts=attempts,
+        documents=documents,
         is_failed=JobStatus(job.status) in FAILED_JOB,
         materials=None if is_rendering else await read_job_materials(ctx, run.id, job.id),
         max_inputs=MAX_INPUTS_LISTED,
@@ -111,14 +123,14 @@ async def stage_page(page: PageRequest) -> Response:
 
 
 async def jobs_page(page: PageRequest) -> Response:
-    state = page.query("state")
-    filters = JobFilter(
-        stage=page.query("stage"),
-        model=page.query("model"),
-        state=state if state in JOB_STATES else None,
-        page=_page_number(page),
+    filters = {
+        "stage": page.query("stage"),
+        "model": page.query("model"),
+        "state": page.query("state"),
+    }
+    detail, listed = await read_run_jobs(
+        await page.context(), page.path("run_id"), _page_number(page), **filters
     )
-    detail, listed = await read_run_jobs(await page.context(), page.path("run_id"), filters)
     run, dag = detail.run, detail.compiled_dag
     return await page.render(
         "run_jobs",
@@ -156,45 +168,52 @@ async def document_page(page: PageRequest) -> Response:
     sheet = await read_document_sheet(
         await page.context(), page.path("run_id"), page.path("resource_id"), page.query("with")
     )
-    run, about = sheet.detail.run, sheet.document.about
-    other = sheet.other.markdown if sheet.other else ""
+    run, about, text = sheet.detail.run, sheet.about, sheet.text
     # The largest documents take seconds to render, so the cost depends on the size.
-    cost = (len(sheet.document.markdown) + len(other)) // 50
+    other = sheet.other_text.markdown if sheet.other_text else ""
+    cost = (len(text.markdown) + len(other)) // 50
     content = await page.run_costly(cost, lambda: _document_content(sheet))
+    groups, names = defaultdict[str, list[DocumentVersion]](list), Counter[tuple[str, str, int]]()
+    for item in sheet.related:
+        groups[_relation(item, about)].append(item)
+        names[_choice_name(item)] += 1
+    graph = sheet.detail.compiled_dag.graphs[about.stage]
     return await page.render(
         "run_document",
         path=run_document_url(run.id, about.resource_id),
-        sheet=sheet,
+        detail=sheet.detail,
         run=run,
         about=about,
+        newest=groups["Versions"][0],
+        stage_name=stage_name(sheet.detail.compiled_dag, about.stage),
+        step_name=graph.steps[about.step_key].name or about.step_key,
+        inputs=sheet.inputs,
+        choices={
+            name: {item.resource_id: _choice_text(item, names) for item in others}
+            for name in RELATIONS
+            if (others := [item for item in groups[name] if item != about])
+        },
+        other=sheet.other,
+        omitted=text.length - len(text.markdown),
         **content,
         **confirmation(page),
     )
 
 
 def _document_content(sheet: DocumentSheet) -> dict[str, Any]:
-    about, dag, other = sheet.document.about, sheet.detail.compiled_dag, sheet.other
-    groups = {
-        "Versions": sheet.versions,
-        "Other models": sheet.of_other_models,
-        "Same lineage": sheet.of_same_lineage,
-    }
-    names = Counter(map(_choice_name, sheet.related))
-    choices = {}
-    for name, items in groups.items():
-        others = [item for item in items if item.resource_id != about.resource_id]
-        if others:
-            choices[name] = {item.resource_id: _choice_text(item, names) for item in others}
-    text = sheet.document.markdown
+    text, other = sheet.text.markdown, sheet.other_text
     return {
-        "stage_name": stage_name(dag, about.stage),
-        "step_name": dag.graphs[about.stage].steps[about.step_key].name or about.step_key,
         "html": document_html(text),
-        "choices": choices,
-        "other": other.about if other else None,
         "other_html": document_html(other.markdown) if other else None,
         "changes": compare_texts(other.markdown, text) if other else None,
     }
+
+
+def _relation(item: DocumentVersion, about: DocumentVersion) -> str:
+    if (item.stage, item.document_key) != (about.stage, about.document_key):
+        return "Same lineage"
+    this, that = ((i.step_key, i.model, i.lineage, i.reviewer) for i in (item, about))
+    return "Versions" if this == that else "Other models"
 
 
 def _choice_name(item: DocumentVersion) -> tuple[str, str, int]:
