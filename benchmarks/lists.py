@@ -33,8 +33,13 @@ from waybook.app.queries.agents import find_subjects
 from waybook.app.queries.audit import AuditFilter, browse_audit
 from waybook.app.queries.inbox import count_pending
 from waybook.app.queries.overview import LastLook, read_overview
-from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, plan_summaries
-from waybook.app.queries.runs.run_list import RunFilter, RunOrder, list_runs
+from waybook.app.queries.work_list import (
+    ListOrder,
+    PlanFilter,
+    RunFilter,
+    list_runs,
+    plan_summaries,
+)
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
@@ -62,14 +67,14 @@ def read_by_name() -> Mapping[str, Read]:
     def audit(wanted: AuditFilter) -> Read:
         return lambda ctx: browse_audit(ctx, wanted, limit=20)
 
-    active = PlanFilter(order=PlanOrder.ACTIVITY)
-    newest = PlanFilter(order=PlanOrder.CREATION)
+    active = PlanFilter(order=ListOrder.ACTIVITY)
+    newest = PlanFilter(order=ListOrder.CREATION)
 
     def named(text: str) -> PlanFilter:
         return replace(newest, all=True, text=text)
 
     def runs_named(text: str) -> Read:
-        return lambda ctx: list_runs(ctx, RunFilter(order=RunOrder.START, text=text), 20)
+        return lambda ctx: list_runs(ctx, RunFilter(order=ListOrder.CREATION, text=text), 20)
 
     look = LastLook(since=None, looked_at=None)
     return {
@@ -84,11 +89,11 @@ def read_by_name() -> Mapping[str, Read]:
         "plan by missing name": plans(named("no such plan")),
         "plan by a part of a word": plans(named("4238a0b923820dcc")),
         "audit of a plan by name": lambda ctx: find_subjects(ctx, "c4ca4238a0b9"),
-        "runs": lambda ctx: list_runs(ctx, RunFilter(order=RunOrder.START), 20),
+        "runs": lambda ctx: list_runs(ctx, RunFilter(order=ListOrder.CREATION), 20),
         "run by rare name": runs_named("c4ca4238a0b923820dcc509a6f75849b"),
         "runs by common name": runs_named("region"),
         "run by missing name": runs_named("no such run"),
-        "runs by activity": lambda ctx: list_runs(ctx, RunFilter(order=RunOrder.ACTIVITY), 20),
+        "runs by activity": lambda ctx: list_runs(ctx, RunFilter(order=ListOrder.ACTIVITY), 20),
         "front page": lambda ctx: read_overview(ctx, look),
         "number of waiting items": count_pending,
         "stall sweep": sweep_stalls,

@@ -18,7 +18,7 @@ from postgres_servers import (
 from refused_migrations import REFUSED
 from sample_migrations import SAMPLE
 from tools.generate.schema import dump
-from waybook.app.queries.runs.run_list import RunFilter, list_runs
+from waybook.app.queries.work_list import RunFilter, list_runs
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services

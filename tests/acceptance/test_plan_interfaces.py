@@ -13,7 +13,7 @@ from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import make_browser
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, plan_summaries
+from waybook.app.queries.work_list import ListOrder, PlanFilter, plan_summaries
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.commands.plans import _as_json
 from waybook.cli.terminal.console import Viewport
@@ -102,7 +102,7 @@ async def test_list_active_plans_shows_status_and_progress_of_stalled_plan(
 async def test_plans_command_shows_status_and_progress_of_stalled_plan(
     agent: AgentClient, plan: Body
 ) -> None:
-    page = await plan_summaries(context(agent), PlanFilter(order=PlanOrder.ACTIVITY))
+    page = await plan_summaries(context(agent), PlanFilter(order=ListOrder.ACTIVITY))
     listed: Body = _as_json(page.plans[0], "http://localhost")
     counts: Body = listed["counts"]
     shown = Shown(

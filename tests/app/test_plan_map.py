@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from decision_proofs import decision
 from plan_builders import NOON, make_plan, make_step
-from waybook.app.queries.plans.plan_map import (
+from waybook.app.queries.plans.plan import (
     PROGRESS_BY_STATUS,
     STAGE,
     edges_of,

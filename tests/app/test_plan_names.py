@@ -4,10 +4,10 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv
-from waybook.app.queries.plans import plan_list
-from waybook.app.queries.plans.plan_list import (
+from waybook.app.queries import work_list
+from waybook.app.queries.work_list import (
+    ListOrder,
     PlanFilter,
-    PlanOrder,
     plan_summaries,
     resolve_plan,
 )
@@ -33,7 +33,7 @@ def looking(agent: AgentClient) -> RequestContext:
 @pytest.fixture
 async def ctx(own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> RequestContext:
     """Return a context in an org with some plans, of which lists read only the newest."""
-    monkeypatch.setattr(plan_list, "MAX_WALKED", 1)
+    monkeypatch.setattr(work_list, "MAX_WALKED", 1)
     for name in NAMES:
         await own_world.agent.plan(1, name=name)
     return looking(own_world.agent)
@@ -47,7 +47,7 @@ async def search_names(
     before: str | None = None,
 ) -> list[str]:
     wanted = PlanFilter(
-        order=PlanOrder.CREATION,
+        order=ListOrder.CREATION,
         all=True,
         text=text,
         state=state,
@@ -91,7 +91,7 @@ async def test_search_by_name_applies_the_other_filters(ctx: RequestContext) -> 
 
 
 async def test_second_page_of_plans_by_name_starts_after_the_first(ctx: RequestContext) -> None:
-    wanted = PlanFilter(order=PlanOrder.CREATION, all=True, text="river")
+    wanted = PlanFilter(order=ListOrder.CREATION, all=True, text="river")
     first = await plan_summaries(ctx, wanted, limit=1)
     assert first.last is not None
     rest = await search_names(ctx, "river", before=first.last.id)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.app.queries.export_format import ExportedRows
-from waybook.app.queries.plans.plan_export import report_text
+from waybook.app.queries.work_export import plan_report_text
 from waybook.core.hidden_characters import contains_hidden
 from waybook.importers.formats import read_plan
 from waybook.plan.model import NewStep, StepType
@@ -60,7 +60,7 @@ def test_import_of_plan_report_restores_the_steps_of_any_plan(
         }
         for order, step in enumerate(steps, start=1)
     }
-    report = report_text(
+    report = plan_report_text(
         ExportedRows(
             kind="plan",
             id="p",

@@ -4,8 +4,8 @@ import pytest
 
 from app.test_plan_names import looking
 from org_env import OrgEnv
-from waybook.app.queries.runs import run_list
-from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunOrder, list_runs
+from waybook.app.queries import work_list
+from waybook.app.queries.work_list import OPEN, ListOrder, RunFilter, list_runs
 from waybook.app.request.request_context import RequestContext
 
 NAMES = ("Lakes of the north", "River-delta report", "Rivers: delta, report", "Newest")
@@ -14,7 +14,7 @@ NAMES = ("Lakes of the north", "River-delta report", "Rivers: delta, report", "N
 @pytest.fixture
 async def ctx(own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> RequestContext:
     """Return a context in an org with some runs, of which searches read only the newest."""
-    monkeypatch.setattr(run_list, "MAX_WALKED", 1)
+    monkeypatch.setattr(work_list, "MAX_WALKED", 1)
     for name in NAMES:
         await own_world.agent.run(name=name)
     return looking(own_world.agent)
@@ -24,7 +24,7 @@ async def search_names(
     ctx: RequestContext,
     text: str,
     *,
-    order: RunOrder = RunOrder.START,
+    order: ListOrder = ListOrder.CREATION,
     state: str | None = None,
     dag: str | None = None,
 ) -> list[str]:
@@ -32,7 +32,7 @@ async def search_names(
     return [run.name for run in (await list_runs(ctx, wanted)).runs]
 
 
-@pytest.mark.parametrize("order", RunOrder)
+@pytest.mark.parametrize("order", ListOrder)
 @pytest.mark.parametrize(
     ("text", "names"),
     [
@@ -45,7 +45,7 @@ async def search_names(
     ],
 )
 async def test_search_finds_older_run_by_the_beginning_of_a_word(
-    ctx: RequestContext, text: str, names: list[str], order: RunOrder
+    ctx: RequestContext, text: str, names: list[str], order: ListOrder
 ) -> None:
     assert await search_names(ctx, text, order=order) == names
 
@@ -64,11 +64,11 @@ async def test_search_for_runs_by_name_applies_the_other_filters(ctx: RequestCon
 
 
 async def test_second_page_of_runs_by_name_starts_after_the_first(ctx: RequestContext) -> None:
-    wanted = RunFilter(order=RunOrder.START, text="river")
+    wanted = RunFilter(order=ListOrder.CREATION, text="river")
     first = await list_runs(ctx, wanted, 1)
     assert [run.name for run in first.runs] == [NAMES[2]]
     assert first.more
     rest = await list_runs(
-        ctx, RunFilter(order=RunOrder.START, text="river", before=first.runs[0].id)
+        ctx, RunFilter(order=ListOrder.CREATION, text="river", before=first.runs[0].id)
     )
     assert [run.name for run in rest.runs] == [NAMES[1]]

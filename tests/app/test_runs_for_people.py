@@ -5,8 +5,8 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, FakeClock
 from waybook.app.queries.runs.run import RunInclude, list_documents, read_run_detail
-from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.queries.runs.run_work import read_document
+from waybook.app.queries.work_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.core.decision_context import Channel

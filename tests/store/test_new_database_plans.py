@@ -12,8 +12,13 @@ from postgres_servers import Server, ServerDatabase, new_database
 from query_plans import conditions, explain, used_indexes
 from store.test_runs_speed import ANY, HOT, SELECT_1, hot, plan
 from store.test_speed import ME, unbounded_reads
-from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, summaries_statement
-from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
+from waybook.app.queries.work_list import (
+    ListOrder,
+    PlanFilter,
+    RunFilter,
+    plans_statement,
+    runs_statement,
+)
 from waybook.core.short_ids import IdKind
 from waybook.store.driver.queries import Query, Statement, new_id
 from waybook.store.plans import lists, load
@@ -111,14 +116,14 @@ LIMITING_INDEXES = {
 
 def limited_reads() -> dict[str, Statement]:
     """Return the queries that read a limited number of rows through an index of their own."""
-    named = PlanFilter(order=PlanOrder.CREATION, all=True, text="river delta")
+    named = PlanFilter(order=ListOrder.CREATION, all=True, text="river delta")
     return {
         **unbounded_reads(),
         "waiting": lists.SQL["waiting"](most=1_000),
         "waiting runs": run_load.awaiting_statement(10),
-        "plans by name": summaries_statement(named, 20),
-        "runs by name": page_statement(RunFilter(order=RunOrder.START, text="river delta"), 20),
-        "runs by activity": page_statement(RunFilter(order=RunOrder.ACTIVITY), 20),
+        "plans by name": plans_statement(named, 20),
+        "runs by name": runs_statement(RunFilter(order=ListOrder.CREATION, text="river delta"), 20),
+        "runs by activity": runs_statement(RunFilter(order=ListOrder.ACTIVITY), 20),
     }
 
 

@@ -12,13 +12,14 @@ from org_env import make_env
 from postgres_servers import Server, ServerDatabase, new_database
 from query_plans import conditions, explain, nodes, scans, used_indexes
 from waybook.accounts.model import LOCAL_ORG
-from waybook.app.queries.plans.plan_list import (
-    PAGE_SIZE,
+from waybook.app.queries.work_list import (
+    PLANS_PER_PAGE,
+    ListOrder,
     PlanFilter,
-    PlanOrder,
-    summaries_statement,
+    RunFilter,
+    plans_statement,
+    runs_statement,
 )
-from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
 from waybook.core.decision_context import Holder
 from waybook.plan.model import PlanState
 from waybook.store import audit, overview
@@ -164,7 +165,7 @@ def test_frequent_plan_query_uses_no_sequential_scan(full: ServerDatabase, name:
 
 
 def test_open_plans_query_reads_steps_by_index(full: ServerDatabase) -> None:
-    statement = summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20)
+    statement = plans_statement(PlanFilter(order=ListOrder.ACTIVITY), 20)
     table_scans = scans(explain(full, statement))
     assert "Seq Scan" not in {how for table, how in table_scans if table == "plan_step"}
 
@@ -172,16 +173,16 @@ def test_open_plans_query_reads_steps_by_index(full: ServerDatabase) -> None:
 @pytest.mark.parametrize(
     "wanted",
     [
-        PlanFilter(order=PlanOrder.CREATION),
-        PlanFilter(order=PlanOrder.CREATION, all=True),
-        PlanFilter(order=PlanOrder.CREATION, creator="ann"),
-        PlanFilter(order=PlanOrder.CREATION, state=PlanState.STALLED),
+        PlanFilter(order=ListOrder.CREATION),
+        PlanFilter(order=ListOrder.CREATION, all=True),
+        PlanFilter(order=ListOrder.CREATION, creator="ann"),
+        PlanFilter(order=ListOrder.CREATION, state=PlanState.STALLED),
     ],
 )
 def test_plan_list_query_reads_page_from_index_without_sorting(
     full: ServerDatabase, wanted: PlanFilter
 ) -> None:
-    query_plan = explain(full, summaries_statement(wanted, PAGE_SIZE + 1))
+    query_plan = explain(full, plans_statement(wanted, PLANS_PER_PAGE + 1))
     table_scans = scans(query_plan)
     assert {table for table, how in table_scans if how == "Seq Scan"} == set()
     assert ("plan", "Index Scan") in table_scans
@@ -219,7 +220,7 @@ def unbounded_reads() -> dict[str, Statement]:
     }
     return {
         **dict(zip(names, look, strict=True)),
-        "plans by activity": summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20),
+        "plans by activity": plans_statement(PlanFilter(order=ListOrder.ACTIVITY), 20),
         "counts": lists.SQL["count_plans"](most=1_000, closed=True),
         "plans to check for stalls": writer.check_stalls_statement(1_800, 100),
         "stalls": load.SQL["count_stalls"](patience=1_800, most=100),
@@ -248,8 +249,8 @@ def test_plans_in_rare_status_are_counted_by_index(full: ServerDatabase, name: s
 
 
 LISTS_BY_ACTIVITY = {
-    "plan": summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20),
-    "run": page_statement(RunFilter(order=RunOrder.ACTIVITY), 20),
+    "plan": plans_statement(PlanFilter(order=ListOrder.ACTIVITY), 20),
+    "run": runs_statement(RunFilter(order=ListOrder.ACTIVITY), 20),
 }
 
 
@@ -289,10 +290,10 @@ def test_failed_and_stalled_plans_are_looked_up_by_id(full: ServerDatabase) -> N
 
 
 SEARCHES_BY_NAME = {
-    "plan_word_pkey": summaries_statement(
-        PlanFilter(order=PlanOrder.CREATION, all=True, text="river delta"), 20
+    "plan_word_pkey": plans_statement(
+        PlanFilter(order=ListOrder.CREATION, all=True, text="river delta"), 20
     ),
-    "run_word_pkey": page_statement(RunFilter(order=RunOrder.START, text="river delta"), 20),
+    "run_word_pkey": runs_statement(RunFilter(order=ListOrder.CREATION, text="river delta"), 20),
 }
 
 

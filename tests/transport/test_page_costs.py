@@ -10,7 +10,7 @@ from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from sent_messages import count_messages
 from statements import prepared
-from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
+from waybook.app.queries.work_list import ListOrder, RunFilter, runs_statement
 from waybook.background import render_all_orgs
 from waybook.store import audit, calls
 from waybook.store.driver.queries import LAST_ID, Statement, Value
@@ -96,9 +96,9 @@ ALL_ENTRIES: Mapping[str, Value] = {
     "most": 51,
 }
 QUERIES = {
-    "runs_page": (page_statement(RunFilter(order=RunOrder.START), 26), "run_pkey"),
+    "runs_page": (runs_statement(RunFilter(order=ListOrder.CREATION), 26), "run_pkey"),
     "runs_page_of": (
-        page_statement(RunFilter(state="open", text="a", order=RunOrder.START), 26),
+        runs_statement(RunFilter(state="open", text="a", order=ListOrder.CREATION), 26),
         "run_pkey",
     ),
     "audit_page": (

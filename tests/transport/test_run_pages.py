@@ -7,7 +7,7 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv
 from transport.page_reader import TOKEN, visible_text
-from waybook.app.queries.runs.run_list import RunFilter, RunOrder, list_runs
+from waybook.app.queries.work_list import ListOrder, RunFilter, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 
@@ -87,7 +87,7 @@ async def test_run_list_filtered_by_state_contains_only_that_state(
     every = (await list_runs(call, RunFilter())).runs
     assert {run.state for run in every} == {"awaiting_feedback", "failed", "in_progress"}
     for state in {str(run.state) for run in every}:
-        page = await list_runs(call, RunFilter(state=state, order=RunOrder.START))
+        page = await list_runs(call, RunFilter(state=state, order=ListOrder.CREATION))
         assert [item.id for item in page.runs] == [r.id for r in every if r.state == state]
 
 

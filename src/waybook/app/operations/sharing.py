@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from waybook.accounts.tokens import hash_token
-from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.queries.plans.plan_snapshot import read_snapshot_entries
+from waybook.app.queries.work_list import resolve_plan
 from waybook.app.request.caller import require_scope
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.decision_context import Scope

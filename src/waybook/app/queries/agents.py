@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from urllib.parse import quote, unquote
 
 from waybook.app.queries.audit import NEVER, changes_in, entry_cursor, entry_details, place_behind
-from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, summaries_statement
+from waybook.app.queries.work_list import ListOrder, PlanFilter, plans_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Entity
 from waybook.core.short_ids import parse_short_id
@@ -43,9 +43,9 @@ async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
     """Return the newest plans and runs whose name contains a text."""
     if is_id(text) or parse_short_id(text) is not None:
         return []
-    wanted = PlanFilter(order=PlanOrder.CREATION, all=True, text=text)
+    wanted = PlanFilter(order=ListOrder.CREATION, all=True, text=text)
     plans, runs = await ctx.read(
-        summaries_statement(wanted, MAX_SUBJECTS),
+        plans_statement(wanted, MAX_SUBJECTS),
         agents.SQL["runs_named"](text=text, newest=MAX_SEARCHED_RUNS, most=MAX_SUBJECTS),
     )
     named = (RowName(kind="plan", id=p.id, name=p.name, number=None, work_id=None) for p in plans)

@@ -4,8 +4,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from waybook.app.queries.plans.plan import PlanDetail
-from waybook.app.queries.plans.plan_map import STAGE, plan_lane
+from waybook.app.queries.plans.plan import STAGE, PlanDetail, plan_lane
 from waybook.app.queries.runs.run import RunDetail
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, diagram_from_structure
 from waybook.dag.diagram.status_marks import (

@@ -7,8 +7,13 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
 from waybook.app.queries.overview import RunFailure
-from waybook.app.queries.plans.plan_list import EXCERPT_LENGTH
-from waybook.app.queries.runs.run_list import RunFilter, RunSummary, list_runs, read_run_summaries
+from waybook.app.queries.work_list import (
+    EXCERPT_LENGTH,
+    RunFilter,
+    RunSummary,
+    list_runs,
+    read_run_summaries,
+)
 from waybook.app.request.caller import ReadableReview
 from waybook.app.request.page_urls import review_url
 from waybook.app.request.reply import next_call

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from waybook.app.queries.plans.plan_list import EXCERPT_LENGTH, CurrentStep
-from waybook.app.queries.runs.run_list import load_definitions
+from waybook.app.queries.work_list import EXCERPT_LENGTH, CurrentStep, load_definitions
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import format_duration
 from waybook.dag.statuses import RunState

@@ -3,7 +3,7 @@
 import click
 
 from waybook.app.queries.audit import SubjectAsOf, list_audit, subject_as_of
-from waybook.app.queries.runs.run_list import resolve_plan_or_run
+from waybook.app.queries.work_list import resolve_plan_or_run
 from waybook.cli.inputs import read_time
 from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from waybook.app.queries.documents import DocumentListItem, are_documents_pending
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.queries.runs.run_work import read_document
+from waybook.app.queries.work_list import resolve_run
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, refuse_to_overwrite

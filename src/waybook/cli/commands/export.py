@@ -10,16 +10,25 @@ from typing import Final
 import click
 
 from waybook.app.operations.private_file import private_file
+from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.export_format import export_json
-from waybook.app.queries.plans.plan_export import read_plan_rows, report_text
-from waybook.app.queries.plans.plan_list import resolve_plan
-from waybook.app.queries.runs.run_list import resolve_run
+from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
+from waybook.app.queries.timeline import plan_timeline, run_timeline
+from waybook.app.queries.work_export import (
+    plan_report_text,
+    read_plan_rows,
+    read_run_rows,
+    run_report_text,
+)
+from waybook.app.queries.work_list import resolve_plan, resolve_run
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.inputs import STDIN
-from waybook.cli.lazy import load
 from waybook.cli.options import database_options, org_option
 from waybook.cli.output import print_line, print_text
 from waybook.cli.runtime import AppSession, load_settings, run_in_app
+from waybook.dag.diagram.svg import export_drawing
+from waybook.dag.statuses import DrawingFormat
 from waybook.errors import InvalidInput, NextCall, NotFound
 
 
@@ -64,11 +73,7 @@ def command(
     async def export(here: AppSession) -> None:
         ctx = await here.for_org(org)
         plan_id, run_id = await _resolve(ctx, subject)
-        parts = (
-            _plan_parts(ctx, plan_id, ExportFormat(form))
-            if plan_id
-            else load("waybook.cli.export_parts:run_parts")(ctx, run_id, ExportFormat(form))
-        )
+        parts = _parts(ctx, plan_id, run_id, ExportFormat(form))
         if output != STDOUT:
             with private_file(Path(output), force=force) as file:
                 async for part in parts:
@@ -105,15 +110,29 @@ async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
     return plan_id, run_id
 
 
-async def _plan_parts(
-    ctx: RequestContext, plan_id: str, form: ExportFormat
+async def _parts(
+    ctx: RequestContext, plan_id: str, run_id: str, form: ExportFormat
 ) -> AsyncIterator[bytes]:
+    """Yield the export of a plan or, without a plan's id, of a run."""
     match form:
         case ExportFormat.JSON:
-            async for part in export_json(ctx, await read_plan_rows(ctx, plan_id)):
+            rows = await (read_plan_rows(ctx, plan_id) if plan_id else read_run_rows(ctx, run_id))
+            async for part in export_json(ctx, rows):
                 yield part
+            return
+        case ExportFormat.MARKDOWN if plan_id:
+            text = plan_report_text(await read_plan_rows(ctx, plan_id))
         case ExportFormat.MARKDOWN:
-            yield report_text(await read_plan_rows(ctx, plan_id)).encode()
-        case ExportFormat.MERMAID | ExportFormat.CSV:
-            drawn = load("waybook.cli.export_parts:plan_drawn")
-            yield (await drawn(ctx, plan_id, form)).encode()
+            text = run_report_text(await read_run_detail(ctx, run_id, RunInclude.ALL))
+        case ExportFormat.CSV if plan_id:
+            text = await plan_timeline(ctx, plan_id)
+        case ExportFormat.CSV:
+            text = run_timeline(await read_run_rows(ctx, run_id))
+        case _:
+            drawing = (
+                plan_drawing(await read_plan_detail(ctx, plan_id, PlanInclude.NAMES))
+                if plan_id
+                else run_drawing(await read_run_detail(ctx, run_id, RunInclude.NOTHING))
+            )
+            text = export_drawing(DrawingFormat.MERMAID, drawing)
+    yield text.encode()

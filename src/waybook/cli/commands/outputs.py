@@ -7,7 +7,7 @@ import click
 from rich.text import Text
 
 from waybook.app.queries.documents import file_name, list_outputs, read_output
-from waybook.app.queries.plans.plan_list import resolve_plan
+from waybook.app.queries.work_list import resolve_plan
 from waybook.app.request.reply import output_view
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, print_text, refuse_to_overwrite

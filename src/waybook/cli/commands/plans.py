@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.app.queries.plans.plan_list import (
+from waybook.app.queries.work_list import (
+    ListOrder,
     PlanFilter,
-    PlanOrder,
     PlanSummary,
     plan_summaries,
     resolve_plan,
@@ -49,7 +49,7 @@ MIN_COLUMNS = 3
 def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
     """List the plans, newest activity first."""
     settings = load_settings(flags)
-    wanted = PlanFilter(order=PlanOrder.ACTIVITY, all=closed_too)
+    wanted = PlanFilter(order=ListOrder.ACTIVITY, all=closed_too)
     plans = run_in_app(settings, lambda here: plan_summaries(here.call, wanted, limit=limit)).plans
     if as_json:
         base_url = current_base_url(settings)

@@ -11,8 +11,14 @@ from rich.panel import Panel
 from rich.text import Text
 
 from waybook.app.queries.inbox import ReviewRecord, list_reviews
-from waybook.app.queries.plans.plan_list import resolve_plan
-from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
+from waybook.app.queries.work_list import (
+    OPEN,
+    RunFilter,
+    RunSummary,
+    list_runs,
+    resolve_plan,
+    resolve_run,
+)
 from waybook.app.request.page_urls import review_url
 from waybook.cli.inputs import read_argument
 from waybook.cli.lazy import load

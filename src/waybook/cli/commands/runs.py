@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
+from waybook.app.queries.work_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.page_urls import run_url
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
 from waybook.cli.lazy import load

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.plans.plan_list import resolve_plan
+from waybook.app.queries.work_list import resolve_plan
 from waybook.app.request.arguments import parse_arguments
 from waybook.app.tools.research.search import SearchSources, search_sources
 from waybook.cli.options import database_options, json_option

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.operations.private_file import private_file
-from waybook.app.queries.plans.plan_list import resolve_plan
+from waybook.app.queries.work_list import resolve_plan
 from waybook.cli.inputs import read_all
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option, org_option
@@ -30,7 +30,7 @@ from waybook.importers.templates import (
 from waybook.json_values import Body
 from waybook.settings import Settings
 
-EXPORT = "waybook.app.queries.plans.plan_export"
+EXPORT = "waybook.app.queries.work_export"
 IMPORT = "waybook.cli.commands.import_plan"
 
 

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from waybook.app.accounts.links import revoke_action_links
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
-from waybook.app.queries.runs.run_list import resolve_plan_or_run
 from waybook.app.queries.usage import list_deliveries
+from waybook.app.queries.work_list import resolve_plan_or_run
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json

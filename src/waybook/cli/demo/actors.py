@@ -15,7 +15,7 @@ from rich.text import Text
 
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import list_reviews
-from waybook.app.queries.runs.run_list import resolve_run
+from waybook.app.queries.work_list import resolve_run
 from waybook.app.registry import TOOLS
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import full_id_of

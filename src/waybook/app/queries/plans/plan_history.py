@@ -14,11 +14,12 @@ from waybook.app.queries.audit import (
 )
 from waybook.app.queries.plans.plan import (
     MAX_MAP_BOXES,
+    STAGE,
     STEPS_AROUND,
     PlanInclude,
+    chain_or_dependencies,
     read_plan_detail,
 )
-from waybook.app.queries.plans.plan_map import STAGE, chain_or_dependencies
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Row
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, exceeds, steps_around

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias, cast
 
 from waybook.app.queries.documents import DocumentListItem
-from waybook.app.queries.runs.forecast import FinishedRun, job_intervals, run_forecast
+from waybook.app.queries.forecast import FinishedRun, job_intervals, run_forecast
 from waybook.app.request.access import load_run
 from waybook.app.request.reply import cancellation_view, run_origin_view
 from waybook.app.request.request_context import RequestContext, id_or_nil

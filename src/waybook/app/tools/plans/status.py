@@ -10,8 +10,8 @@ from pydantic import Field
 
 from waybook.app.operations.sweeps import record_stall
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, PlanSummary, plan_summaries
 from waybook.app.queries.plans.status_results import shown_results
+from waybook.app.queries.work_list import ListOrder, PlanFilter, PlanSummary, plan_summaries
 from waybook.app.request.arguments import DetailField, Id, PlanIdField, ReadArguments
 from waybook.app.request.page_urls import review_url
 from waybook.app.request.reply import (
@@ -184,7 +184,7 @@ class ListActivePlans(ReadArguments):
 async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
     """Return a page of the org's open plans, latest activity first, and their total number."""
     before_at, before = _read_cursor(args.cursor)
-    wanted = PlanFilter(order=PlanOrder.ACTIVITY, before=before, before_at=before_at)
+    wanted = PlanFilter(order=ListOrder.ACTIVITY, before=before, before_at=before_at)
     page = await plan_summaries(ctx, wanted, limit=args.limit)
     cursor = None
     if page.last:

@@ -7,12 +7,12 @@ from typing import Final
 import orjson
 from pydantic import Field
 
-from waybook.app.queries.runs.run_list import (
+from waybook.app.queries.work_list import (
     OPEN,
     RunFilter,
     RunSummary,
-    page_statement,
     read_run_summaries,
+    runs_statement,
 )
 from waybook.app.request.arguments import AnyJson, MutatingArguments, ReadArguments
 from waybook.app.request.caller import WORKFLOW_SCHEMA_URI
@@ -57,7 +57,7 @@ class ListDags(ReadArguments):
     profiles=RUNS,
 )
 async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
-    open_runs = page_statement(RunFilter(state=OPEN), _MAX_RUNS)
+    open_runs = runs_statement(RunFilter(state=OPEN), _MAX_RUNS)
     stored, run_rows = await ctx.read(load.definitions_statement(), open_runs)
     cache, org_id = ctx.services.shared(DefinitionCache), ctx.caller.org_id
     dags = builtin_dags() | {

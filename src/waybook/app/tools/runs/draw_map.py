@@ -15,7 +15,7 @@ from pydantic import Field
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.queries.runs.run_list import last_active_run
+from waybook.app.queries.work_list import last_active_run
 from waybook.app.request.arguments import (
     DetailField,
     Id,

@@ -5,9 +5,9 @@ from typing import cast
 import orjson
 from pydantic import Field
 
-from waybook.app.queries.plans.plan_map import plan_report, plan_structure
+from waybook.app.queries.plans.plan import plan_report, plan_structure
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
-from waybook.app.queries.runs.run_list import last_active_run
+from waybook.app.queries.work_list import last_active_run
 from waybook.app.request.access import load_plan, load_run
 from waybook.app.request.arguments import (
     DetailField,

@@ -12,8 +12,8 @@ from starlette.responses import Response, StreamingResponse
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.export_format import export_json
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.plans.plan_export import read_plan_rows, report_text
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
+from waybook.app.queries.work_export import plan_report_text, read_plan_rows
 from waybook.app.request.layout_worker import DrawingJob, layout_cost
 from waybook.core.file_names import safe_file_name
 from waybook.dag.diagram.svg import Drawing, export_drawing
@@ -62,7 +62,7 @@ async def export_plan(page: PageRequest) -> Response:
     rows = await read_plan_rows(ctx, plan_id)
     headers = file_headers(f"{safe_file_name(rows.name)}.{ending}", kind)
     if ending == "md":
-        return Response(report_text(rows), headers=headers)
+        return Response(plan_report_text(rows), headers=headers)
     return StreamingResponse(export_json(ctx, rows), headers=headers)
 
 

@@ -7,12 +7,10 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from waybook.app.queries.plans.forecast import steps_forecast
+from waybook.app.queries.forecast import StartPreview, start_preview, steps_forecast
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.plans.plan_list import resolve_plan
-from waybook.app.queries.runs.forecast import StartPreview, start_preview
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.queries.runs.run_list import resolve_run
+from waybook.app.queries.work_list import resolve_plan, resolve_run
 from waybook.app.request.layout_worker import layout_cost
 from waybook.app.request.request_context import id_or_nil
 from waybook.core.forecast import Forecast

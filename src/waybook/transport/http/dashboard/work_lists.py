@@ -7,8 +7,15 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, PlanPage, plan_summaries
-from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunOrder, list_runs
+from waybook.app.queries.work_list import (
+    OPEN,
+    ListOrder,
+    PlanFilter,
+    PlanPage,
+    RunFilter,
+    list_runs,
+    plan_summaries,
+)
 from waybook.core.short_ids import short_id
 from waybook.dag.statuses import RunState
 from waybook.errors import InvalidInput
@@ -58,7 +65,7 @@ async def plan_list(page: PageRequest) -> Response:
     results = await plan_summaries(
         ctx,
         PlanFilter(
-            order=PlanOrder.CREATION,
+            order=ListOrder.CREATION,
             state=None if state in {OPEN, ALL} else PlanState(state),
             all=state == ALL,
             text=query.text,
@@ -101,7 +108,7 @@ async def run_list(page: PageRequest) -> Response:
         dag=page.query("dag"),
         text=page.query("q") or "",
         before=page.query("before"),
-        order=RunOrder.START,
+        order=ListOrder.CREATION,
     )
     results = await list_runs(await page.context(), filters)
     return await page.render(

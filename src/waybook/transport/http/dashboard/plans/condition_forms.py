@@ -11,8 +11,8 @@ from typing import Final
 
 import orjson
 
-from waybook.app.queries.plans.plan_export import condition_arguments
 from waybook.app.queries.plans.step import StepDetail
+from waybook.app.queries.work_export import condition_arguments
 from waybook.conditions.condition import (
     Comparison,
     compile_condition,

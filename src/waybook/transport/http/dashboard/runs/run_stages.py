@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from waybook.app.queries.documents import DocumentListItem
-from waybook.app.queries.runs.forecast import StartPreview
+from waybook.app.queries.forecast import StartPreview
 from waybook.app.queries.runs.run import FailedJob, RunDetail
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import CompiledDag, StageRun

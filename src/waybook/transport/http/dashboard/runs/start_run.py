@@ -10,7 +10,7 @@ import orjson
 from markupsafe import Markup
 from starlette.responses import Response
 
-from waybook.app.queries.runs.forecast import (
+from waybook.app.queries.forecast import (
     StartPreview,
     read_finished_runs,
     read_known_models,

@@ -1,4 +1,4 @@
-"""Export of a plan: all its rows and audit entries as JSON, or a Markdown report."""
+"""Exports of plans and runs: Markdown reports, and the rows and texts of complete JSON exports."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,21 +7,28 @@ from datetime import UTC, datetime
 import orjson
 
 from waybook.app.queries.audit import event_label, step_title, steps_in_order
+from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.export_format import (
     ExportedRows,
 )
-from waybook.app.request.access import load_plan
+from waybook.app.queries.runs.run import RunDetail
+from waybook.app.request.access import load_plan, load_run
+from waybook.app.request.definition_cache import definition_body
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.changes import Row, Rows
 from waybook.core.durations import MINUTE
 from waybook.core.hidden_characters import escape_hidden, inert
 from waybook.dag.diagram.status_marks import symbol_for
+from waybook.dag.diagram.svg import export_drawing
+from waybook.dag.statuses import DrawingFormat
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.model import DONE_STEP, GROWING, BranchAction, BranchOutcome, plan_state
 from waybook.plan.ordering import added_reference
-from waybook.store.plans import details, load
+from waybook.store.plans import details
 from waybook.store.plans.details import HistoryEntry
-from waybook.store.plans.load import PlanRequest, read_stored_rows
+from waybook.store.plans.load import PlanRequest, read_stored_rows, stored_rows_statement
+from waybook.store.runs import jobs
+from waybook.store.runs.load import read_rows, rows_statement
 
 MAX_HISTORY_ENTRIES = 500
 
@@ -31,7 +38,7 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> ExportedRows:
     loaded, (stored, texts, happenings) = await load_plan(
         ctx,
         PlanRequest(plan_id=plan_id),
-        load.stored_rows_statement(plan_id),
+        stored_rows_statement(plan_id),
         details.output_texts_statement(plan_id),
         details.history_statement(plan_id, None, MAX_HISTORY_ENTRIES),
     )
@@ -135,7 +142,7 @@ def condition_arguments(
     )
 
 
-def report_text(exported: ExportedRows) -> str:
+def plan_report_text(exported: ExportedRows) -> str:
     rows = exported.rows
     parts = (_head(exported), _steps(rows), _artifacts(rows), _history(exported))
     return "".join(f"{line}\n" for part in parts for line in part)
@@ -259,7 +266,7 @@ def _quoted(value: Json) -> str:
     return "\n".join(f"> {inert(line)}".rstrip() for line in str(value).splitlines())
 
 
-def _line(value: Json) -> str:
+def _line(value: object) -> str:
     return inert(" ".join(str(value).split()))
 
 
@@ -273,3 +280,52 @@ def _number(value: Json) -> int:
 
 def _time(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+async def read_run_rows(ctx: RequestContext, run_id: str) -> ExportedRows:
+    seen = await load_run(ctx, run_id, rows_statement(run_id), jobs.texts_statement(run_id))
+    stored, texts = seen.results
+    rows = read_rows(stored)
+    for text in texts:
+        rows[text.entity][text.id].update(text.values)
+    loaded = seen.loaded
+    return ExportedRows(
+        kind="run",
+        id=loaded.run.id,
+        name=loaded.run.name,
+        now=loaded.now,
+        seq=loaded.head.seq,
+        rows=rows,
+        definition=definition_body(seen.compiled_dag.dag),
+    )
+
+
+def run_report_text(detail: RunDetail) -> str:
+    return "".join(f"{line}\n" for line in _run_lines(detail))
+
+
+def _run_lines(detail: RunDetail) -> Iterator[str]:
+    yield export_drawing(DrawingFormat.MARKDOWN, run_drawing(detail)).rstrip("\n")
+    done = f"{detail.stages_done} of {detail.stages_total} stages done"
+    yield f"\n**{detail.state}**, {done}, as of {_time(detail.now)}."
+    if detail.created_at is not None:
+        yield f"Started by {_line(detail.created_by)}, {_time(detail.created_at)}."
+    run = detail.run
+    if run.canceled_at is not None:
+        end = f"Canceled by {_line(run.canceled_by)}, {_time(run.canceled_at)}"
+        yield f"{end}: {_line(run.cancel_reason)}"
+    yield "\n## Input\n"
+    yield _quoted(detail.input_text)
+    for slug, stage in detail.run.stages.items():
+        if stage.feedback:
+            by = f"{_line(slug)} by {_line(stage.feedback_by)}"
+            yield f"\nFeedback on {by}: {_line(stage.feedback)}"
+    if detail.documents:
+        yield "\n## Documents\n"
+    for item in detail.documents:
+        named = _line(f"{item.stage}, {item.document_key}, by {item.model}")
+        yield f"- {named} ({item.resource_id})"
+    if detail.failures:
+        yield "\n## Failed jobs\n"
+    for job in detail.failures:
+        yield f"- {_line(f'{job.stage}, {job.step_key}, {job.model}: {job.error}')}"

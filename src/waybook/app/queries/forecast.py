@@ -1,4 +1,4 @@
-"""Forecasts of runs: time and cost, and the history on which they are based."""
+"""Forecasts of plans and runs: time and cost, and the history on which they are based."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from typing import TypeAlias
 from waybook.app.request.request_context import RequestContext
 from waybook.core.forecast import (
     MIN_RUNS,
+    MIN_UNITS,
     Forecast,
     estimate_median,
     estimate_sum,
@@ -17,7 +18,9 @@ from waybook.core.forecast import (
 )
 from waybook.dag.expansion.counts import Count, StageCounts, add_counts
 from waybook.dag.progress.structure import structure_counts, valid_structure
+from waybook.plan.model import CLOSED_PLAN, Plan, Step, StepStatus
 from waybook.run.model import MAX_JOBS, CompiledDag, Run
+from waybook.store.plans.details import FinishedStepRow
 from waybook.store.runs import work as runs_store
 from waybook.store.runs.work import FinishedRunRow, JobTimesRow, ResultCostRow
 
@@ -119,3 +122,33 @@ async def read_finished_runs(ctx: RequestContext, slug: str) -> Sequence[Finishe
 async def read_known_models(ctx: RequestContext) -> list[str]:
     (rows,) = await ctx.read(runs_store.known_models_statement())
     return [row.model for row in rows]
+
+
+FinishedStep: TypeAlias = FinishedStepRow
+
+#: Statuses of steps that still have to be worked on.
+OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
+
+
+def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | None:
+    if plan.status in CLOSED_PLAN:
+        return None
+    return steps_forecast([*plan.steps_with_status(*OPEN_STEPS)], history)
+
+
+def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> Forecast | None:
+    """Forecast time and cost of steps. Return None if there is too little history.
+
+    Steps of the same plan or with the same titles are preferred as history.
+    """
+    titles = {step.title for step in left if step.title}
+    similar = [row for row in history if row.is_own or row.title in titles]
+    basis = "finished steps of this plan and steps with the same title"
+    if len(similar) < MIN_UNITS:
+        similar, basis = [*history], "finished steps of recent plans"
+    costs = [row.cost_micros for row in similar if row.cost_micros is not None]
+    return make_forecast(
+        estimate_sum([row.seconds for row in similar], len(left)),
+        estimate_sum(costs, len(left)),
+        f"{len(similar)} {basis}",
+    )

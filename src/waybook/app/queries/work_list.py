@@ -1,0 +1,452 @@
+"""Lists of plans and runs, and lookup of one by id or name."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum, auto
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from waybook.app.request.definition_cache import DefinitionCache, compile_definition
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.short_ids import find_full_id
+from waybook.core.short_ids import IdKind, short_id
+from waybook.dag.expansion.counts import documents_expected
+from waybook.dag.progress.structure import structure_counts, valid_structure
+from waybook.dag.statuses import RunState
+from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.plan.model import OPEN_STATES, PlanState, StepStatus
+from waybook.plan.progress import Progress
+from waybook.run.model import CompiledDag, RunList
+from waybook.store.driver.queries import LAST_ID, Statement, is_id
+from waybook.store.plans import lists
+from waybook.store.plans.lists import PlanSummaryRow
+from waybook.store.runs import load
+from waybook.store.runs.rows import RunSummaryRow
+
+PLANS_PER_PAGE, RUNS_PER_PAGE = 50, 25
+MAX_COUNTED = 1_000
+EXCERPT_LENGTH = 120
+MAX_TEXT_LENGTH = 200
+MAX_WALKED = 500
+MAX_NAMED = 500
+FIRST_ID = "00000000-0000-0000-0000-000000000000"
+
+
+class CurrentStep(NamedTuple):
+    order: int
+    #: Title of the step or, without a title, the beginning of its instructions.
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSummary:
+    id: str
+    name: str
+    state: PlanState
+    revision: int
+    question: str
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    now: datetime
+    progress: Progress
+    current_step: CurrentStep | None
+    #: Last heartbeat of the stalled step, if a step is stalled.
+    inactive_since: datetime | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN_STATES
+
+
+class ListOrder(Enum):
+    #: Newest first. A client that reads all pages in this order sees everything exactly once.
+    CREATION = auto()
+    #: Most recently active first.
+    ACTIVITY = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFilter:
+    order: ListOrder
+    state: PlanState | None = None
+    all: bool = False
+    #: Beginning of a plan's id, or a part of its name.
+    text: str = ""
+    creator: str | None = None
+    before: str | None = None
+    before_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPage:
+    plans: tuple[PlanSummary, ...]
+    #: Last plan of this page, if more plans follow.
+    last: PlanSummary | None
+    #: Number of plans in each state, up to `MAX_COUNTED`, regardless of the filter. In the order
+    #: by activity, only open plans are counted.
+    counts: dict[PlanState, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def open(self) -> int:
+        return sum(count for state, count in self.counts.items() if state in OPEN_STATES)
+
+    def is_minimum(self, *states: PlanState) -> bool:
+        return any(self.counts.get(state, 0) >= MAX_COUNTED for state in states or PlanState)
+
+
+def plans_statement(wanted: PlanFilter, most: int) -> Statement:
+    state = wanted.state
+    filters = {
+        "open_only": not wanted.all if state is None else state in OPEN_STATES,
+        "state": state,
+        "creator": wanted.creator,
+        "before": wanted.before or LAST_ID,
+        "most": most,
+        "wide": EXCERPT_LENGTH,
+    }
+    if wanted.text:
+        by_activity = wanted.order is ListOrder.ACTIVITY
+        enough = MAX_WALKED if by_activity else most
+        return lists.SQL["plans_with_text"](
+            **filters, **_text_filters(wanted.text), by_activity=by_activity, enough=enough
+        )
+    if wanted.order is ListOrder.ACTIVITY:
+        return lists.SQL["plans_by_activity"](**filters, before_at=wanted.before_at)
+    if wanted.creator is not None:
+        return lists.SQL["plans_of_creator"](**filters)
+    if state is None:
+        return lists.SQL["plans_by_creation"](**filters)
+    del filters["open_only"]
+    return lists.SQL["plans_in_state"](**filters)
+
+
+def _text_filters(text: str) -> dict[str, str | int | None]:
+    first_id, last_id = _id_range(text)
+    return {
+        "text": text,
+        "first_id": first_id,
+        "last_id": last_id,
+        "walked": MAX_WALKED,
+        "named": MAX_NAMED,
+    }
+
+
+def _id_range(text: str) -> tuple[str | None, str | None]:
+    """Return the smallest and the largest id that begin with the text, if there can be any.
+
+    >>> _id_range("0190B")
+    ('0190b000-0000-0000-0000-000000000000', '0190bfff-ffff-ffff-ffff-ffffffffffff')
+    >>> _id_range("River")
+    (None, None)
+    """
+    text = text.lower()
+    first, last = (text + end[len(text) :] for end in (FIRST_ID, LAST_ID))
+    return (first, last) if is_id(first) else (None, None)
+
+
+async def plan_summaries(
+    ctx: RequestContext, wanted: PlanFilter, *, limit: int = PLANS_PER_PAGE
+) -> PlanPage:
+    again = NextCall("list_active_plans", {}, "List the open plans.")
+    if wanted.before is not None and not is_id(wanted.before):
+        raise InvalidInput("invalid cursor", next_call=again)
+    if "\0" in wanted.text or len(wanted.text) > MAX_TEXT_LENGTH:
+        message = f"a search text may have at most {MAX_TEXT_LENGTH} printable characters"
+        raise InvalidInput(message, next_call=again)
+    wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.PLAN) or wanted.text)
+    rows, counts = await ctx.read(
+        plans_statement(wanted, limit + 1),
+        lists.SQL["count_plans"](most=MAX_COUNTED, closed=wanted.order is ListOrder.CREATION),
+    )
+    plans = read_summaries(rows[:limit])
+    return PlanPage(
+        plans=plans,
+        last=plans[-1] if len(rows) > limit else None,
+        counts={PlanState(row.state): row.plans for row in counts if row.plans},
+    )
+
+
+def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
+    return tuple(
+        PlanSummary(
+            id=row.id,
+            name=row.name,
+            state=PlanState(row.state),
+            revision=row.revision,
+            question=row.question,
+            created_at=row.created_at,
+            created_by=row.created_by,
+            updated_at=row.updated_at,
+            now=row.now,
+            progress=read_progress(row.counts),
+            current_step=CurrentStep(*row.current_step) if row.current_step else None,
+            inactive_since=row.inactive_since,
+        )
+        for row in rows
+    )
+
+
+#: A lookup by name is faster than calling the enumeration.
+_STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for status in StepStatus}
+
+
+def read_progress(counts: Mapping[str, int]) -> Progress:
+    return Progress({_STEP_STATUSES[status]: count for status, count in counts.items() if count})
+
+
+async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
+    """Return the plan whose id or name matches the text or, without a text, the only open plan.
+
+    Raises:
+        NotFound: there is no such plan.
+        InvalidInput: several plans match.
+    """
+    named = await find_full_id(ctx, text or "", IdKind.PLAN) or text
+    wanted = PlanFilter(order=ListOrder.ACTIVITY, all=text is not None, text=named or "")
+    (rows,) = await ctx.read(plans_statement(wanted, MAX_CANDIDATES))
+    candidates = read_summaries(rows)
+    return resolve_one(candidates, named, what="plan", tool="list_active_plans")
+
+
+MAX_CANDIDATES = 5
+
+
+class NamedItem(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
+
+
+def resolve_one(
+    candidates: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
+) -> NamedItemT:
+    """Return the only candidate, or the only one whose id or name equals the text.
+
+    Raises:
+        NotFound: there is no candidate.
+        InvalidInput: there are several candidates.
+    """
+    candidates = [
+        candidate for candidate in candidates if text in {candidate.id, candidate.name}
+    ] or candidates
+    if not candidates:
+        message = f"there is no {what} “{text}” here" if text else f"no {what} is open"
+        raise NotFound(message, next_call=NextCall(tool, {}, f"List the {what}s."))
+    if len(candidates) > 1:
+        names = ", ".join(f"{short_id(item.id)} ({item.name})" for item in candidates)
+        message = f"“{text}” could mean several {what}s" if text else f"several {what}s are open"
+        raise InvalidInput(
+            f"{message}; choose one: {names}", next_call=NextCall(tool, {}, f"List the {what}s.")
+        )
+    return candidates[0]
+
+
+OPEN = "open"
+
+
+async def last_active_run(ctx: RequestContext) -> str:
+    """Return the id of the run with the latest activity.
+
+    Raises:
+        NotFound: the org has no run.
+    """
+    (rows,) = await ctx.read(runs_statement(RunFilter(), 1))
+    if not rows:
+        raise NotFound(
+            "there is no run yet",
+            next_call=NextCall("list_dags", {}, "List the workflows, then start a run of one."),
+        )
+    run: RunSummaryRow = rows[0]
+    return run.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    state: str | None = None
+    dag: str | None = None
+    #: Beginning of a run's id, or a part of its name.
+    text: str = ""
+    #: Only runs that started before the run with this id are listed.
+    before: str | None = None
+    order: ListOrder = ListOrder.ACTIVITY
+
+
+class StageSummary(NamedTuple):
+    slug: str
+    completed: bool
+    has_feedback: bool
+    closed: int
+    failed: int
+    models: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    id: str
+    name: str
+    compiled_dag: CompiledDag
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    completed_at: datetime | None
+    canceled_at: datetime | None
+    now: datetime
+    stages: tuple[StageSummary, ...]
+    lists: tuple[RunList, ...]
+    #: None if documents are not counted.
+    documents_available: int | None
+
+    @property
+    def current(self) -> StageSummary | None:
+        return next((stage for stage in reversed(self.stages) if not stage.completed), None)
+
+    @property
+    def stages_done(self) -> int:
+        return sum(stage.completed for stage in self.stages)
+
+    @property
+    def stages_total(self) -> int:
+        return len(self.compiled_dag.order)
+
+    def steps_of(self, slug: str) -> int:
+        return len(self.compiled_dag.graphs[slug].order)
+
+    @property
+    def steps_done(self) -> int:
+        return sum(stage.closed for stage in self.stages)
+
+    @property
+    def steps_failed(self) -> int:
+        return sum(stage.failed for stage in self.stages)
+
+    @property
+    def steps_total(self) -> int:
+        return sum(map(self.steps_of, self.compiled_dag.order))
+
+    @property
+    def state(self) -> RunState:
+        if self.completed_at is not None:
+            return RunState.COMPLETED
+        if self.canceled_at is not None:
+            return RunState.CANCELED
+        if self.steps_failed:
+            return RunState.FAILED
+        return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
+
+    @property
+    def awaiting(self) -> StageSummary | None:
+        """Return the stage that awaits feedback, unless another stage is in progress."""
+        is_closed = (self.completed_at or self.canceled_at) is not None
+        if is_closed or self.current is not None:
+            return None
+        after = self.compiled_dag.dag.after
+        return next((s for s in self.stages if not s.has_feedback and after(s.slug)), None)
+
+    @property
+    def documents_expected(self) -> int | None:
+        dag, models = self.compiled_dag, {stage.slug: stage.models for stage in self.stages}
+        lengths = {known.name: known.length for known in self.lists}
+        counts = structure_counts(valid_structure(dag.dag, dag.graphs), models, lengths)
+        if not counts.keys() >= models.keys():
+            return None
+        expected = [documents_expected(dag.stages[slug], counts[slug]) for slug in models]
+        known = [count for count in expected if count is not None]
+        return sum(known) if len(known) == len(expected) else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    runs: list[RunSummary]
+    more: bool
+
+
+def runs_statement(wanted: RunFilter, most: int) -> Statement:
+    before = wanted.before or LAST_ID
+    filters = {
+        "before": before if is_id(before) else LAST_ID,
+        "state": wanted.state,
+        "dag": wanted.dag,
+        "most": most,
+    }
+    by_activity = wanted.order is ListOrder.ACTIVITY
+    if not wanted.text:
+        return load.list_statement(by_activity=by_activity, **filters)
+    # Only a page in order of start, without filters, has the newest matching runs.
+    is_page = not by_activity and wanted.state is None and wanted.dag is None
+    enough = most if is_page else MAX_WALKED + 1
+    return load.text_statement(
+        **filters, **_text_filters(wanted.text), by_activity=by_activity, enough=enough
+    )
+
+
+async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = RUNS_PER_PAGE) -> RunPage:
+    wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.RUN) or wanted.text)
+    (rows,) = await ctx.read(runs_statement(wanted, limit + 1))
+    return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
+
+
+async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
+    """Return the run whose id or name matches the text or, without a text, the only open run.
+
+    Raises:
+        NotFound: there is no such run.
+        InvalidInput: several runs match.
+    """
+    wanted = RunFilter(text=text or "", state=OPEN if text is None else None)
+    candidates = (await list_runs(ctx, wanted, MAX_CANDIDATES)).runs
+    return resolve_one(candidates, text, what="run", tool="list_dags")
+
+
+async def resolve_plan_or_run(ctx: RequestContext, text: str) -> str:
+    """Return the id of the plan or, if no plan matches, of the run that the text identifies."""
+    for resolve in (resolve_plan, resolve_run):
+        with suppress(NotFound):
+            return (await resolve(ctx, text)).id
+    raise NotFound(f"no plan or run matches “{text}”")
+
+
+async def read_run_summaries(
+    ctx: RequestContext, rows: Sequence[RunSummaryRow]
+) -> list[RunSummary]:
+    dags = await load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
+    return [
+        RunSummary(
+            id=row.id,
+            name=row.name,
+            compiled_dag=dags[row.dag_slug, row.dag_version],
+            created_at=row.created_at,
+            created_by=row.created_by,
+            updated_at=row.updated_at,
+            completed_at=row.completed_at,
+            canceled_at=row.canceled_at,
+            now=row.now,
+            stages=tuple(StageSummary(*stage) for stage in row.stages or ()),
+            lists=load.read_lists(row.lists),
+            documents_available=row.documents_available,
+        )
+        for row in rows
+    ]
+
+
+async def load_definitions(
+    ctx: RequestContext, keys: set[tuple[str, int]]
+) -> dict[tuple[str, int], CompiledDag]:
+    """Return these workflow definitions. Missing ones are read in one query."""
+    org_id, cache = ctx.caller.org_id, ctx.services.shared(DefinitionCache)
+    found = {key: dag for key in keys if (dag := cache.get(org_id, *key)) is not None}
+    if missing := sorted(keys - found.keys()):
+        (rows,) = await ctx.read(load.named_statement(missing))
+        for row in rows:
+            compiled_dag = compile_definition(row.body, row.version)
+            found[row.slug, row.version] = cache.put(org_id, compiled_dag)
+    return found
