@@ -15,7 +15,7 @@ from transport.page_client import make_browser
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.work_list import ListOrder, PlanFilter, plan_summaries
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.commands.plans import _as_json
+from waybook.cli.commands.work import _plan_json
 from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.plan_board import plan_display
 from waybook.core.decision_context import Channel
@@ -103,7 +103,7 @@ async def test_plans_command_shows_status_and_progress_of_stalled_plan(
     agent: AgentClient, plan: Body
 ) -> None:
     page = await plan_summaries(context(agent), PlanFilter(order=ListOrder.ACTIVITY))
-    listed: Body = _as_json(page.plans[0], "http://localhost")
+    listed: Body = _plan_json(page.plans[0], "http://localhost")
     counts: Body = listed["counts"]
     shown = Shown(
         status=listed["status"],

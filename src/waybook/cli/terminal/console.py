@@ -167,15 +167,15 @@ def visible_rows(items: Sequence[T], rows: int | None, here: int) -> tuple[Seque
 
 EVERY_SECONDS: Final = 1.0
 
-B = TypeVar("B", bound=Board)
+BoardT = TypeVar("BoardT", bound=Board)
 
 
 async def show_live(
     console: Console,
-    board: B,
-    display: Callable[[B], RenderableType],
-    read: Callable[[B], Awaitable[B]],
-) -> B:
+    board: BoardT,
+    display: Callable[[BoardT], RenderableType],
+    read: Callable[[BoardT], Awaitable[BoardT]],
+) -> BoardT:
     resized = asyncio.Event()
     # Some platforms lack SIGWINCH.
     with contextlib.suppress(AttributeError, NotImplementedError, ValueError):

@@ -1,0 +1,351 @@
+"""Commands about plans and runs: `plans`, `runs` list them; `status`, `watch`, `run` show one."""
+
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Sequence
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.work_list import (
+    OPEN,
+    ListOrder,
+    PlanFilter,
+    PlanSummary,
+    RunFilter,
+    RunSummary,
+    list_runs,
+    plan_summaries,
+    resolve_plan,
+    resolve_run,
+)
+from waybook.app.request.page_urls import review_url, run_url
+from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
+from waybook.cli.lazy import load
+from waybook.cli.options import database_options, json_option, list_options
+from waybook.cli.output import print_json
+from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app, start_hint
+from waybook.cli.terminal.bars import PLAN_STYLES, RUN_STYLES, segmented_bar
+from waybook.cli.terminal.console import (
+    BoardT,
+    Viewport,
+    column_widths,
+    fitted_table,
+    live_viewport,
+    plan_usage_lines,
+    show_live,
+    usage_line,
+)
+from waybook.cli.terminal.plan_board import plan_display
+from waybook.cli.terminal.run_board import run_display
+from waybook.core.durations import format_age
+from waybook.core.short_ids import short_id
+from waybook.page_address import current_base_url
+from waybook.plan.model import PlanState, StepStatus
+from waybook.plan.progress import progress_json
+from waybook.settings import Settings
+
+_MIN_WIDTH_FOR_BARS, _PLAN_BAR_WIDTH, _RUN_BAR_WIDTH = 100, 20, 15
+#: Columns of plans on the right are left out until plan names have this width.
+_MIN_NAME_WIDTH = 24
+_MIN_COLUMNS = 3
+#: Minimum terminal width for each column of the runs.
+_RUN_COLUMNS = {
+    "id": 0,
+    "run": 0,
+    "of": 100,
+    "status": 0,
+    "": 132,
+    "stages": 0,
+    "steps": 110,
+    "activity": 72,
+}
+_MAX_INPUT_LENGTH = 300
+
+
+@click.command()
+@list_options("Include completed and failed plans.")
+@database_options
+def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
+    """List the plans, newest activity first."""
+    settings = load_settings(flags)
+    wanted = PlanFilter(order=ListOrder.ACTIVITY, all=closed_too)
+    plans = run_in_app(settings, lambda here: plan_summaries(here.call, wanted, limit=limit)).plans
+    if as_json:
+        base_url = current_base_url(settings)
+        print_json([_plan_json(plan, base_url) for plan in plans])
+        return
+    console = get_console()
+    if not plans:
+        console.print("No open plans." if not closed_too else "There are no plans yet.")
+        console.print("Agents create plans with create_research_plan. Try: waybook demo")
+        return
+    bars, width = console.width >= _MIN_WIDTH_FOR_BARS, console.width
+    rows: Sequence[Sequence[Text]] = [_plan_row(plan, bars=bars) for plan in plans]
+    heads = ["id", "plan", "status", *(["progress", ""] if bars else ["progress"]), "activity"]
+    taken = column_widths(heads, rows)
+    # People recognize plans by name, so the last columns are left out until names have enough
+    # space.
+    while (
+        width - sum(taken) + taken[1] - 2 * (len(taken) - 1) < min(taken[1], _MIN_NAME_WIDTH)
+        and len(taken) > _MIN_COLUMNS
+    ):
+        taken.pop()
+    rows = [row[: len(taken)] for row in rows]
+    # The last column needs no space behind it.
+    console.print(fitted_table(heads[: len(taken)], rows, width + 2, least=1))
+
+
+def _plan_row(plan: PlanSummary, *, bars: bool) -> list[Text]:
+    progress = plan.progress
+    return [
+        Text(short_id(plan.id), style="dim"),
+        Text(plan.name),
+        PLAN_STYLES[plan.state].text(),
+        *([segmented_bar(progress.counts, _PLAN_BAR_WIDTH)] if bars else []),
+        _with_failed(f"{progress.done} of {progress.total}", progress.failed),
+        Text(format_age(plan.updated_at, plan.now), style="dim"),
+    ]
+
+
+def _with_failed(done: str, failed: int) -> Text:
+    text = Text(done)
+    return text.append(f", {failed} failed", style="red") if failed else text
+
+
+def _plan_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
+    waits, progress = plan.state is PlanState.AWAITING_REVIEW, plan.progress
+    return {
+        "planId": short_id(plan.id),
+        "name": plan.name,
+        "status": str(plan.state),
+        "progress": progress.percent,
+        "counts": {
+            "done": progress.done,
+            "total": progress.total,
+            **{str(s): n for s, n in progress.counts.items()},
+        },
+        **({"reviewUrl": review_url(short_id(plan.id), base_url)} if waits else {}),
+        "createdAt": plan.created_at.isoformat(),
+        "createdBy": plan.created_by,
+        "lastActivityAt": plan.updated_at.isoformat(),
+    }
+
+
+@click.command()
+@list_options("Include completed and canceled runs.")
+@database_options
+def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
+    """List the runs, newest activity first."""
+    settings = load_settings(flags)
+    wanted = RunFilter(state=None if closed_too else OPEN)
+    runs = run_in_app(settings, lambda here: list_runs(here.call, wanted, limit)).runs
+    if as_json:
+        base_url = current_base_url(settings)
+        print_json([_run_json(run, base_url) for run in runs])
+        return
+    console = get_console()
+    if not runs:
+        console.print("No run is open." if not closed_too else "There are no runs yet.")
+        console.print("Agents start runs with start_run. Workflows: waybook dag list")
+        return
+    shown = [name for name, least in _RUN_COLUMNS.items() if console.width >= least]
+    rows = [[row[name] for name in shown] for row in map(_run_row, runs)]
+    console.print(fitted_table(shown, rows, console.width, least=12))
+
+
+def _run_row(run: RunSummary) -> dict[str, Text]:
+    failed, stage = sum(stage.failed > 0 for stage in run.stages), run.current or run.awaiting
+    counts = {
+        StepStatus.COMPLETED: run.stages_done,
+        StepStatus.FAILED: failed,
+        StepStatus.IN_PROGRESS: len(run.stages) - run.stages_done - failed,
+        StepStatus.PENDING: run.stages_total - len(run.stages),
+    }
+    steps = Text()
+    if stage is not None:
+        done = f"{stage.slug} {stage.closed} of {run.steps_of(stage.slug)}"
+        steps = _with_failed(done, stage.failed)
+    return {
+        "id": Text(short_id(run.id), style="dim"),
+        "run": Text(run.name),
+        "of": Text(run.compiled_dag.dag.slug),
+        "status": RUN_STYLES[run.state].text(),
+        "": segmented_bar(counts, _RUN_BAR_WIDTH),
+        "stages": Text(f"{run.stages_done} of {run.stages_total}"),
+        "steps": steps,
+        "activity": Text(format_age(run.updated_at, run.now), style="dim"),
+    }
+
+
+def _run_json(run: RunSummary, base_url: str) -> dict[str, object]:
+    return {
+        "runId": short_id(run.id),
+        "name": run.name,
+        "dagSlug": run.compiled_dag.dag.slug,
+        "version": run.compiled_dag.version,
+        "status": str(run.state),
+        "completedStages": run.stages_done,
+        "totalStages": run.stages_total,
+        "progress": progress_json(run.steps_done, run.steps_total),
+        "currentStage": run.current.slug if run.current else None,
+        "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
+        "runUrl": run_url(short_id(run.id), base_url),
+        "stages": [
+            {
+                "stageSlug": stage.slug,
+                "completedSteps": stage.closed,
+                "totalSteps": run.steps_of(stage.slug),
+                "failedSteps": stage.failed,
+            }
+            for stage in run.stages
+        ],
+        "createdAt": run.created_at.isoformat(),
+        "createdBy": run.created_by,
+        "lastActivityAt": run.updated_at.isoformat(),
+    }
+
+
+@click.command()
+@click.argument("plan", required=False)
+@export_options
+@json_option
+@database_options
+def status_command(*, plan: str | None, as_json: bool, **flags: object) -> None:
+    """Show the status of a plan.
+
+    PLAN is an id, an id prefix, or part of the name; optional if only one plan is open.
+    """
+    exports = pop_requested_exports(flags)
+    settings = load_settings(flags)
+    if as_json and not exports:
+
+        async def answer(here: AppSession) -> object:
+            plan_id = (await resolve_plan(here.call, plan)).id
+            return (await here.call_tool("get_plan_status", {"planId": plan_id})).body
+
+        print_json(run_in_app(settings, answer), tight=True)
+        return
+    board = run_in_app(settings, lambda here: _read_plan(here, plan))
+    if exports:
+        write_exports(load("waybook.app.queries.diagrams:plan_drawing")(board), exports)
+        return
+    console = get_console()
+    console.print(plan_display(board, Viewport(width=console.width)))
+    console.print(Text.assemble(("question", "dim"), f"  {board.brief.question}"))
+    if board.review is not None:
+        place = review_url(short_id(board.plan.id), current_base_url(settings))
+        _print_place("decide    ", place, settings)
+    for line in plan_usage_lines(board.plan):
+        console.print(line)
+
+
+def _print_place(label: str, place: str, settings: Settings) -> None:
+    console = get_console()
+    console.print(Text.assemble((label, "dim"), place))
+    if hint := start_hint(settings):
+        console.print(Text(f"{' ' * len(label)}{hint}", style="dim"))
+
+
+async def _read_plan(here: AppSession, text: str | None) -> PlanDetail:
+    plan = await resolve_plan(here.call, text)
+    return await read_plan_detail(here.call, plan.id, PlanInclude.BOARD)
+
+
+async def _read_run(here: AppSession, text: str | None, include: RunInclude) -> RunDetail:
+    run = await resolve_run(here.call, text)
+    return await read_run_detail(here.call, run.id, include)
+
+
+@click.command()
+@click.argument("plan", required=False)
+@click.option("--once", is_flag=True, help="Print once and exit.")
+@database_options
+def watch_command(*, plan: str | None, once: bool, **flags: object) -> None:
+    """Watch a plan live.
+
+    PLAN is an id, an id prefix, or part of the name; optional if only one plan is open.
+    Read-only.
+    """
+    settings = load_settings(flags)
+    console = get_console()
+
+    async def watch(here: AppSession) -> PlanDetail:
+        board = await _read_plan(here, plan)
+        return await _watch(
+            board,
+            plan_display,
+            lambda b: read_plan_detail(here.call, b.plan.id, PlanInclude.BOARD, before=b),
+            live=not once,
+        )
+
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command without an error.
+        board = run_in_app(settings, watch)
+        # The last line of the terminal is for the prompt.
+        console.print(plan_display(board, Viewport(width=console.width, height=console.height - 1)))
+
+
+async def _watch(
+    board: BoardT,
+    display: Callable[[BoardT, Viewport], RenderableType],
+    read: Callable[[BoardT], Awaitable[BoardT]],
+    *,
+    live: bool,
+) -> BoardT:
+    """Show a board on a terminal until it is closed. Return its last state."""
+    console = get_console()
+    if not live or not console.is_terminal or board.is_closed:
+        return board
+    return await show_live(console, board, lambda b: display(b, live_viewport(console)), read)
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--watch", is_flag=True, help="Refresh live until the run completes.")
+@export_options
+@json_option
+@database_options
+def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object) -> None:
+    """Show the progress of a run.
+
+    RUN is an id, an id prefix, or part of the name; optional if only one run is open.
+    Read-only.
+    """
+    exports = pop_requested_exports(flags)
+    settings = load_settings(flags)
+    if exports or as_json:
+        board = run_in_app(settings, lambda here: _read_run(here, run, RunInclude.NOTHING))
+        if exports:
+            write_exports(load("waybook.app.queries.diagrams:run_drawing")(board), exports)
+        else:
+            print_json(board.full_report, tight=True)
+        return
+    console = get_console()
+
+    async def read(here: AppSession) -> RunDetail:
+        return await _watch(
+            await _read_run(here, run, RunInclude.BOARD),
+            run_display,
+            lambda b: read_run_detail(here.call, b.run.id, RunInclude.BOARD),
+            live=watch,
+        )
+
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command without an error.
+        board = run_in_app(settings, read)
+        console.print(run_display(board, Viewport(width=console.width)))
+        console.print(Text.assemble(("input", "dim"), f"  {_input_line(board)}"))
+        if board.awaiting is not None:
+            place = run_url(short_id(board.run.id), current_base_url(settings))
+            _print_place("page   ", place, settings)
+        if board.run.usage.results:
+            console.print(usage_line(board.run.usage))
+
+
+def _input_line(board: RunDetail) -> str:
+    run_input = board.input_text
+    text = run_input if isinstance(run_input, str) else json.dumps(run_input, ensure_ascii=False)
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_INPUT_LENGTH else f"{line[:_MAX_INPUT_LENGTH]} …"
