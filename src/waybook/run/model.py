@@ -72,6 +72,9 @@ class CompiledDag:
     def stages(self) -> Mapping[str, Stage]:
         return {stage.slug: stage for stage in self.dag.stages}
 
+    def stage_name(self, slug: str) -> str:
+        return self.stages[slug].name or slug
+
     @cached_property
     def continued_stages(self) -> frozenset[str]:
         return frozenset(stage.slug for stage in self.dag.stages if self.dag.after(stage.slug))

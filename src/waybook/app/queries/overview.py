@@ -259,7 +259,7 @@ def _waiting(row: WaitingRow, dags: Dags) -> WaitingWork | None:
     dag = dags[row.dag]
     for slug in dag.order:
         if slug in row.stages and slug in dag.continued_stages:
-            return WaitingWork(row, dag.stages[slug].name or slug)
+            return WaitingWork(row, dag.stage_name(slug))
     return None
 
 
@@ -280,7 +280,7 @@ def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
     if row.status is None:
         dag, started = dags[row.dag], row.stages or ()
         # If several stages are in progress, the last of them is the current stage.
-        stages = [dag.stages[slug].name or slug for slug in dag.order if slug in started]
+        stages = [dag.stage_name(slug) for slug in dag.order if slug in started]
         return RunningRun(row, stages[-1] if stages else None, dag.steps_total)
     progress = _progress(row.statuses or "")
     if not row.active_steps:

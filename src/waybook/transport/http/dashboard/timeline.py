@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 from waybook.app.queries.audit import event_label
@@ -10,7 +11,6 @@ from waybook.app.queries.plans.plan import HistoryEntry, StepStatusChange
 from waybook.app.queries.runs.run import RunDetail
 from waybook.app.queries.timeline import Axis, spans_of, time_spent, time_waited
 from waybook.core.durations import format_duration
-from waybook.transport.http.dashboard.runs.run_stages import CELL_STATUSES
 
 WIDTH: Final = 1000
 MIN_SEGMENT_WIDTH: Final = 4
@@ -24,6 +24,19 @@ BAR_HEIGHT: Final = 10
 MAX_ROWS: Final = 12
 MIN_BAR_WIDTH: Final = 3
 TICKS: Final = 4
+#: Status that a cell or bar shows for its jobs. The first that some job has is shown.
+CELL_STATUSES: Final = MappingProxyType(
+    {
+        "failed": "failed",
+        "retry_loop_failed": "failed",
+        "processing": "in_progress",
+        "retrying": "pending",
+        "pending": "pending",
+        "waiting": "pending",
+        "completed": "completed",
+        "superseded": "skipped",
+    }
+)
 
 
 def history_lines(entries: Iterable[HistoryEntry]) -> list[tuple[HistoryEntry, str]]:

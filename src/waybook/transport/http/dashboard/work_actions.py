@@ -26,7 +26,7 @@ from waybook.transport.http.dashboard.page import (
     redirect,
 )
 from waybook.transport.http.dashboard.plans.plan_edit import modification_arguments
-from waybook.transport.http.dashboard.runs.run_stages import reason_for_no_forecast, stage_name
+from waybook.transport.http.dashboard.runs.run_page import reason_for_no_forecast
 from waybook.transport.http.html.forms import safe_return_path
 
 
@@ -150,7 +150,7 @@ async def _run_source(page: PageRequest, chosen: str | None, models: str | None)
     run, dag = detail.run, detail.compiled_dag
     ready = {slug for slug, stage in run.stages.items() if stage.feedback is not None}
     points = {
-        slug: stage_name(dag, slug)
+        slug: dag.stage_name(slug)
         for slug in dag.order
         if ready.issuperset(earlier_stages(dag, slug))
     }

@@ -21,7 +21,6 @@ from waybook.dag.statuses import RunState
 from waybook.errors import InvalidInput
 from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.dashboard.runs.run_stages import stage_name
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
 ALL: Final = "all"
@@ -114,7 +113,6 @@ async def run_list(page: PageRequest) -> Response:
     return await page.render(
         "runs",
         runs=results.runs,
-        named=stage_name,
         states=RUN_STATES,
         filters=filters,
         first=filters.before is None,

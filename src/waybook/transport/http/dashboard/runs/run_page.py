@@ -1,8 +1,11 @@
-"""Page of a run, and the forms that retry its jobs or regenerate its documents."""
+"""Page of a run: its map, its stages, and the forms that retry jobs or regenerate documents."""
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -10,9 +13,16 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from waybook.app.queries.audit import RUN, event_label
-from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.diagrams import run_drawing
+from waybook.app.queries.documents import DocumentListItem
+from waybook.app.queries.forecast import StartPreview
+from waybook.app.queries.runs.run import FailedJob, RunDetail, RunInclude, read_run_detail
 from waybook.app.request.caller import Answer
-from waybook.app.request.layout_worker import layout_cost
+from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
+from waybook.dag.diagram.layers import box_of
+from waybook.dag.diagram.model import Lane, exceeds, steps_around
+from waybook.dag.progress.report import StageReport, StepReport
+from waybook.run.model import StageRun
 from waybook.transport.http.dashboard.cards import FeedbackCard
 from waybook.transport.http.dashboard.page import (
     PageRequest,
@@ -21,11 +31,263 @@ from waybook.transport.http.dashboard.page import (
     error_status,
     redirect,
 )
-from waybook.transport.http.dashboard.runs.run_map import run_map
-from waybook.transport.http.dashboard.runs.run_stages import stage_name, stage_views
-from waybook.transport.http.dashboard.timeline import run_timeline
+from waybook.transport.http.dashboard.timeline import CELL_STATUSES, run_timeline
 from waybook.transport.http.html.forms import safe_return_path
 from waybook.transport.http.html.fragments import mark_drawing
+from waybook.transport.http.html.urls import run_step_url
+
+MAX_CELL_DOCUMENTS: Final = 3
+MAX_STAGE_ROWS: Final = 25
+MAX_PAGE_ROWS: Final = 60
+ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One model's work on one step: job status and latest documents."""
+
+    model: str
+    status: str
+    done: int
+    total: int
+    documents: Sequence[DocumentListItem]
+    more: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """One step of a stage, as a row of the stage's table."""
+
+    anchor: str
+    name: str
+    report: StepReport
+    started_at: datetime | None
+    completed_at: datetime | None
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageView:
+    anchor: str
+    slug: str
+    name: str
+    report: StageReport
+    done: int
+    total: int
+    failed: int
+    running: int
+    started: StageRun | None
+    steps: tuple[StepView, ...]
+    failures: tuple[FailedJob, ...]
+    is_current: bool
+
+    @property
+    def status(self) -> str:
+        return str(self.report["status"] or "unknown")
+
+
+def reason_for_no_forecast(preview: StartPreview) -> str:
+    if preview.total.known is None:
+        return "the number of jobs is not known in advance."
+    if preview.runs:
+        s = "" if preview.runs == 1 else "s"
+        return f"only {preview.runs} completed run{s} of this workflow so far."
+    return "no completed runs of this workflow yet."
+
+
+def current_stages(detail: RunDetail) -> frozenset[str]:
+    open_stages = [slug for slug, stage in detail.run.stages.items() if stage.completed_at is None]
+    started = sorted(detail.run.stages.values(), key=lambda stage: stage.started_at)
+    return frozenset(open_stages or [stage.slug for stage in started[-1:]])
+
+
+def stage_views(detail: RunDetail) -> list[StageView]:
+    """Return all stages. Of a large stage, only the most urgent steps are shown."""
+    reports = {report["stageSlug"]: report for report in detail.report["stages"]}
+    cells, current = _Cells(detail), current_stages(detail)
+    room = MAX_PAGE_ROWS - sum(
+        min(MAX_STAGE_ROWS, len(reports[slug]["steps"] or ())) for slug in current
+    )
+    views = []
+    for slug in detail.compiled_dag.order:
+        steps = reports[slug]["steps"] or []
+        most = MAX_STAGE_ROWS
+        if slug not in current:
+            most = len(steps) if len(steps) <= room else 0
+            room -= most
+        if len(steps) > most:
+            urgency = {name: place for place, name in enumerate(ATTENTION)}
+            ranked = sorted(
+                range(len(steps)),
+                key=lambda n: (urgency.get(str(steps[n]["status"]), len(urgency)), n),
+            )
+            steps = [steps[number] for number in sorted(ranked[:most])]
+        views.append(_stage(detail, reports[slug], cells, steps, is_current=slug in current))
+    return views
+
+
+def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> StageView:
+    """Return one stage with one page of its steps."""
+    report = detail.stage_report(slug)
+    steps = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
+    return _stage(detail, report, _Cells(detail), steps, is_current=True)
+
+
+def _stage(
+    detail: RunDetail,
+    report: StageReport,
+    cells: "_Cells",
+    steps: Sequence[StepReport],
+    *,
+    is_current: bool,
+) -> StageView:
+    slug, dag = report["stageSlug"], detail.compiled_dag
+    progress = report["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
+    anchor, stage = f"stage-{dag.order.index(slug) + 1}", detail.run.stages.get(slug)
+    places = {step.key: n for n, step in enumerate(dag.stages[slug].recipe.steps, 1)}
+    names = {step.key: step.name or step.key for step in dag.stages[slug].recipe.steps}
+    return StageView(
+        anchor=anchor,
+        slug=slug,
+        name=dag.stage_name(slug),
+        report=report,
+        done=progress["completedSteps"],
+        total=progress["totalSteps"] or len(names),
+        failed=progress["failedSteps"],
+        running=[str(step["status"]) for step in report["steps"] or ()].count("in_progress"),
+        started=stage,
+        steps=tuple(
+            StepView(
+                anchor=f"{anchor}-{places[step['stepKey']]}",
+                name=names[step["stepKey"]],
+                report=step,
+                started_at=_time(step["startedAt"]),
+                completed_at=_time(step["completedAt"]),
+                cells=tuple(
+                    cells.cell(slug, step["stepKey"], model)
+                    for model in (stage.models if stage else ())
+                ),
+            )
+            for step in steps
+        ),
+        failures=tuple(failure for failure in detail.failures if failure.stage == slug),
+        is_current=is_current,
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+class _Cells:
+    def __init__(self, detail: RunDetail) -> None:
+        self._counts: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+        for row in detail.job_counts:
+            self._counts[row.stage, row.step_key, row.model][row.status] = row.jobs
+        self._documents: dict[tuple[str, str, str], list[DocumentListItem]] = defaultdict(list)
+        for item in detail.documents:
+            self._documents[item.stage, item.step_key, item.model].append(item)
+
+    def cell(self, stage: str, key: str, model: str) -> Cell:
+        counts = self._counts.get((stage, key, model), {})
+        documents = self._documents.get((stage, key, model), [])
+        shown = documents if len(documents) <= MAX_CELL_DOCUMENTS else []
+        return Cell(
+            model=model,
+            status=next((shown for name, shown in CELL_STATUSES.items() if counts.get(name)), ""),
+            done=counts.get("completed", 0),
+            total=sum(counts.values()) - counts.get("superseded", 0),
+            documents=shown,
+            more=len(documents) - len(shown),
+        )
+
+
+#: Maximum number of boxes of a stage. In a larger stage, only the part around the current step is
+#: drawn.
+MAX_BOXES: Final = 100
+#: At this layout width, text keeps its size on a usual page.
+MAP_WIDTH: Final = 1120
+MAX_PARAMETER_LENGTH: Final = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMap:
+    job: DrawingJob
+    #: Numbers of the expanded stages, such as "1.3".
+    parameter: str
+    center: str | None
+    #: Stage and step around which a large stage is drawn, such as "1.45".
+    near: str
+    omitted: int
+
+
+def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -> RunMap:
+    run_id, order = detail.run.id, detail.compiled_dag.order
+    expanded = current_stages(detail)
+    if parameter is not None:
+        numbers = {*parameter[:MAX_PARAMETER_LENGTH].split(".")}
+        named = (slug for n, slug in enumerate(order, 1) if str(n) in numbers)
+        expanded = frozenset(order if parameter == "all" else named)
+    drawing, center = run_drawing(detail), None
+    lanes, omitted, drawn_near = list[Lane](), 0, ""
+    for stage, lane in enumerate(drawing.diagram.lanes, 1):
+        if lane.slug not in expanded:
+            lanes.append(replace(lane, is_collapsed=True))
+            continue
+        steps = detail.stage_report(lane.slug)["steps"] or ()
+        statuses = {step["stepKey"]: str(step["status"]) for step in steps}
+        focus, drawn = _focus(lane, statuses), lane
+        if exceeds(lane, MAX_BOXES):
+            places = {f"{stage}.{n}": step.key for n, step in enumerate(lane.steps, 1)}
+            drawn, key = _window(lane, statuses, places.get(near or ""), focus)
+            drawn_near = drawn_near or next(place for place in places if places[place] == key)
+        omitted += len(lane.steps) - len(drawn.steps)
+        lanes.append(drawn)
+        center = center or box_of(drawn, focus)
+    links = Links(
+        by_step=tuple(
+            ((lane.slug, step.key), run_step_url(run_id, lane.slug, step.key))
+            for lane in lanes
+            if not lane.is_collapsed
+            for step in lane.steps
+        ),
+        by_heading=tuple(
+            (slug, f"/runs/{run_id}?map={_parameter(order, expanded ^ {slug})}#map")
+            for slug in order
+        ),
+    )
+    shown = replace(drawing, diagram=replace(drawing.diagram, lanes=tuple(lanes)))
+    return RunMap(
+        job=DrawingJob(shown, width=MAP_WIDTH, links=links, live=True),
+        parameter=_parameter(order, expanded),
+        center=center,
+        near=drawn_near,
+        omitted=omitted,
+    )
+
+
+def _parameter(order: Collection[str], expanded: Collection[str]) -> str:
+    return ".".join(str(n) for n, slug in enumerate(order, 1) if slug in expanded) or "0"
+
+
+def _focus(lane: Lane, statuses: Mapping[str, str]) -> str:
+    for wanted in ("failed", "in_progress", "not_started"):
+        key = next((step.key for step in lane.steps if statuses.get(step.key) == wanted), None)
+        if key is not None:
+            return key
+    return lane.steps[0].key
+
+
+def _window(
+    lane: Lane, statuses: Mapping[str, str], near: str | None, focus: str
+) -> tuple[Lane, str]:
+    """Return the part of a large stage to draw, and the step in its middle."""
+    if near is not None:
+        drawn = steps_around(lane, near, MAX_BOXES)
+        if any(statuses.get(step.key) != "completed" for step in drawn.steps):
+            return drawn, near
+    return steps_around(lane, focus, MAX_BOXES), focus
+
 
 CONFIRMATIONS: Final = {
     "retry": "Failed jobs were reset and can be claimed again.",
@@ -113,8 +375,8 @@ def _feedback_card(detail: RunDetail) -> FeedbackCard | None:
         run_id=detail.run.id,
         run_name=detail.run.name,
         stage_slug=stage.slug,
-        stage_name=stage_name(dag, stage.slug),
+        stage_name=dag.stage_name(stage.slug),
         since=stage.completed_at or detail.now,
-        following=tuple(stage_name(dag, slug) for slug in dag.dag.after(stage.slug)),
+        following=tuple(dag.stage_name(slug) for slug in dag.dag.after(stage.slug)),
         models=", ".join(stage.models),
     )

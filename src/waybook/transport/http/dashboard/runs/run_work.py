@@ -21,8 +21,7 @@ from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.run.model import step_id
 from waybook.transport.http.dashboard.line_diff import compare_texts
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.dashboard.runs.run_page import confirmation
-from waybook.transport.http.dashboard.runs.run_stages import stage_name, stage_view
+from waybook.transport.http.dashboard.runs.run_page import confirmation, stage_view
 from waybook.transport.http.dashboard.timeline import run_timeline
 from waybook.transport.http.html.layout import document_html
 from waybook.transport.http.html.urls import (
@@ -64,7 +63,7 @@ async def step_page(page: PageRequest) -> Response:
         run=run,
         stage=stage,
         step=graph.steps[key],
-        stage_name=stage_name(dag, stage),
+        stage_name=dag.stage_name(stage),
         report=next((step for step in steps if step["stepKey"] == key), None),
         listed=listed,
         # The failed jobs that are not retried automatically.
@@ -140,7 +139,7 @@ async def jobs_page(page: PageRequest) -> Response:
         timeline=run_timeline(detail),
         filters=filters,
         states=tuple(JOB_STATES),
-        stages=[(slug, stage_name(dag, slug)) for slug in dag.order if slug in run.stages],
+        stages=[(slug, dag.stage_name(slug)) for slug in dag.order if slug in run.stages],
         models=sorted({model for stage in run.stages.values() for model in stage.models}),
         page_url=lambda number: page.url_with(page=number),
     )
@@ -185,7 +184,7 @@ async def document_page(page: PageRequest) -> Response:
         run=run,
         about=about,
         newest=groups["Versions"][0],
-        stage_name=stage_name(sheet.detail.compiled_dag, about.stage),
+        stage_name=sheet.detail.compiled_dag.stage_name(about.stage),
         step_name=graph.steps[about.step_key].name or about.step_key,
         inputs=sheet.inputs,
         choices={

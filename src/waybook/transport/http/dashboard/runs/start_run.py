@@ -42,7 +42,7 @@ from waybook.transport.http.dashboard.page import (
     is_number,
     redirect,
 )
-from waybook.transport.http.dashboard.runs.run_stages import reason_for_no_forecast, stage_name
+from waybook.transport.http.dashboard.runs.run_page import reason_for_no_forecast
 
 #: Maximum number of steps drawn on a page, which is the maximum of a stage.
 MAX_DRAWN_STEPS: Final = 500
@@ -53,7 +53,7 @@ MAX_INPUT_FIELDS: Final = 20
 
 async def workflow_list(page: PageRequest) -> Response:
     workflows = await list_workflows(await page.context())
-    return await page.render("workflows", workflows=workflows, named=stage_name)
+    return await page.render("workflows", workflows=workflows)
 
 
 async def workflow_page(page: PageRequest) -> Response:
@@ -89,7 +89,6 @@ async def workflow_page(page: PageRequest) -> Response:
         drawn=Markup(await page.picture(job)) if job else None,  # noqa: S704
         counts=MODEL_COUNTS,
         expected=expected,
-        named=stage_name,
     )
 
 
@@ -163,7 +162,6 @@ async def start_run_page(page: PageRequest) -> Response:
         error=error,
         preview=preview,
         no_forecast_reason=reason_for_no_forecast(preview) if preview else "",
-        named=stage_name,
         # With this key, submitting the form twice starts only one run.
         key=secrets.token_urlsafe(16),
     )
@@ -209,6 +207,6 @@ async def _preview(page: PageRequest, dag: CompiledDag, models: Sequence[str]) -
 
 def _too_large(dag: CompiledDag, slug: str, jobs: object) -> str:
     return (
-        f"The stage {stage_name(dag, slug)} would have {jobs} jobs "
+        f"The stage {dag.stage_name(slug)} would have {jobs} jobs "
         f"with these models, and a stage may have at most {MAX_JOBS:,}. Use fewer models."
     )
