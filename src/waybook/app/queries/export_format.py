@@ -90,7 +90,11 @@ def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
 def imported_row(item: Json, where: str) -> tuple[str, Row]:
     if not isinstance(item, dict) or not isinstance(item.get("id"), str):
         raise InvalidInput(f"{where} of this export is not a row with an id; export again")
-    columns = {_snake(name): value for name, value in item.items() if name != "id"}
+    columns = {
+        "".join(f"_{c.lower()}" if c.isupper() else c for c in name): value
+        for name, value in item.items()
+        if name != "id"
+    }
     return str(item["id"]), columns
 
 
@@ -109,10 +113,6 @@ def imported_rows(export: Mapping[str, Json], keys: Mapping[str, str]) -> Rows:
             places = enumerate(items, start=1)
             rows[kind] = dict(imported_row(item, f"{name}, item {n},") for n, item in places)
     return rows
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
 def exported_entry(entry: SealedEntry) -> Body:

@@ -197,13 +197,11 @@ def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[Sea
             kind=HitKind.WORKFLOW, id=slug, name=_name(name, wanted), place=slug, excerpt=(), at=at
         )
         for slug, (name, at) in sorted(everything.items())
-        if _has_words(f"{name} {slug}", wanted)
+        if all(
+            any(word.startswith(part) for word in parse_words(f"{name} {slug}").words)
+            for part in wanted.words
+        )
     ]
-
-
-def _has_words(text: str, wanted: SearchWords) -> bool:
-    words = parse_words(text).words
-    return all(any(word.startswith(part) for word in words) for part in wanted.words)
 
 
 MAX_CITATIONS: Final = 20

@@ -25,7 +25,6 @@ from waybook.json_values import Body, Json, non_empty
 from waybook.plan.model import DONE_STEP, GROWING, BranchAction, BranchOutcome, plan_state
 from waybook.plan.ordering import added_reference
 from waybook.store.plans import details
-from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import PlanRequest, read_stored_rows, stored_rows_statement
 from waybook.store.runs import jobs
 from waybook.store.runs.load import read_rows, rows_statement
@@ -178,23 +177,15 @@ def _steps(rows: Rows) -> Iterator[str]:
             before = sorted(_number(orders[str(i)]) for i in _items(step["depends_on"]))
             yield f"Depends on {', '.join(f'#{order}' for order in before)}.\n"
         yield _quoted(step["instructions"])
-        yield from _result(step)
-        yield from _reviews(rows, step_id)
-
-
-def _result(step: Row) -> Iterator[str]:
-    if step.get("fail_reason"):
-        yield f"\nIt failed: {_line(step['fail_reason'])}"
-    if step.get("result_summary") is None:
-        return
-    sure = f" (confidence {step['confidence']})" if step.get("confidence") is not None else ""
-    yield f"\n**Result**{sure}:\n"
-    yield _value(step["result_summary"])
-
-
-def _reviews(rows: Rows, step_id: str) -> Iterator[str]:
-    for review in rows.get("review", {}).values():
-        if review["step_id"] == step_id:
+        if step.get("fail_reason"):
+            yield f"\nIt failed: {_line(step['fail_reason'])}"
+        if step.get("result_summary") is not None:
+            confidence = step.get("confidence")
+            sure = f" (confidence {confidence})" if confidence is not None else ""
+            yield f"\n**Result**{sure}:\n"
+            yield _value(step["result_summary"])
+        reviews = rows.get("review", {}).values()
+        for review in (row for row in reviews if row["step_id"] == step_id):
             feedback = f", “{_line(review['feedback'])}”" if review.get("feedback") else ""
             by = f"{_line(review['decided_by'])}: {review['decision']}{feedback}"
             yield f"\n**Review**: {_line(review['summary'])}"
@@ -237,15 +228,13 @@ def _history(exported: ExportedRows) -> Iterator[str]:
     if left > 0:
         yield f"- ({left} entries before that)"
     for entry in reversed(exported.history):
-        yield f"- {_time(entry.at)}: {_line(entry.session or entry.actor)} {_describe_entry(entry)}"
-
-
-def _describe_entry(entry: HistoryEntry) -> str:
-    what = (
-        f"decided: {entry.decision}" if entry.decision else event_label(entry.event, entry.action)
-    )
-    numbered = what.replace("a step", f"step {entry.step_order}") if entry.step_order else what
-    return f"{numbered}, {_line(entry.comment)}" if entry.comment else numbered
+        what = event_label(entry.event, entry.action)
+        if entry.decision:
+            what = f"decided: {entry.decision}"
+        if entry.step_order:
+            what = what.replace("a step", f"step {entry.step_order}")
+        comment = f", {_line(entry.comment)}" if entry.comment else ""
+        yield f"- {_time(entry.at)}: {_line(entry.session or entry.actor)} {what}{comment}"
 
 
 def _value(value: Json) -> str:

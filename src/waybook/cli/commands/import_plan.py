@@ -72,7 +72,14 @@ def command(  # noqa: PLR0913 - one parameter for each option
         written = not dry_run and confirm(f"Import this {export.kind}?", file, yes=yes)
         if written:
             asyncio.run(_import_export(settings, org, export))
-        report_import(_export_json(export), export.id, written=written, as_json=as_json)
+        answer: Body = {
+            "kind": export.kind,
+            "id": export.id,
+            "name": export.name,
+            "rows": {kind: len(rows) for kind, rows in export.rows.items()},
+            "auditEntries": len(export.entries),
+        }
+        report_import(answer, export.id, written=written, as_json=as_json)
         return
     plan = read_plan(
         decode(data),
@@ -173,16 +180,6 @@ def _show_export(export: ExportFile) -> None:
     counts = ", ".join(f"{kind} {len(rows)}" for kind, rows in export.rows.items())
     console.print(Text(f"rows  {counts}"))
     console.print(Text(f"audit {len(export.entries)} entries, chain and replay verified"))
-
-
-def _export_json(export: ExportFile) -> Body:
-    return {
-        "kind": export.kind,
-        "id": export.id,
-        "name": export.name,
-        "rows": {kind: len(rows) for kind, rows in export.rows.items()},
-        "auditEntries": len(export.entries),
-    }
 
 
 async def _import_export(settings: Settings, org: str | None, export: ExportFile) -> None:

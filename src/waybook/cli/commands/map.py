@@ -1,7 +1,6 @@
 """`waybook map`: check the structure of any workflow, and show the expected work."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import cast
 
 import click
@@ -64,9 +63,9 @@ def command(
     if exports:
         _draw(file, models, form, exports, lines=lines)
     elif lines:
-        answer_lines(partial(_answer_json, models, form), file)
+        answer_lines(lambda text: _map(read_json(text), models, form), file)
     else:
-        answer_file(partial(_answer, models, form), file, DISPLAY, as_json=as_json)
+        answer_file(lambda text: _map(_read(text), models, form), file, DISPLAY, as_json=as_json)
 
 
 def _draw(
@@ -86,16 +85,10 @@ def _draw(
     )
 
 
-def _answer_json(
-    models: tuple[str, ...], form: SnapshotFormat | None, text: bytes
+def _map(
+    content: object, models: tuple[str, ...], form: SnapshotFormat | None
 ) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", map_from_snapshot(read_json(text), models, form))
-
-
-def _answer(
-    models: tuple[str, ...], form: SnapshotFormat | None, text: bytes
-) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", map_from_snapshot(_read(text), models, form))
+    return cast("Mapping[str, object]", map_from_snapshot(content, models, form))
 
 
 def _read(text: bytes) -> object:

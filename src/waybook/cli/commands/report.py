@@ -43,18 +43,14 @@ def read_json(text: bytes) -> object:
 
 def answer_lines(answer: AnswerFunction, file: str) -> None:
     for line in read_lines(file, MAX_SNAPSHOT_BYTES):
-        _tell(partial(_answer_line, answer, line))
-
-
-def _answer_line(answer: AnswerFunction, line: bytes) -> Mapping[str, object]:
-    return answer(check_size(line, MAX_SNAPSHOT_BYTES))
+        _tell(answer, partial(check_size, line, MAX_SNAPSHOT_BYTES))
 
 
 def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
     """Print the result for the whole file: as a drawing on a terminal, otherwise as JSON."""
     if is_interactive(as_json=as_json):
         load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
-    elif _tell(lambda: answer(read_all(file, MAX_SNAPSHOT_BYTES))):
+    elif _tell(answer, partial(read_all, file, MAX_SNAPSHOT_BYTES)):
         sys.exit(1)
 
 
@@ -71,9 +67,10 @@ def is_interactive(*, as_json: bool) -> bool:
     return not as_json and sys.stdout.isatty()
 
 
-def _tell(answer: Callable[[], Mapping[str, object]]) -> bool:
+def _tell(answer: AnswerFunction, read: Callable[[], bytes]) -> bool:
+    """Print the answer or an error. Return whether it was an error."""
     try:
-        body, refused = answer(), False
+        body, refused = answer(read()), False
     except WaybookError as error:
         body, refused = error.as_json(), True
     print_json(body, tight=True)
@@ -95,12 +92,11 @@ def command(*, file: str, form: SnapshotFormat | None, lines: bool, as_json: boo
     is not a terminal, answers and errors are printed as JSON, and an error sets exit code 1. With
     --lines, an error is printed in place of the answer to its line.
     """
-    answer = partial(_answer, form)
+
+    def answer(text: bytes) -> Mapping[str, object]:
+        return cast("Mapping[str, object]", report_from_snapshot(read_json(text), form))
+
     if lines:
         answer_lines(answer, file)
     else:
         answer_file(answer, file, DISPLAY, as_json=as_json)
-
-
-def _answer(form: SnapshotFormat | None, text: bytes) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", report_from_snapshot(read_json(text), form))

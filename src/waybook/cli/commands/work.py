@@ -28,7 +28,7 @@ from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option, list_options
 from waybook.cli.output import print_json
 from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app, start_hint
-from waybook.cli.terminal.bars import PLAN_STYLES, RUN_STYLES, segmented_bar
+from waybook.cli.terminal.bars import PLAN_STYLES, RUN_STYLES, segmented_bar, with_failed
 from waybook.cli.terminal.console import (
     BoardT,
     Viewport,
@@ -106,14 +106,9 @@ def _plan_row(plan: PlanSummary, *, bars: bool) -> list[Text]:
         Text(plan.name),
         PLAN_STYLES[plan.state].text(),
         *([segmented_bar(progress.counts, _PLAN_BAR_WIDTH)] if bars else []),
-        _with_failed(f"{progress.done} of {progress.total}", progress.failed),
+        with_failed(f"{progress.done} of {progress.total}", progress.failed),
         Text(format_age(plan.updated_at, plan.now), style="dim"),
     ]
-
-
-def _with_failed(done: str, failed: int) -> Text:
-    text = Text(done)
-    return text.append(f", {failed} failed", style="red") if failed else text
 
 
 def _plan_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
@@ -168,7 +163,7 @@ def _run_row(run: RunSummary) -> dict[str, Text]:
     steps = Text()
     if stage is not None:
         done = f"{stage.slug} {stage.closed} of {run.steps_of(stage.slug)}"
-        steps = _with_failed(done, stage.failed)
+        steps = with_failed(done, stage.failed)
     return {
         "id": Text(short_id(run.id), style="dim"),
         "run": Text(run.name),
@@ -336,16 +331,13 @@ def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command without an error.
         board = run_in_app(settings, read)
         console.print(run_display(board, Viewport(width=console.width)))
-        console.print(Text.assemble(("input", "dim"), f"  {_input_line(board)}"))
+        text = board.input_text
+        line = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+        line = " ".join(line.split())
+        cut = f"{line[:_MAX_INPUT_LENGTH]} …" if len(line) > _MAX_INPUT_LENGTH else line
+        console.print(Text.assemble(("input", "dim"), f"  {cut}"))
         if board.awaiting is not None:
             place = run_url(short_id(board.run.id), current_base_url(settings))
             _print_place("page   ", place, settings)
         if board.run.usage.results:
             console.print(usage_line(board.run.usage))
-
-
-def _input_line(board: RunDetail) -> str:
-    run_input = board.input_text
-    text = run_input if isinstance(run_input, str) else json.dumps(run_input, ensure_ascii=False)
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_INPUT_LENGTH else f"{line[:_MAX_INPUT_LENGTH]} …"

@@ -94,6 +94,11 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
     return bar
 
 
+def with_failed(done: str, failed: int) -> Text:
+    text = Text(done)
+    return text.append(f", {failed} failed", style="red") if failed else text
+
+
 def bar_line(label: str, counts: Mapping[StepStatus, int], percent: int, width: int) -> Text:
     share = f"  {percent} %"
     room = max(4, min(60, width - len(label) - len(share)))

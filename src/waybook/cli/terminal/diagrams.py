@@ -62,7 +62,9 @@ Answered = Mapping[str, Any]
 
 def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
     stages = list(answer["stages"])
-    names = _name_width(stages, width)
+    longest = max(len(key) for stage in stages for key in stage["order"])
+    strategies = STRATEGY_WIDTH + 2 if width >= MIN_WIDTH_FOR_STRATEGIES else 0
+    names = max(MIN_NAME_WIDTH, min(longest, width - FIXED_WIDTH - strategies))
     parts: list[RenderableType] = [_dag_heading(answer, models)]
     for stage in stages:
         last = stage is stages[-1]
@@ -97,7 +99,9 @@ def _stage_line(stage: Answered, *, last: bool) -> Text:
 
 def _dag_steps(stage: Answered, names: int, width: int, *, last: bool) -> Table:
     steps = {step["stepKey"]: step for step in stage["steps"]}
-    strategies, order = _room(names, width)
+    strategies = width >= MIN_WIDTH_FOR_STRATEGIES
+    left = width - FIXED_WIDTH - names - (STRATEGY_WIDTH + 2 if strategies else 0) - 2
+    order = left >= ORDER_WIDTH
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="dim", width=TWIG_WIDTH)
     table.add_column(no_wrap=True, overflow="ellipsis", width=names)
@@ -115,18 +119,6 @@ def _dag_steps(stage: Answered, names: int, width: int, *, last: bool) -> Table:
         cells += [_count(stage["expected"], key) if jobs is None else _jobs(jobs)]
         table.add_row(*cells, *([_after(stage, key)] if order else []))
     return table
-
-
-def _name_width(stages: list[Answered], width: int) -> int:
-    longest = max(len(key) for stage in stages for key in stage["order"])
-    room = width - FIXED_WIDTH - (STRATEGY_WIDTH + 2 if width >= MIN_WIDTH_FOR_STRATEGIES else 0)
-    return max(MIN_NAME_WIDTH, min(longest, room))
-
-
-def _room(names: int, width: int) -> tuple[bool, bool]:
-    strategies = width >= MIN_WIDTH_FOR_STRATEGIES
-    left = width - FIXED_WIDTH - names - (STRATEGY_WIDTH + 2 if strategies else 0) - 2
-    return strategies, left >= ORDER_WIDTH
 
 
 def _jobs(count: int) -> str:

@@ -19,6 +19,7 @@ from waybook.cli.terminal.bars import (
     StatusStyle,
     bar_line,
     segmented_bar,
+    with_failed,
 )
 from waybook.cli.terminal.console import (
     Viewport,
@@ -29,7 +30,7 @@ from waybook.cli.terminal.console import (
     visible_rows,
 )
 from waybook.core.short_ids import short_id
-from waybook.dag.progress.report import StageReport, StepReport
+from waybook.dag.progress.report import StageReport
 from waybook.dag.statuses import ProgressStatus, RunState
 from waybook.plan.model import StepStatus
 from waybook.plan.progress import percent
@@ -61,10 +62,12 @@ def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
     dag, version = board.compiled_dag.dag, board.compiled_dag.version
     source = f"{dag.name}, version {version}, with {', '.join(models)}"
     source = f"{source}; {documents_available(board)}"
+    done, total = board.stages_done, board.stages_total
+    counts = Counter(BAR_STATUS[s["status"] or ProgressStatus.FAILED] for s in _stages(board))
     parts: list[RenderableType] = [
         one_line(heading),
         one_line(Text(source, style="dim")),
-        _bar_line(board, inner),
+        bar_line(f"{done} of {total} stages  ", counts, percent(done, total), inner),
     ]
     if frame.height is not None and frame.height <= RUN_FIXED_ROWS:
         return Group(*parts[: frame.height])
@@ -93,14 +96,6 @@ def documents_available(board: RunDetail) -> str:
     return f"{board.documents_available} of {total} documents available"
 
 
-def _bar_line(board: RunDetail, width: int) -> Text:
-    done, total = board.stages_done, board.stages_total
-    counts = Counter(
-        BAR_STATUS[stage["status"] or ProgressStatus.FAILED] for stage in _stages(board)
-    )
-    return bar_line(f"{done} of {total} stages  ", counts, percent(done, total), width)
-
-
 def _stages(board: RunDetail) -> list[StageReport]:
     by_slug = {stage["stageSlug"]: stage for stage in board.report["stages"]}
     return [by_slug[slug] for slug in board.compiled_dag.order]
@@ -118,27 +113,22 @@ def _stage_line(board: RunDetail, stage: StageReport) -> DisplayRow:
     look = UNKNOWN if status is None else PROGRESS_STYLES[status]
     waits, name = slug == board.awaiting, board.compiled_dag.stages[slug].name
     suffix = "" if name.casefold() == slug.casefold() else f"  {name}"
-    to_come = f"{len(board.compiled_dag.graphs[slug].order)} steps"
+    progress = stage["progress"]
+    figures = Text(f"{len(board.compiled_dag.graphs[slug].order)} steps", style="dim")
+    if steps and progress is not None:
+        done = f"{progress['completedSteps']} of {progress['totalSteps']} steps"
+        figures = with_failed(done, progress["failedSteps"])
     return DisplayRow(
         name=Text.assemble((slug, "bold" if steps else "dim"), (suffix, "dim")),
         status=AWAITING_TEXT.text() if waits else look.text(),
         bar=Counter(BAR_STATUS[step["status"]] for step in steps),
-        figures=_steps_done(stage) if steps else Text(to_come, style="dim"),
+        figures=figures,
         holders=_documents(stage),
         is_current=waits,
     )
 
 
 AWAITING_TEXT = StatusStyle("!", "feedback", RUN_STYLES[RunState.AWAITING_FEEDBACK].style)
-
-
-def _steps_done(stage: StageReport) -> Text:
-    progress = stage["progress"]
-    if progress is None:
-        return Text()
-    text = Text(f"{progress['completedSteps']} of {progress['totalSteps']} steps")
-    failed = progress["failedSteps"]
-    return text.append(f", {failed} failed", style="red") if failed else text
 
 
 def _documents(stage: StageReport) -> Text:
@@ -158,34 +148,25 @@ def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[DisplayRow]:
         key = step["stepKey"]
         workers = [w.name for w in board.workers if (w.stage, w.step_key) == (slug, key)]
         quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
+        jobs = step["jobs"]
+        total = jobs["done"] + jobs["active"] + jobs["failed"]
+        figures = with_failed(f"{jobs['done']} of {total} jobs", jobs["failed"])
+        if not total:
+            counts = board.expected.get(slug)
+            figures = Text(counts.jobs(key).jobs_text if counts else "", style="dim")
         yield DisplayRow(
             name=Text(f"  {board.compiled_dag.graphs[slug].steps[key].name}", style=quiet),
             status=PROGRESS_STYLES[step["status"]].text(),
-            bar=_job_counts(step, len(workers)),
-            figures=_jobs_done(board, slug, step),
+            bar={
+                StepStatus.COMPLETED: jobs["done"],
+                StepStatus.FAILED: jobs["failed"],
+                StepStatus.IN_PROGRESS: min(len(workers), jobs["active"]),
+                StepStatus.PENDING: max(0, jobs["active"] - len(workers)),
+            },
+            figures=figures,
             holders=Text(", ".join(dict.fromkeys(workers)), style="dim"),
             is_current=key == here and stage["status"] is not ProgressStatus.COMPLETED,
         )
-
-
-def _job_counts(step: StepReport, working: int) -> Counts:
-    jobs = step["jobs"]
-    return {
-        StepStatus.COMPLETED: jobs["done"],
-        StepStatus.FAILED: jobs["failed"],
-        StepStatus.IN_PROGRESS: min(working, jobs["active"]),
-        StepStatus.PENDING: max(0, jobs["active"] - working),
-    }
-
-
-def _jobs_done(board: RunDetail, slug: str, step: StepReport) -> Text:
-    jobs = step["jobs"]
-    total = jobs["done"] + jobs["active"] + jobs["failed"]
-    if not total:
-        counts = board.expected.get(slug)
-        return Text(counts.jobs(step["stepKey"]).jobs_text if counts else "", style="dim")
-    text = Text(f"{jobs['done']} of {total} jobs")
-    return text.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else text
 
 
 def _left_out(count: int, where: str) -> list[DisplayRow]:

@@ -39,16 +39,15 @@ def _stage(stage: StageReport, width: int) -> RenderableType:
         Text.assemble(slug, "  ", look.text(), no_wrap=True, overflow="ellipsis"),
     ]
     if stage["steps"]:
-        parts += [_bar_line(stage, stage["steps"], width), _steps(stage["steps"], width)]
+        counts = Counter(BAR_STATUS[step["status"]] for step in stage["steps"])
+        label = f"  {stage_progress_text(stage)}"
+        room = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, width - len(INDENT) - len(label)))
+        bar = segmented_bar(counts, room)
+        parts += [
+            Text.assemble(INDENT, bar, label, no_wrap=True, overflow="ellipsis"),
+            _steps(stage["steps"], width),
+        ]
     return Group(*parts, *_warnings(stage["warnings"]))
-
-
-def _bar_line(stage: StageReport, steps: list[StepReport], width: int) -> Text:
-    counts = Counter(BAR_STATUS[step["status"]] for step in steps)
-    label = f"  {stage_progress_text(stage)}"
-    room = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, width - len(INDENT) - len(label)))
-    bar = segmented_bar(counts, room)
-    return Text.assemble(INDENT, bar, label, no_wrap=True, overflow="ellipsis")
 
 
 def stage_progress_text(stage: StageReport) -> str:

@@ -118,16 +118,20 @@ def _turns(steps: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, st
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:
-    standings: dict[str, ProgressStatus] = {
-        usual_form(step.id): PROGRESS_BY_STATUS[step.status] for step in plan.steps
-    }
-    return StageEvidence(
-        standings=standings,
-        steps={
-            usual_form(step.id): _evidence(step, standings[usual_form(step.id)])
-            for step in plan.steps
-        },
-    )
+    standings: dict[str, ProgressStatus] = {}
+    steps: dict[str, Evidence] = {}
+    for step in plan.steps:
+        key, standing = usual_form(step.id), PROGRESS_BY_STATUS[step.status]
+        standings[key] = standing
+        steps[key] = Evidence(
+            closed=standing is ProgressStatus.COMPLETED,
+            done=int(standing is ProgressStatus.COMPLETED),
+            active=int(standing is ProgressStatus.IN_PROGRESS),
+            failed=int(standing is ProgressStatus.FAILED),
+            started_at=format_time(step.in_progress_since),
+            completed_at=format_time(step.completed_at),
+        )
+    return StageEvidence(standings=standings, steps=steps)
 
 
 class PlanReport(Report):
@@ -140,17 +144,6 @@ class PlanReport(Report):
 def plan_report(plan: Plan) -> PlanReport:
     base_report = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
     return {**base_report, "revision": plan.revision, "usage": plan.usage.as_reply()}
-
-
-def _evidence(step: Step, standing: ProgressStatus) -> Evidence:
-    return Evidence(
-        closed=standing is ProgressStatus.COMPLETED,
-        done=int(standing is ProgressStatus.COMPLETED),
-        active=int(standing is ProgressStatus.IN_PROGRESS),
-        failed=int(standing is ProgressStatus.FAILED),
-        started_at=format_time(step.in_progress_since),
-        completed_at=format_time(step.completed_at),
-    )
 
 
 def plan_lane(plan: Plan) -> Lane:

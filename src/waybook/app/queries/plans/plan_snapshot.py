@@ -75,7 +75,17 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
         "steps": [_step(step_id, row, rows) for step_id, row in past.steps.items()],
         # `render` escapes every text in the drawing.
         "svg": Markup(render(DrawingJob(past_drawing(past), MAP_WIDTH, styled=True))),  # noqa: S704
-        "entries": [_entry(entry) for entry in entries],
+        "entries": [
+            {
+                "seq": entry.seq,
+                "time": _time(entry.at),
+                "actor": entry.session or entry.actor,
+                "channel": entry.channel,
+                "event": entry_label(entry),
+                "seal": bytes(entry.hash).hex(),
+            }
+            for entry in entries
+        ],
         "seal": bytes(last.hash).hex(),
         "time": _time(last.at),
         # The JSON has `<` only in escaped form, so that no tag can begin inside.
@@ -106,17 +116,6 @@ def _step(step_id: str, step: Row, rows: Rows) -> dict[str, object]:
             {"row": row, "summary": _rich(row["summary"]), "feedback": _rich(row.get("feedback"))}
             for row in reviews
         ],
-    }
-
-
-def _entry(entry: SealedEntry) -> dict[str, object]:
-    return {
-        "seq": entry.seq,
-        "time": _time(entry.at),
-        "actor": entry.session or entry.actor,
-        "channel": entry.channel,
-        "event": entry_label(entry),
-        "seal": bytes(entry.hash).hex(),
     }
 
 

@@ -150,6 +150,12 @@ def feedback_card(
 ) -> FeedbackCard:
     dag = awaiting.run.compiled_dag.dag
     after = [dag.stage(slug) for slug in dag.after(awaiting.stage_slug)]
+    beginnings = []
+    for document in documents:
+        text = to_rich_text(document.beginning)
+        plain = " ".join(text.html.striptags().split()) if text else ""
+        cut = len(plain) > PREVIEW_LENGTH
+        beginnings.append((document, f"{plain[:PREVIEW_LENGTH]}…" if cut else plain))
     return FeedbackCard(
         run_id=awaiting.run.id,
         run_name=awaiting.run.name,
@@ -157,13 +163,7 @@ def feedback_card(
         stage_name=awaiting.stage_name,
         since=awaiting.since,
         following=tuple(stage.name for stage in after if stage),
-        documents=tuple((item, _preview(item)) for item in documents),
+        documents=tuple(beginnings),
         document_count=max((item.total for item in documents), default=0),
         typed=typed or FormInput(),
     )
-
-
-def _preview(document: StageDocument) -> str:
-    text = to_rich_text(document.beginning)
-    plain = " ".join(text.html.striptags().split()) if text else ""
-    return f"{plain[:PREVIEW_LENGTH]}…" if len(plain) > PREVIEW_LENGTH else plain

@@ -146,23 +146,20 @@ async def submit_feedback(page: PageRequest) -> Response:
             outcome = DecisionOutcome(by=ctx.caller.user, text="gave feedback", feedback=words)
             return await _respond(page, form, feedback=replace(card, outcome=outcome))
         if code_of(answer) == "NOT_AWAITING_REVIEW":
-            outcome = _earlier_feedback(error_details(answer))
+            details = error_details(answer)
+            at, earlier = details.get("decidedAt"), details.get("feedback")
+            outcome = DecisionOutcome(
+                by=str(details.get("decidedBy") or "another user"),
+                text="gave feedback",
+                at=datetime.fromisoformat(at) if isinstance(at, str) else None,
+                feedback=earlier if isinstance(earlier, str) else None,
+                too_late=True,
+            )
             late = replace(card, outcome=outcome)
             return await _respond(page, form, HTTPStatus.CONFLICT, feedback=late)
         error = error_message(answer)
     refused = replace(card, typed=replace(card.typed, error=error))
     return await _respond(page, form, HTTPStatus.BAD_REQUEST, feedback=refused)
-
-
-def _earlier_feedback(details: dict[str, object]) -> DecisionOutcome:
-    at, words = details.get("decidedAt"), details.get("feedback")
-    return DecisionOutcome(
-        by=str(details.get("decidedBy") or "another user"),
-        text="gave feedback",
-        at=datetime.fromisoformat(at) if isinstance(at, str) else None,
-        feedback=words if isinstance(words, str) else None,
-        too_late=True,
-    )
 
 
 async def approve_selected(page: PageRequest) -> Response:

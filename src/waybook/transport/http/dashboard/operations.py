@@ -1,7 +1,6 @@
 """Pages about the server and its use: health, statistics of tool calls, and cost."""
 
 import asyncio
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
@@ -22,7 +21,6 @@ from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_costs, cou
 from waybook.app.request.caller import require_scope
 from waybook.app.request.search.search_backend import search_backend
 from waybook.core.decision_context import Scope
-from waybook.core.usage import Totals
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard.page import PageRequest
 
@@ -82,23 +80,19 @@ async def calls_page(page: PageRequest) -> Response:
 async def cost_page(page: PageRequest) -> Response:
     """Show tokens and cost by day, by plan or run, by agent and by model."""
     costs = await count_costs(await page.context())
+    # A bar shows the cost or, if no cost is known, the tokens of a day.
     by_cost = any(usage.cost_micros for usage in costs.days.values())
+    values = [usage.cost_micros if by_cost else usage.tokens for usage in costs.days.values()]
+    highest = max(values, default=0) or 1
     return await page.render(
         "cost",
         costs=costs,
         by_cost=by_cost,
-        heights=_bar_heights(costs.days.values(), by_cost=by_cost),
+        heights=[
+            max(round(value / highest * CHART_HEIGHT), MIN_BAR_HEIGHT) if value else 0
+            for value in values
+        ],
         column_width=COLUMN_WIDTH,
         chart_height=CHART_HEIGHT,
         bar_width=BAR_WIDTH,
     )
-
-
-def _bar_heights(days: Iterable[Totals], *, by_cost: bool) -> list[int]:
-    """Return the height of each day's bar, which shows the cost, or tokens if no cost is known."""
-    values = [usage.cost_micros if by_cost else usage.tokens for usage in days]
-    highest = max(values, default=0) or 1
-    return [
-        max(round(value / highest * CHART_HEIGHT), MIN_BAR_HEIGHT) if value else 0
-        for value in values
-    ]

@@ -89,15 +89,14 @@ def parse_table(text: str, separator: str) -> TableView | None:
     if not rows:
         return None
     width = max(map(len, rows))
-    shown = [[_cell(row, n) for n in range(min(width, MAX_COLUMNS))] for row in rows]
+    padded = ([*row, *[""] * width][: min(width, MAX_COLUMNS)] for row in rows)
+    shown = [
+        [t if len(t) <= MAX_CELL_LENGTH else f"{t[:MAX_CELL_LENGTH]}…" for t in row]
+        for row in padded
+    ]
     notes = []
     if len(shown) > MAX_ROWS + 1:
         notes.append(f"Only the first {MAX_ROWS} rows are shown.")
     if width > MAX_COLUMNS:
         notes.append(f"Only the first {MAX_COLUMNS} of {width:,} columns are shown.")
     return TableView(head=shown[0], rows=shown[1 : MAX_ROWS + 1], notes=notes)
-
-
-def _cell(row: Sequence[str], place: int) -> str:
-    text = row[place] if place < len(row) else ""
-    return text if len(text) <= MAX_CELL_LENGTH else f"{text[:MAX_CELL_LENGTH]}…"

@@ -236,7 +236,13 @@ def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -
             continue
         steps = detail.stage_report(lane.slug)["steps"] or ()
         statuses = {step["stepKey"]: str(step["status"]) for step in steps}
-        focus, drawn = _focus(lane, statuses), lane
+        urgent = (
+            step.key
+            for status in ("failed", "in_progress", "not_started")
+            for step in lane.steps
+            if statuses.get(step.key) == status
+        )
+        focus, drawn = next(urgent, lane.steps[0].key), lane
         if exceeds(lane, MAX_BOXES):
             places = {f"{stage}.{n}": step.key for n, step in enumerate(lane.steps, 1)}
             drawn, key = _window(lane, statuses, places.get(near or ""), focus)
@@ -268,14 +274,6 @@ def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -
 
 def _parameter(order: Collection[str], expanded: Collection[str]) -> str:
     return ".".join(str(n) for n, slug in enumerate(order, 1) if slug in expanded) or "0"
-
-
-def _focus(lane: Lane, statuses: Mapping[str, str]) -> str:
-    for wanted in ("failed", "in_progress", "not_started"):
-        key = next((step.key for step in lane.steps if statuses.get(step.key) == wanted), None)
-        if key is not None:
-            return key
-    return lane.steps[0].key
 
 
 def _window(
