@@ -7,9 +7,8 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.app.queries.export_format import export_body
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
-from waybook.app.queries.work_export import read_run_rows, run_report_text
+from waybook.app.queries.work_export import export_body, read_run_rows, run_report_text
 from waybook.app.queries.work_list import OPEN, RunFilter, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.statuses import RunState

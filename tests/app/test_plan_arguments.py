@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import ANN, NOON, make_context, make_new_plan, make_new_step
-from waybook.app.queries.export_format import ExportedRows
-from waybook.app.queries.work_export import plan_arguments
+from waybook.app.queries.work_export import ExportedRows, plan_arguments
 from waybook.app.tools.plans.create import CreateResearchPlan
 from waybook.core.changes import replay
 from waybook.json_values import Body

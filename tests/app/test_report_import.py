@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.app.queries.export_format import ExportedRows
-from waybook.app.queries.work_export import plan_report_text
+from waybook.app.queries.work_export import ExportedRows, plan_report_text
 from waybook.core.hidden_characters import contains_hidden
 from waybook.importers.formats import read_plan
 from waybook.plan.model import NewStep, StepType

@@ -17,8 +17,7 @@ from full_ids import full_id
 from run_place import run_directory
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
 from waybook.app.operations.imports import import_export, read_export
-from waybook.app.queries.export_format import ExportedRows, export_json
-from waybook.app.queries.work_export import read_plan_rows, read_run_rows
+from waybook.app.queries.work_export import ExportedRows, export_json, read_plan_rows, read_run_rows
 from waybook.cli.runtime import AppSession
 from waybook.core.decision_context import ALL_SCOPES, Scope
 from waybook.core.hidden_characters import count_hidden

@@ -15,7 +15,7 @@ from dag_evidence import Body, make_job, make_snapshot
 from patience import PATIENCE_SECONDS
 from waybook.cli.app import app
 from waybook.cli.commands import report
-from waybook.cli.terminal import diagrams, run_report
+from waybook.cli.terminal import workflow_views
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
@@ -204,8 +204,8 @@ def test_report_and_map_output_fits_terminal_width(width: int) -> None:
     snapshot = make_snapshot(long, runs={"a-stage-with-a-long-name": ["alpha"]})
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
-        console.print(run_report.report_display(report_from_snapshot(snapshot), width))
-        console.print(diagrams.map_display(map_from_snapshot(snapshot), width))
+        console.print(workflow_views.report_display(report_from_snapshot(snapshot), width))
+        console.print(workflow_views.map_display(map_from_snapshot(snapshot), width))
     assert all(len(line.rstrip()) <= width for line in captured.get().splitlines())
 
 

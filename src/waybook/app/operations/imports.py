@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from waybook.app.queries.audit import changes_in
-from waybook.app.queries.export_format import (
+from waybook.app.queries.work_export import (
     PLAN_FORMAT,
     PLAN_KEYS,
     RUN_FORMAT,

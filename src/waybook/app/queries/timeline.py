@@ -10,7 +10,7 @@ from io import StringIO
 from itertools import pairwise
 from typing import Final
 
-from waybook.app.queries.export_format import ExportedRows
+from waybook.app.queries.work_export import ExportedRows
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.json_values import Json, rfc3339

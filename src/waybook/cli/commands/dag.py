@@ -71,7 +71,7 @@ def show_command(*, slug: str, models: tuple[str, ...], as_json: bool, **flags: 
         print_json({name: value for name, value in body.items() if name != "next"}, tight=True)
         return
     console = get_console()
-    dag_display = load("waybook.cli.terminal.diagrams:dag_display")
+    dag_display = load("waybook.cli.terminal.workflow_views:dag_display")
     console.print(dag_display(body, len(models), console.width))
 
 

@@ -11,11 +11,11 @@ import click
 
 from waybook.app.operations.private_file import private_file
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
-from waybook.app.queries.export_format import export_json
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.timeline import plan_timeline, run_timeline
 from waybook.app.queries.work_export import (
+    export_json,
     plan_report_text,
     read_plan_rows,
     read_run_rows,

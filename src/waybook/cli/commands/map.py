@@ -27,7 +27,7 @@ from waybook.dag.diagram.svg import drawing_from_snapshot
 from waybook.dag.snapshots.snapshot import SnapshotFormat, map_from_snapshot
 from waybook.errors import InvalidInput
 
-DISPLAY = "waybook.cli.terminal.diagrams:print_map"
+DISPLAY = "waybook.cli.terminal.workflow_views:print_map"
 
 
 @click.command()

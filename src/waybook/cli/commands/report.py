@@ -77,7 +77,7 @@ def _tell(answer: AnswerFunction, read: Callable[[], bytes]) -> bool:
     return refused
 
 
-DISPLAY = "waybook.cli.terminal.run_report:print_report"
+DISPLAY = "waybook.cli.terminal.workflow_views:print_report"
 
 
 @click.command()

@@ -23,8 +23,8 @@ from waybook.app.queries.audit import (
     read_all_entries,
     step_title,
 )
-from waybook.app.queries.export_format import ExportedRows, export_body, exported_entry
 from waybook.app.queries.plans.plan_history import past_drawing, past_plan
+from waybook.app.queries.work_export import ExportedRows, export_body, exported_entry
 from waybook.app.request.layout_worker import DrawingJob, render
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Row, Rows, replay

@@ -13,7 +13,7 @@ from waybook.app.context.parts import (
     read_continuation,
     results_by_step,
 )
-from waybook.app.queries.research_search import run_search
+from waybook.app.queries.search import run_search
 from waybook.app.request.access import load_plan
 from waybook.app.request.arguments import Id, Offset, ReadArguments, StepIdField
 from waybook.app.request.reply import (

@@ -8,7 +8,7 @@ from typing import Annotated, cast
 from pydantic import Field
 
 from waybook.app.accounts.authentication import database_time
-from waybook.app.queries.research_search import SearchResults, run_search
+from waybook.app.queries.search import SearchResults, run_search
 from waybook.app.request.arguments import (
     DetailField,
     Id,

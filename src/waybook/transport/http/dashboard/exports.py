@@ -10,10 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
-from waybook.app.queries.export_format import export_json
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
-from waybook.app.queries.work_export import plan_report_text, read_plan_rows
+from waybook.app.queries.work_export import export_json, plan_report_text, read_plan_rows
 from waybook.app.request.layout_worker import DrawingJob, layout_cost
 from waybook.core.file_names import safe_file_name
 from waybook.dag.diagram.svg import Drawing, export_drawing

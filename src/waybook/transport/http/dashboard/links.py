@@ -38,17 +38,15 @@ from waybook.errors import NotFound, Unauthenticated, WaybookError
 from waybook.transport.errors import code_of
 from waybook.transport.http.authentication import is_cross_site_navigation
 from waybook.transport.http.client_address import TrustedProxies, client_address_of
-from waybook.transport.http.dashboard.cards import (
+from waybook.transport.http.dashboard.inbox import (
+    ALREADY_DECIDED_CODES,
+    FEEDBACK_REQUIRED_MESSAGE,
+    STAGE_FEEDBACK_REQUIRED_MESSAGE,
     DecisionOutcome,
     FeedbackCard,
     FormInput,
     decided_card,
     feedback_card,
-)
-from waybook.transport.http.dashboard.inbox import (
-    ALREADY_DECIDED_CODES,
-    FEEDBACK_REQUIRED_MESSAGE,
-    STAGE_FEEDBACK_REQUIRED_MESSAGE,
 )
 from waybook.transport.http.dashboard.page import (
     PageRequest,

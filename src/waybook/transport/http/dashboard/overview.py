@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_away_summary, read_overview
 from waybook.app.request.caller import Answer
 from waybook.dag.templates.rendering import markdown_to_html
-from waybook.transport.http.dashboard.cards import DECISION_TEXT
+from waybook.transport.http.dashboard.inbox import DECISION_TEXT
 from waybook.transport.http.dashboard.page import (
     PageRequest,
     error_message,

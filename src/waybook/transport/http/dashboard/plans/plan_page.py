@@ -30,7 +30,7 @@ from waybook.errors import InvalidInput
 from waybook.plan.model import MODIFIABLE, Step, StepStatus
 from waybook.plan.progress import BudgetShare, last_heartbeat, shares, stall_threshold, warning
 from waybook.plan.store_output import latest
-from waybook.transport.http.dashboard.cards import decision_card
+from waybook.transport.http.dashboard.inbox import decision_card
 from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.dashboard.timeline import build_timeline, history_lines
 from waybook.transport.http.html.fragments import mark_drawing

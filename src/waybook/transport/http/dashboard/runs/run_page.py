@@ -23,7 +23,7 @@ from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import StageRun
-from waybook.transport.http.dashboard.cards import FeedbackCard
+from waybook.transport.http.dashboard.inbox import FeedbackCard
 from waybook.transport.http.dashboard.page import (
     PageRequest,
     SubmittedForm,

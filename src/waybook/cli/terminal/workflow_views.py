@@ -1,14 +1,91 @@
-"""Terminal views of a workflow's map and definition."""
+"""Terminal views of progress reports, and of a workflow's map and definition."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.terminal.console import SafeConsole
+from waybook.cli.terminal.bars import BAR_STATUS, PROGRESS_STYLES, UNKNOWN, segmented_bar
+from waybook.cli.terminal.console import SafeConsole, one_line, plain_table
+from waybook.dag.progress.report import Report, StageReport, StepReport
 from waybook.dag.progress.structure import Map, StageMap
+from waybook.dag.statuses import ProgressStatus
+from waybook.plan.progress import percent
+
+INDENT = "   "
+MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
+
+
+def print_report(report: Report) -> None:
+    console = SafeConsole()
+    console.print(report_display(report, console.width))
+
+
+def report_display(report: Report, width: int) -> RenderableType:
+    progress = report["dagProgress"]
+    done, total = progress["completedStages"], progress["totalStages"]
+    heading = Text(f"{done} of {total} stages completed, {percent(done, total)} %", style="bold")
+    stages = [_report_stage(stage, width) for stage in report["stages"]]
+    return Group(heading, *stages, *_warnings(report["warnings"]))
+
+
+def _report_stage(stage: StageReport, width: int) -> RenderableType:
+    status = stage["status"]
+    look = UNKNOWN if status is None else PROGRESS_STYLES[status]
+    slug = (stage["stageSlug"], "bold")
+    parts: list[RenderableType] = [
+        Text(),
+        Text.assemble(slug, "  ", look.text(), no_wrap=True, overflow="ellipsis"),
+    ]
+    if stage["steps"]:
+        counts = Counter(BAR_STATUS[step["status"]] for step in stage["steps"])
+        label = f"  {stage_progress_text(stage)}"
+        room = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, width - len(INDENT) - len(label)))
+        bar = segmented_bar(counts, room)
+        parts += [
+            Text.assemble(INDENT, bar, label, no_wrap=True, overflow="ellipsis"),
+            _report_steps(stage["steps"], width),
+        ]
+    return Group(*parts, *_warnings(stage["warnings"]))
+
+
+def stage_progress_text(stage: StageReport) -> str:
+    progress = stage["progress"]
+    if progress is None:
+        return ""
+    done, total = progress["completedSteps"], progress["totalSteps"]
+    parts = [f"{done} of {total} steps", f"{percent(done, total)} %"]
+    if progress["failedSteps"]:
+        parts.append(f"{progress['failedSteps']} failed")
+    expected = stage["documentsExpected"]
+    of = "" if expected is None else f" of {expected}"
+    if expected or stage["documentsAvailable"]:
+        parts.append(f"{stage['documentsAvailable']}{of} documents")
+    return ", ".join(parts)
+
+
+def _report_steps(steps: list[StepReport], width: int) -> Table:
+    table = plain_table(show_header=False)
+    table.add_column(width=1)
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width - 44))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis", style="dim")
+    for step in steps:
+        look = PROGRESS_STYLES[step["status"]]
+        quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
+        name = Text(step["stepKey"], style=quiet)
+        jobs = step["jobs"]
+        numbers = [(jobs["done"], "done"), (jobs["active"], "active"), (jobs["failed"], "failed")]
+        counts = ", ".join(f"{number} {word}" for number, word in numbers if number)
+        table.add_row("", name, look.text(), counts)
+    return table
+
+
+def _warnings(warnings: Iterable[str]) -> Iterator[Text]:
+    return (Text(f"▲ {warning}", style="yellow") for warning in warnings)
 
 
 def print_map(answer: Map) -> None:
@@ -18,20 +95,21 @@ def print_map(answer: Map) -> None:
 
 def map_display(answer: Map, width: int) -> RenderableType:
     stages = [
-        part for stage in answer["stages"] for part in (_heading(stage), _steps(stage, width))
+        part
+        for stage in answer["stages"]
+        for part in (_map_heading(stage), _map_steps(stage, width))
     ]
-    warnings = [Text(f"▲ {warning}", style="yellow") for warning in answer.get("warnings", ())]
-    return Group(*stages, *warnings)
+    return Group(*stages, *_warnings(answer.get("warnings", ())))
 
 
-def _heading(stage: StageMap) -> Text:
+def _map_heading(stage: StageMap) -> Text:
     total = stage["expected"]["total"]
     units = "" if total is None else f", {total} jobs"
     summary = f"  {len(stage['order'])} steps{units}"
     return Text.assemble((stage["stageSlug"], "bold"), summary, no_wrap=True, overflow="ellipsis")
 
 
-def _steps(stage: StageMap, width: int) -> Table:
+def _map_steps(stage: StageMap, width: int) -> Table:
     roots, leaves = set(stage["roots"]), set(stage["leaves"])
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     table.add_column(width=4, justify="right", style="dim")
@@ -83,7 +161,7 @@ def _dag_heading(answer: Answered, models: int) -> Text:
     if models and None not in totals:
         with_models = "1 model" if models == 1 else f"{models} models"
         heading.append(f"  {sum(totals):,} jobs with {with_models}", style="bold")
-    return _line(heading)
+    return one_line(heading)
 
 
 def _stage_line(stage: Answered, *, last: bool) -> Text:
@@ -92,7 +170,7 @@ def _stage_line(stage: Answered, *, last: bool) -> Text:
     jobs = "" if total is None else f", {_jobs(total)}"
     name = "" if stage["name"].casefold() == stage["stageSlug"] else f"  {stage['name']}"
     branch = "└─ " if last else "├─ "
-    return _line(
+    return one_line(
         Text.assemble((branch, "dim"), (stage["stageSlug"], "bold"), name, f"  {counted}{jobs}")
     )
 
@@ -129,8 +207,3 @@ def _after(stage: Answered, key: str) -> str:
     numbers = {key: number for number, key in enumerate(stage["order"], start=1)}
     before = sorted(numbers[source] for source, target in stage["edges"] if target == key)
     return f"after {', '.join(map(str, before))}" if before else ""
-
-
-def _line(text: Text) -> Text:
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
