@@ -24,11 +24,11 @@ from waybook.store.driver.queries import is_id
 
 RowName: TypeAlias = NameRow
 Names: TypeAlias = Mapping[str, RowName]
-ITEM_FIELDS: Final = ("stepId", "jobId")
-NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
-MAX_NAMED_CHANGES: Final = 30
+_ITEM_FIELDS: Final = ("stepId", "jobId")
+_NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
+_MAX_NAMED_CHANGES: Final = 30
 MAX_SUBJECTS: Final = 10
-MAX_SEARCHED_RUNS: Final = 500
+_MAX_SEARCHED_RUNS: Final = 500
 
 
 async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Names:
@@ -46,7 +46,7 @@ async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
     wanted = PlanFilter(order=ListOrder.CREATION, all=True, text=text)
     plans, runs = await ctx.read(
         plans_statement(wanted, MAX_SUBJECTS),
-        agents.SQL["runs_named"](text=text, newest=MAX_SEARCHED_RUNS, most=MAX_SUBJECTS),
+        agents.SQL["runs_named"](text=text, newest=_MAX_SEARCHED_RUNS, most=MAX_SUBJECTS),
     )
     named = (RowName(kind="plan", id=p.id, name=p.name, number=None, work_id=None) for p in plans)
     return [*named, *runs]
@@ -54,7 +54,7 @@ async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
 
 def item_of(entry: SealedEntry, names: Names) -> RowName | None:
     details = entry_details(entry)
-    for field in ITEM_FIELDS:
+    for field in _ITEM_FIELDS:
         named = details.get(field)
         if isinstance(named, str) and named in names:
             return names[named]
@@ -64,11 +64,11 @@ def item_of(entry: SealedEntry, names: Names) -> RowName | None:
 def _ids_in(entry: SealedEntry) -> Iterator[str]:
     yield entry.subject_id
     details = entry_details(entry)
-    yield from (str(details[field]) for field in ITEM_FIELDS if field in details)
+    yield from (str(details[field]) for field in _ITEM_FIELDS if field in details)
     for number, change in enumerate(changes_in([entry])):
-        if number >= MAX_NAMED_CHANGES:
+        if number >= _MAX_NAMED_CHANGES:
             return
-        if change.entity in NAMED_ENTITIES:
+        if change.entity in _NAMED_ENTITIES:
             yield change.id
 
 

@@ -19,7 +19,7 @@ from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text
 
 PAGE_SIZE = 500
 #: Frequent events. A query for any other event uses an index.
-FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
+_FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 AuditEntry: TypeAlias = SealedEntry
 
@@ -66,10 +66,10 @@ def _parse_details(entry: SealedEntry) -> Json:
     return details
 
 
-BROWSE_PAGE_SIZE = 50
-MAX_EXPORTED_ENTRIES = 100_000
-EXPORT_BATCH_SIZE = 500
-EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
+_BROWSE_PAGE_SIZE = 50
+_MAX_EXPORTED_ENTRIES = 100_000
+_EXPORT_BATCH_SIZE = 500
+_EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class EntriesPage:
 
 
 async def browse_audit(
-    ctx: RequestContext, filter_: AuditFilter, limit: int = BROWSE_PAGE_SIZE
+    ctx: RequestContext, filter_: AuditFilter, limit: int = _BROWSE_PAGE_SIZE
 ) -> EntriesPage:
     """Return a page of audit entries, newest first.
 
@@ -110,10 +110,10 @@ async def browse_audit(
 
 
 async def all_entries(
-    ctx: RequestContext, filter_: AuditFilter, most: int = MAX_EXPORTED_ENTRIES
+    ctx: RequestContext, filter_: AuditFilter, most: int = _MAX_EXPORTED_ENTRIES
 ) -> AsyncIterator[list[SealedEntry]]:
     while most > 0:
-        page = await browse_audit(ctx, filter_, min(EXPORT_BATCH_SIZE, most))
+        page = await browse_audit(ctx, filter_, min(_EXPORT_BATCH_SIZE, most))
         yield page.entries
         most -= len(page.entries)
         if page.next_cursor is None:
@@ -128,7 +128,7 @@ def entry_cursor(entry: SealedEntry) -> str:
 def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     at, subject_id, seq = place_behind(filter_.after_cursor, filter_.until)
     params = {
-        "since": rfc3339(filter_.since) if filter_.since else EVER,
+        "since": rfc3339(filter_.since) if filter_.since else _EVER,
         "event": filter_.event,
         "actor": filter_.actor,
         "channel": filter_.channel,
@@ -150,7 +150,7 @@ def _page_query(filter_: AuditFilter) -> Query:
         return audit.SQL["page_of_agent"]
     if filter_.actor is not None:
         return audit.SQL["page_of_actor"]
-    if filter_.event is not None and filter_.event not in FREQUENT_EVENTS:
+    if filter_.event is not None and filter_.event not in _FREQUENT_EVENTS:
         return audit.SQL["page_of_rare_event"]
     if filter_.channel is not None and filter_.channel != Channel.MCP:
         return audit.SQL["page_of_other_channel"]
@@ -177,7 +177,7 @@ def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, 
     return place
 
 
-MAX_LIMIT = 1_000
+_MAX_LIMIT = 1_000
 
 
 async def list_audit(
@@ -191,7 +191,7 @@ async def list_audit(
         subject_id=id_or_nil(plan_id) if plan_id else None,
         since=since,
         members=Scope.ADMIN in ctx.caller.scopes,
-        most=min(limit, MAX_LIMIT),
+        most=min(limit, _MAX_LIMIT),
     )
     (rows,) = await ctx.read(statement)
     return [entry_view(entry) for entry in audit.read_entries(rows)]
@@ -214,7 +214,7 @@ def entry_view(entry: SealedEntry) -> Body:
     )
 
 
-EVENT_LABELS = {
+_EVENT_LABELS = {
     "step_started": "started a step",
     "step_completed": "completed a step",
     "step_failed": "marked a step as failed",
@@ -223,13 +223,13 @@ EVENT_LABELS = {
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
 }
-RUN_EVENT_LABELS = {
+_RUN_EVENT_LABELS = {
     "step_started": "claimed a job",
     "step_completed": "completed a job",
     "step_failed": "failed a job",
     "plan_modified": "changed the run",
 }
-ACTION_LABELS = {
+_ACTION_LABELS = {
     "created": "created the plan",
     "stall_detected": "detected a stall",
     "resumed": "resumed the plan",
@@ -277,8 +277,8 @@ def event_label(event: str, action: str | None, subject: str = "plan") -> str:
     >>> event_label("step_started", None, "run")
     'claimed a job'
     """
-    words = {**EVENT_LABELS, **RUN_EVENT_LABELS} if subject == RUN else EVENT_LABELS
-    return ACTION_LABELS.get(action or "", words.get(event, event.replace("_", " ")))
+    words = {**_EVENT_LABELS, **_RUN_EVENT_LABELS} if subject == RUN else _EVENT_LABELS
+    return _ACTION_LABELS.get(action or "", words.get(event, event.replace("_", " ")))
 
 
 RUN = "run"

@@ -127,13 +127,13 @@ async def read_known_models(ctx: RequestContext) -> list[str]:
 FinishedStep: TypeAlias = FinishedStepRow
 
 #: Statuses of steps that still have to be worked on.
-OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
+_OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
 
 
 def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | None:
     if plan.status in CLOSED_PLAN:
         return None
-    return steps_forecast([*plan.steps_with_status(*OPEN_STEPS)], history)
+    return steps_forecast([*plan.steps_with_status(*_OPEN_STEPS)], history)
 
 
 def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> Forecast | None:

@@ -45,7 +45,7 @@ __all__ = [
     "StageDocument",
 ]
 
-MAX_PENDING = 250
+_MAX_PENDING = 250
 
 
 async def list_reviews(
@@ -114,18 +114,18 @@ class FailedStage:
 
 async def list_failed_stages(ctx: RequestContext, *, most: int) -> list[FailedStage]:
     """Return the failed stages of open runs, longest waiting first."""
-    statement = load.failed_stages_statement(shown=most, most=MAX_PENDING, wide=EXCERPT_LENGTH)
+    statement = load.failed_stages_statement(shown=most, most=_MAX_PENDING, wide=EXCERPT_LENGTH)
     (rows,) = await ctx.read(statement)
     return [FailedStage(row.run_id, row.run_name, row.at, RunFailure(*row.failure)) for row in rows]
 
 
 async def count_pending(ctx: RequestContext) -> PendingCounts:
     counts: PendingCounts
-    ((counts,),) = await ctx.read(lists.SQL["waiting"](most=MAX_PENDING))
+    ((counts,),) = await ctx.read(lists.SQL["waiting"](most=_MAX_PENDING))
     return counts
 
 
-OUTPUT_KIND = "output"
+_OUTPUT_KIND = "output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +150,8 @@ async def read_evidence(
     return {
         review_id: ReviewEvidence(
             previous=previous.get(review_id),
-            research=tuple(row for row in stored[review_id] if row.kind != OUTPUT_KIND),
-            outputs=tuple(row for row in stored[review_id] if row.kind == OUTPUT_KIND),
+            research=tuple(row for row in stored[review_id] if row.kind != _OUTPUT_KIND),
+            outputs=tuple(row for row in stored[review_id] if row.kind == _OUTPUT_KIND),
             decide_within=ctx.services.review_reminder,
         )
         for review_id in ids
@@ -167,7 +167,7 @@ async def read_stage_documents(
     return [*await ctx.read(*statements)]
 
 
-DECIDED_STATUS: Final = {
+_DECIDED_STATUS: Final = {
     DecisionKind.APPROVE: StepStatus.COMPLETED,
     DecisionKind.MODIFY: StepStatus.IN_PROGRESS,
     DecisionKind.SKIP: StepStatus.SKIPPED,
@@ -223,7 +223,7 @@ def review_reply(review: ReviewOutcomeRow, base_url: str) -> Body:
     decision = DecisionKind(review.decision)
     return {
         **named,
-        "stepStatus": str(DECIDED_STATUS[decision]),
+        "stepStatus": str(_DECIDED_STATUS[decision]),
         "decision": str(decision),
         **non_empty(
             feedback=review.feedback,

@@ -31,7 +31,7 @@ from waybook.store.overview import (
 
 __all__ = ["LastLook"]
 
-LABEL_LENGTH = 40
+_LABEL_LENGTH = 40
 
 
 class WaitingWork(NamedTuple):
@@ -51,7 +51,7 @@ class BlockedStep(NamedTuple):
     @property
     def label(self) -> str:
         title = self.title.strip()
-        short = title if len(title) <= LABEL_LENGTH else f"{title[: LABEL_LENGTH - 1].rstrip()}…"
+        short = title if len(title) <= _LABEL_LENGTH else f"{title[: _LABEL_LENGTH - 1].rstrip()}…"
         return f"{self.order} ({short})"
 
 
@@ -73,7 +73,7 @@ class TroubledPlan(NamedTuple):
     def reason(self) -> str:
         if self.status is PlanStatus.FAILED:
             why = self.row.fail_reason or "no reason stored"
-            return f"Plan failed{by_user(self.row.last_change)}: {why}"
+            return f"Plan failed{_by_user(self.row.last_change)}: {why}"
         reasons, step, since, failed = [], self.stalled_step, self.inactive_since, self.failed_steps
         if step:
             gap = f" for {format_duration(self.now - since)}" if since else ""
@@ -164,7 +164,7 @@ class FinishedWork(NamedTuple):
     @property
     def note(self) -> str:
         row = self.row
-        return f"{by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
+        return f"{_by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
 
 
 class SectionTotal(NamedTuple):
@@ -185,11 +185,11 @@ class Overview:
     now: datetime
 
 
-def by_user(user: str | None) -> str:
+def _by_user(user: str | None) -> str:
     return f" by {user}" if user else ""
 
 
-SUMMARY_LENGTH = 200
+_SUMMARY_LENGTH = 200
 MAX_ENTRIES = 8
 
 STATUS_BY_INITIAL = {status.value[0]: status for status in StepStatus}
@@ -205,7 +205,7 @@ async def read_overview(
             look,
             most=most,
             wide=EXCERPT_LENGTH,
-            long=SUMMARY_LENGTH,
+            long=_SUMMARY_LENGTH,
             patience=patience.total_seconds() if patience else None,
         )
     )

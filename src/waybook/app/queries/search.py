@@ -90,7 +90,7 @@ __all__ = ["Piece"]
 
 MAX_TEXT_LENGTH: Final = 500
 MAX_NAME_LENGTH: Final = 200
-MAX_PREFIXES: Final = 60
+_MAX_PREFIXES: Final = 60
 
 
 class HitKind(StrEnum):
@@ -105,7 +105,7 @@ class HitKind(StrEnum):
     WORKFLOW = "workflow"
 
 
-STORED_KINDS: Final = dict(
+_STORED_KINDS: Final = dict(
     zip(
         text_search.KINDS,
         (HitKind.PLAN, HitKind.RUN, HitKind.STEP, HitKind.RESULT, HitKind.DOCUMENT),
@@ -164,7 +164,7 @@ async def search_everything(
     workflows, *results = await ctx.read(text_search.workflows_statement(), *statements)
     groups = {
         kind: [_stored_hit(kind, row, wanted) for row in rows]
-        for kind, rows in zip(STORED_KINDS.values(), text_search.read_hits(results), strict=True)
+        for kind, rows in zip(_STORED_KINDS.values(), text_search.read_hits(results), strict=True)
     }
     groups[HitKind.RESEARCH] = await _research(ctx, text, wanted, limit + 1, semantic=semantic)
     groups[HitKind.WORKFLOW] = _workflows(workflows, wanted)
@@ -187,7 +187,7 @@ def text_query(text: str, full_id: str | None = None) -> TextQuery:
     >>> query.before_last, query.last, query.beginnings
     ('glacial ', 'lak:*', 'glacial:* & lak:*')
     """
-    words = re.findall(r"[^\W_]+", text)[:MAX_PREFIXES]
+    words = re.findall(r"[^\W_]+", text)[:_MAX_PREFIXES]
     last = None if _SYNTAX.search(text) else _PREFIX.search(text)
     return TextQuery(
         text=text,

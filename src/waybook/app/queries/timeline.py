@@ -20,7 +20,7 @@ from waybook.store.plans.details import StepStatusChange
 from waybook.store.plans.load import PlanRequest
 
 #: A pause longer than this share of the working time is shortened.
-MAX_IDLE_SHARE = 0.1
+_MAX_IDLE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Axis:
         self._busy = _merged(worked)
         self._starts = [start for start, _ in self._busy]
         self.worked = sum((end - start for start, end in self._busy), timedelta())
-        self._pause = self.worked * MAX_IDLE_SHARE
+        self._pause = self.worked * _MAX_IDLE_SHARE
         self._places = self._placed()
         self._length = max((self._place(span.end) for span in spans), default=timedelta())
 
@@ -116,8 +116,8 @@ def time_waited(spans: Iterable[Span]) -> timedelta:
 
 #: Characters with which a formula begins in a spreadsheet.
 FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-PLAN_COLUMNS: Final = ("step", "title", "type", "status", "start", "end", "seconds", "user")
-RUN_COLUMNS: Final = (
+_PLAN_COLUMNS: Final = ("step", "title", "type", "status", "start", "end", "seconds", "user")
+_RUN_COLUMNS: Final = (
     *("stage", "step", "job_type", "model", "status", "attempt", "start", "end", "seconds"),
     *("user", "error"),
 )
@@ -160,7 +160,7 @@ async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
         )
         for span, step in sorted(spans, key=lambda item: (item[0].start, item[1].order))
     ]
-    return csv_text([PLAN_COLUMNS, *lines])
+    return csv_text([_PLAN_COLUMNS, *lines])
 
 
 def run_timeline(exported: ExportedRows) -> str:
@@ -173,9 +173,9 @@ def run_timeline(exported: ExportedRows) -> str:
         ended = end or (exported.now if start and job["status"] == "processing" else None)
         user = str(job["held_session"] or job["held_by"] or "")
         lines.append((*cells, *_interval(start, ended), user, str(job["error"] or "")))
-    start_column = RUN_COLUMNS.index("start")
+    start_column = _RUN_COLUMNS.index("start")
     lines.sort(key=lambda line: (not line[start_column], line[start_column], line[:4]))
-    return csv_text([RUN_COLUMNS, *lines])
+    return csv_text([_RUN_COLUMNS, *lines])
 
 
 def _interval(start: datetime | None, end: datetime | None) -> tuple[str, str, str]:

@@ -50,7 +50,7 @@ async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
     return CallStats(tools=calls.read_tool_calls(tools), errors=calls.read_calls(errors))
 
 
-DEFAULT_LIMIT = 20
+_DEFAULT_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class OrgUsage:
 
 
 async def count_usage(
-    ctx: RequestContext, since: datetime | None = None, most: int = DEFAULT_LIMIT
+    ctx: RequestContext, since: datetime | None = None, most: int = _DEFAULT_LIMIT
 ) -> OrgUsage:
     return org_usage(*await ctx.read(*calls.org_statements(since, most)))
 

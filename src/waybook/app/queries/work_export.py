@@ -87,7 +87,7 @@ class ExportedRows:
         return row
 
 
-def exported_row(row_id: str, row: Row) -> Row:
+def _exported_row(row_id: str, row: Row) -> Row:
     """Return a row for an export, with its id and with column names in camel case."""
     exported: Row = {"id": row_id}
     for column, value in row.items():
@@ -104,7 +104,7 @@ def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
         return number if isinstance(number, int) else 0, row_id
 
     return {
-        name: [exported_row(*item) for item in sorted(rows.get(kind, {}).items(), key=place)]
+        name: [_exported_row(*item) for item in sorted(rows.get(kind, {}).items(), key=place)]
         for kind, name in keys.items()
     }
 
@@ -149,7 +149,7 @@ def export_body(exported: ExportedRows) -> Body:
         "format": PLAN_FORMAT if is_plan else RUN_FORMAT,
         "version": VERSION,
         "exportedAt": rfc3339(exported.now),
-        exported.kind: exported_row(exported.id, exported.row),
+        exported.kind: _exported_row(exported.id, exported.row),
         **({} if is_plan else {"definition": exported.definition}),
         **exported_rows(exported.rows, PLAN_KEYS if is_plan else RUN_KEYS),
     }

@@ -24,12 +24,12 @@ from waybook.store.plans.lists import PlanSummaryRow
 from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
 
-PLANS_PER_PAGE, RUNS_PER_PAGE = 50, 25
+PLANS_PER_PAGE, _RUNS_PER_PAGE = 50, 25
 MAX_COUNTED = 1_000
 EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
 MAX_WALKED = 500
-MAX_NAMED = 500
+_MAX_NAMED = 500
 FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
 
@@ -133,7 +133,7 @@ def _text_filters(text: str) -> dict[str, str | int | None]:
         "first_id": first_id,
         "last_id": last_id,
         "walked": MAX_WALKED,
-        "named": MAX_NAMED,
+        "named": _MAX_NAMED,
     }
 
 
@@ -164,7 +164,7 @@ async def plan_summaries(
         plans_statement(wanted, limit + 1),
         lists.SQL["count_plans"](most=MAX_COUNTED, closed=wanted.order is ListOrder.CREATION),
     )
-    plans = read_summaries(rows[:limit])
+    plans = _read_summaries(rows[:limit])
     return PlanPage(
         plans=plans,
         last=plans[-1] if len(rows) > limit else None,
@@ -172,7 +172,7 @@ async def plan_summaries(
     )
 
 
-def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
+def _read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
     return tuple(
         PlanSummary(
             id=row.id,
@@ -210,8 +210,8 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
     named = await find_full_id(ctx, text or "", IdKind.PLAN) or text
     wanted = PlanFilter(order=ListOrder.ACTIVITY, all=text is not None, text=named or "")
     (rows,) = await ctx.read(plans_statement(wanted, MAX_CANDIDATES))
-    candidates = read_summaries(rows)
-    return resolve_one(candidates, named, what="plan", tool="list_active_plans")
+    candidates = _read_summaries(rows)
+    return _resolve_one(candidates, named, what="plan", tool="list_active_plans")
 
 
 MAX_CANDIDATES = 5
@@ -227,7 +227,7 @@ class NamedItem(Protocol):
 NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
 
 
-def resolve_one(
+def _resolve_one(
     candidates: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
 ) -> NamedItemT:
     """Return the only candidate, or the only one whose id or name equals the text.
@@ -389,7 +389,7 @@ def runs_statement(wanted: RunFilter, most: int) -> Statement:
     )
 
 
-async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = RUNS_PER_PAGE) -> RunPage:
+async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = _RUNS_PER_PAGE) -> RunPage:
     wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.RUN) or wanted.text)
     (rows,) = await ctx.read(runs_statement(wanted, limit + 1))
     return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
@@ -404,7 +404,7 @@ async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
     """
     wanted = RunFilter(text=text or "", state=OPEN if text is None else None)
     candidates = (await list_runs(ctx, wanted, MAX_CANDIDATES)).runs
-    return resolve_one(candidates, text, what="run", tool="list_dags")
+    return _resolve_one(candidates, text, what="run", tool="list_dags")
 
 
 async def resolve_plan_or_run(ctx: RequestContext, text: str) -> str:

@@ -28,28 +28,28 @@ from waybook.settings import Settings
 MAX_ERRORS = 5
 
 
-class OrgVerdict(NamedTuple):
+class _OrgVerdict(NamedTuple):
     org_id: UUID
     verdict: AuditVerdict
 
 
-async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
+async def verify_all(ctx: RequestContext, *, bar: bool) -> list[_OrgVerdict]:
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
         calls = await contexts_of_all_orgs(ctx)
         subjects = [await audited_subjects(org_ctx) for org_ctx in calls]
         task = shown.add_task("verifying", total=sum(map(len, subjects)))
-        verdicts: list[OrgVerdict] = []
+        verdicts: list[_OrgVerdict] = []
         for org_ctx, audited in zip(calls, subjects, strict=True):
             async for verdict in verify_audit(org_ctx, audited):
-                verdicts.append(OrgVerdict(org_ctx.caller.org_id, verdict))
+                verdicts.append(_OrgVerdict(org_ctx.caller.org_id, verdict))
                 shown.advance(task)
             erased = await verify_erasures(org_ctx)
-            verdicts += [OrgVerdict(org_ctx.caller.org_id, verdict) for verdict in erased]
+            verdicts += [_OrgVerdict(org_ctx.caller.org_id, verdict) for verdict in erased]
         return verdicts
 
 
-def _show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
+def _show_verdicts(console: Console, org_verdicts: list[_OrgVerdict]) -> None:
     for org_id, verdict in org_verdicts:
         if verdict.ok and verdict.note:
             console.print(Text(f"† org {org_id}: {verdict.note}"))
@@ -85,12 +85,12 @@ def _chains(count: int) -> str:
 
 #: Name of the anchor file of an embedded database, in the data directory.
 ANCHOR_NAME = "audit-anchor.jsonl"
-BROKEN_EXIT = 1
+_BROKEN_EXIT = 1
 NOTHING_VERIFIED_EXIT = 3
 
 
 class Verification(NamedTuple):
-    verdicts: list[OrgVerdict]
+    verdicts: list[_OrgVerdict]
     checks: dict[Path, AnchorCheck]
     renewed: Path | None = None
 
@@ -98,7 +98,7 @@ class Verification(NamedTuple):
     def exit_code(self) -> int:
         sound = all(org_verdict.verdict.ok for org_verdict in self.verdicts)
         if not sound or not all(check.ok for check in self.checks.values()):
-            return BROKEN_EXIT
+            return _BROKEN_EXIT
         return 0 if self.verdicts else NOTHING_VERIFIED_EXIT
 
 
@@ -247,7 +247,7 @@ def _verify_file(file: Path, seal: str | None, *, as_json: bool) -> None:
             print_json({"ok": False, "file": str(file), "error": error.message})
         else:
             get_console().print(Text.assemble(("✗ ", "red"), f"{file}: {error.message}"))
-        sys.exit(BROKEN_EXIT)
+        sys.exit(_BROKEN_EXIT)
     if as_json:
         print_json({"ok": True, "file": str(file), **asdict(verified)})
         return
@@ -287,7 +287,7 @@ def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: ob
     done = run_in_app(settings, renew)
     if isinstance(done, AnchorCheck):
         print_json(_check_json(path, done)) if as_json else _show_check(get_console(), path, done)
-        sys.exit(BROKEN_EXIT)
+        sys.exit(_BROKEN_EXIT)
     if as_json:
         print_json({"file": str(path), **done._asdict()})
         return

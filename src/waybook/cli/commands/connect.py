@@ -33,13 +33,13 @@ from waybook.cli.lazy import load
 from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
-CHATGPT: Final = "chatgpt"
+_CHATGPT: Final = "chatgpt"
 #: Clients for which only instructions are printed, because no configuration file is known.
-PRINTED: Final = frozenset({CHATGPT, "generic"})
+_PRINTED: Final = frozenset({_CHATGPT, "generic"})
 
 _TOKEN: Final = re.compile(r"Bearer (?!\$?\{)[^\"]+")
 
-CHATGPT_STEPS: Final = """\
+_CHATGPT_STEPS: Final = """\
 ChatGPT connects over HTTPS and starts no programs, so it has no configuration file.
 
 1. Serve with authentication:       waybook serve --auth required
@@ -69,7 +69,7 @@ class Request:
 
 
 @click.command()
-@click.argument("client", type=click.Choice([*CLIENTS, CHATGPT]), metavar="CLIENT")
+@click.argument("client", type=click.Choice([*CLIENTS, _CHATGPT]), metavar="CLIENT")
 @click.option(
     "--scope",
     type=click.Choice([str(scope) for scope in ConfigScope]),
@@ -114,8 +114,8 @@ def command(  # noqa: PLR0913 - one parameter for each option
     with a real call. CLIENT is claude-code, codex, cursor, vscode, gemini, qwen, opencode,
     continue, claude-desktop, chatgpt or generic.
     """
-    if client == CHATGPT:
-        click.echo(CHATGPT_STEPS.format(url=url or "https://YOUR_HOST/mcp"), nl=False)
+    if client == _CHATGPT:
+        click.echo(_CHATGPT_STEPS.format(url=url or "https://YOUR_HOST/mcp"), nl=False)
         return
     arguments = [] if tools is None else ["--tools", tools]
     arguments += [] if data_dir is None else ["--data-dir", str(data_dir.absolute())]
@@ -177,7 +177,7 @@ def _places() -> Places:
 
 def _file_of(request: Request) -> Path | None:
     file = config_file(request.client, request.scope, _places())
-    if file is None and request.name not in PRINTED:
+    if file is None and request.name not in _PRINTED:
         raise click.UsageError(
             f"{request.client.title} has no configuration file for a project; use --scope user."
         )

@@ -41,7 +41,7 @@ def _short(item: DocumentListItem) -> tuple[str, str, str]:
 
 
 FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
-WrittenFiles = Mapping[str, list[Path]]
+_WrittenFiles = Mapping[str, list[Path]]
 
 
 @click.command()
@@ -80,7 +80,7 @@ def command(
     """
     forms = [name for name in FILE_EXTENSIONS if form in {name, "both"}]
 
-    async def read(here: AppSession) -> tuple[RunDetail, list[DocumentListItem], WrittenFiles]:
+    async def read(here: AppSession) -> tuple[RunDetail, list[DocumentListItem], _WrittenFiles]:
         found = await resolve_run(here.call, run)
         while await are_documents_pending(here.call) and await load(
             "waybook.background:render_all_orgs"
@@ -123,7 +123,7 @@ async def _write(
     forms: list[str],
     *,
     force: bool,
-) -> WrittenFiles:
+) -> _WrittenFiles:
     names = file_names(listed, board.compiled_dag.order)
     paths = {
         item.resource_id: [
@@ -153,7 +153,7 @@ def _figures(board: RunDetail, stage: str | None) -> str:
     return f"{there} of {sum(known)} available{to_come}"
 
 
-def _as_json(item: DocumentListItem, written: WrittenFiles) -> dict[str, object]:
+def _as_json(item: DocumentListItem, written: _WrittenFiles) -> dict[str, object]:
     return {
         "resourceId": item.resource_id,
         "stageSlug": item.stage,

@@ -32,7 +32,7 @@ from waybook.dag.statuses import DrawingFormat
 from waybook.errors import InvalidInput, NextCall, NotFound
 
 
-class ExportFormat(StrEnum):
+class _ExportFormat(StrEnum):
     MARKDOWN = "markdown"
     JSON = "json"
     MERMAID = "mermaid"
@@ -47,8 +47,8 @@ STDOUT: Final = STDIN
 @click.option(
     "--format",
     "form",
-    type=click.Choice([str(form) for form in ExportFormat]),
-    default=str(ExportFormat.MARKDOWN),
+    type=click.Choice([str(form) for form in _ExportFormat]),
+    default=str(_ExportFormat.MARKDOWN),
     help="Markdown report, complete JSON, Mermaid map, or CSV timeline (default: markdown).",
 )
 @click.option(
@@ -73,13 +73,13 @@ def command(
     async def export(here: AppSession) -> None:
         ctx = await here.for_org(org)
         plan_id, run_id = await _resolve(ctx, subject)
-        parts = _parts(ctx, plan_id, run_id, ExportFormat(form))
+        parts = _parts(ctx, plan_id, run_id, _ExportFormat(form))
         if output != STDOUT:
             with private_file(Path(output), force=force) as file:
                 async for part in parts:
                     file.write(part)
             print_line(f"written  {output}", err=True)
-        elif form == ExportFormat.JSON and not sys.stdout.isatty():
+        elif form == _ExportFormat.JSON and not sys.stdout.isatty():
             async for part in parts:
                 click.echo(part, nl=False)
         else:
@@ -111,22 +111,22 @@ async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
 
 
 async def _parts(
-    ctx: RequestContext, plan_id: str, run_id: str, form: ExportFormat
+    ctx: RequestContext, plan_id: str, run_id: str, form: _ExportFormat
 ) -> AsyncIterator[bytes]:
     """Yield the export of a plan or, without a plan's id, of a run."""
     match form:
-        case ExportFormat.JSON:
+        case _ExportFormat.JSON:
             rows = await (read_plan_rows(ctx, plan_id) if plan_id else read_run_rows(ctx, run_id))
             async for part in export_json(ctx, rows):
                 yield part
             return
-        case ExportFormat.MARKDOWN if plan_id:
+        case _ExportFormat.MARKDOWN if plan_id:
             text = plan_report_text(await read_plan_rows(ctx, plan_id))
-        case ExportFormat.MARKDOWN:
+        case _ExportFormat.MARKDOWN:
             text = run_report_text(await read_run_detail(ctx, run_id, RunInclude.ALL))
-        case ExportFormat.CSV if plan_id:
+        case _ExportFormat.CSV if plan_id:
             text = await plan_timeline(ctx, plan_id)
-        case ExportFormat.CSV:
+        case _ExportFormat.CSV:
             text = run_timeline(await read_run_rows(ctx, run_id))
         case _:
             drawing = (

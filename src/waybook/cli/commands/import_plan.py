@@ -22,8 +22,8 @@ from waybook.json_values import Body
 from waybook.settings import Settings
 
 #: The export of a run with 10,000 jobs takes about 60 MiB.
-MAX_EXPORT_BYTES = 256 * MEBIBYTE
-MAX_LINES_SHOWN = 20
+_MAX_EXPORT_BYTES = 256 * MEBIBYTE
+_MAX_LINES_SHOWN = 20
 
 
 @click.command()
@@ -64,7 +64,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     administrator. FILE can be - for standard input, which then needs --yes or --dry-run.
     """
     settings = load_settings(flags)
-    data = read_all(file, MAX_EXPORT_BYTES)
+    data = read_all(file, _MAX_EXPORT_BYTES)
     export = _read_export(data) if form is None else None
     if export is not None:
         if not as_json:
@@ -98,7 +98,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     counts: Body = {
         "leftOut": plan.left_out,
         "ignored": plan.ignored,
-        "unreadLines": [*plan.unread[:MAX_LINES_SHOWN]],
+        "unreadLines": [*plan.unread[:_MAX_LINES_SHOWN]],
         "pullRequests": plan.pull_requests,
     }
     report_import({**body, **counts}, plan_id, written=bool(plan_id), as_json=as_json)
@@ -141,8 +141,8 @@ def show_plan(plan: ImportedPlan) -> None:
         table.add_row(str(order), Text(name), str(step.type), after, str(line or ""))
     console.print(table)
     if plan.unread:
-        shown = ", ".join(map(str, plan.unread[:MAX_LINES_SHOWN]))
-        more = " and more" if len(plan.unread) > MAX_LINES_SHOWN else ""
+        shown = ", ".join(map(str, plan.unread[:_MAX_LINES_SHOWN]))
+        more = " and more" if len(plan.unread) > _MAX_LINES_SHOWN else ""
         console.print(
             Text(f"not imported, because they belong to no task: lines {shown}{more}; indent them")
         )

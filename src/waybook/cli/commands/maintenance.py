@@ -88,12 +88,12 @@ def _print_migrations(names: list[str], *, check: bool) -> None:
 
 Erase = Callable[[str, Callable[[int, int], None]], Awaitable[Erased]]
 
-yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
+_yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
 
 
 @click.command()
 @click.argument("slug")
-@yes_option
+@_yes_option
 @json_option
 @database_options
 def org(*, slug: str, yes: bool, as_json: bool, **flags: object) -> None:
@@ -113,7 +113,7 @@ def org(*, slug: str, yes: bool, as_json: bool, **flags: object) -> None:
 @click.command()
 @click.argument("org")
 @click.argument("user")
-@yes_option
+@_yes_option
 @json_option
 @database_options
 def user(*, org: str, user: str, yes: bool, as_json: bool, **flags: object) -> None:
@@ -190,11 +190,11 @@ def retain_command(*, as_json: bool, **flags: object) -> None:
     click.secho("✓ nothing to delete: no data is past its retention period", fg="green")
 
 
-file_argument = click.argument("file", type=click.Path(path_type=Path))
+_file_argument = click.argument("file", type=click.Path(path_type=Path))
 
 
 @click.command()
-@file_argument
+@_file_argument
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--verify", is_flag=True, help="Only check this backup; needs no database.")
 @json_option
@@ -255,7 +255,7 @@ def _print_archive(manifest: Manifest, file: Path, done: str, *, as_json: bool) 
 
 
 @click.command()
-@file_argument
+@_file_argument
 @json_option
 @database_options
 def restore_command(*, file: Path, as_json: bool, **flags: object) -> None:

@@ -17,7 +17,7 @@ from waybook.errors import WaybookError
 from waybook.settings import Settings
 
 #: Number of new objects after which garbage is collected, as usual in Python.
-GARBAGE_OBJECTS = 700
+_GARBAGE_OBJECTS = 700
 
 
 @click.command()
@@ -33,7 +33,7 @@ def command(**flags: object) -> None:
     with _database_starting(loaded.settings):
         serve = load("waybook.cli.stdio.server:serve")
         gc.freeze()
-        gc.set_threshold(GARBAGE_OBJECTS)
+        gc.set_threshold(_GARBAGE_OBJECTS)
         serve(loaded)
 
 

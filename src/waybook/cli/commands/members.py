@@ -36,8 +36,8 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.page_address import current_base_url
 from waybook.settings import Settings
 
-name_option = click.option("--name", metavar="TEXT", help="Display name.")
-review_policy_option = click.option(
+_name_option = click.option("--name", metavar="TEXT", help="Display name.")
+_review_policy_option = click.option(
     "--review-policy",
     type=click.Choice([str(policy) for policy in ReviewPolicy]),
     callback=lambda _, __, word: ReviewPolicy(word) if word else None,
@@ -56,8 +56,8 @@ def _in_org(
 
 @click.command()
 @click.argument("slug")
-@name_option
-@review_policy_option
+@_name_option
+@_review_policy_option
 @json_option
 @database_options
 def add_org_command(
@@ -125,8 +125,8 @@ def show_org_command(*, slug: str, as_json: bool, **flags: object) -> None:
 
 @click.command()
 @click.argument("slug")
-@name_option
-@review_policy_option
+@_name_option
+@_review_policy_option
 @json_option
 @database_options
 def set_org_command(

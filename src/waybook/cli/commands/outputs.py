@@ -17,7 +17,7 @@ from waybook.core.durations import format_age
 from waybook.core.file_names import unique_name
 from waybook.plan.store_output import Output, latest
 
-MIN_WIDTH_FOR_DETAILS = 120
+_MIN_WIDTH_FOR_DETAILS = 120
 
 
 @click.command()
@@ -65,7 +65,7 @@ def command(
     if save is not None:
         console.print(success(f"{len(written)} files written to {save}"))
         return
-    is_wide = console.width >= MIN_WIDTH_FOR_DETAILS
+    is_wide = console.width >= _MIN_WIDTH_FOR_DETAILS
     heads = ["output", "title", "version", *(["type", "by"] if is_wide else []), "when"]
     rows = [
         [

@@ -18,7 +18,7 @@ from waybook.cli.terminal.errors import HintedError
 
 FOLDER: Final = Path(waybook.__file__).parent / "plugins"
 HOOK: Final = FOLDER / "waybook_hook.py"
-CODEX: Final = "codex"
+_CODEX: Final = "codex"
 #: Commands that install the plugin in the other clients.
 COMMANDS: Final = {
     "claude-code": (
@@ -33,13 +33,13 @@ ENTRIES: Final = {
     "gemini-cli": (CLIENTS["gemini"], FOLDER / "gemini-cli" / "gemini-extension.json"),
 }
 TWICE: Final = "Remove an entry of `waybook connect`, or every tool is listed twice."
-TRUST: Final = """\
+_TRUST: Final = """\
 Codex skips hooks that you have not trusted, without a message. Start codex, enter
 /hooks, review the two hooks and trust them; Waybook never does this for you."""
 
 
 @click.command()
-@click.argument("client", type=click.Choice(["claude-code", CODEX, "gemini-cli"]))
+@click.argument("client", type=click.Choice(["claude-code", _CODEX, "gemini-cli"]))
 @click.option("--install", is_flag=True, help="Install the plugin, and test it with a real call.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
 def command(*, client: str, install: bool, yes: bool) -> None:
@@ -48,11 +48,11 @@ def command(*, client: str, install: bool, yes: bool) -> None:
     The plugin keeps an agent on its plan after a compaction, a restart or a pause. Without
     --install, nothing is changed.
     """
-    if client == CODEX:
+    if client == _CODEX:
         hook = shlex.join(["python3", "-I", "-S", str(HOOK)])
-        plugin = replace(CLIENTS[CODEX], hooks=codex_hooks(hook))
-        carry_out(Request(CODEX, plugin), only_print=not install, yes=yes)
-        print_line(f"\n{TRUST}")
+        plugin = replace(CLIENTS[_CODEX], hooks=codex_hooks(hook))
+        carry_out(Request(_CODEX, plugin), only_print=not install, yes=yes)
+        print_line(f"\n{_TRUST}")
         return
     add_hook(client)
     for words in COMMANDS[client]:

@@ -17,8 +17,8 @@ from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.dag.snapshots.snapshot import SnapshotFormat, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
-AnswerFunction = Callable[[bytes], Mapping[str, object]]
-AnswerT = TypeVar("AnswerT")
+_AnswerFunction = Callable[[bytes], Mapping[str, object]]
+_AnswerT = TypeVar("_AnswerT")
 
 file = click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
 lines = click.option(
@@ -41,12 +41,12 @@ def read_json(text: bytes) -> object:
         raise InvalidInput(f"this is not JSON: {error}") from None
 
 
-def answer_lines(answer: AnswerFunction, file: str) -> None:
+def answer_lines(answer: _AnswerFunction, file: str) -> None:
     for line in read_lines(file, MAX_SNAPSHOT_BYTES):
         _tell(answer, partial(check_size, line, MAX_SNAPSHOT_BYTES))
 
 
-def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
+def answer_file(answer: _AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
     """Print the result for the whole file: as a drawing on a terminal, otherwise as JSON."""
     if is_interactive(as_json=as_json):
         load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
@@ -54,7 +54,7 @@ def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bo
         sys.exit(1)
 
 
-def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT:
+def answer_or_faults(answer: Callable[[bytes], _AnswerT], text: bytes) -> _AnswerT:
     try:
         return answer(text)
     except BadRecipe as refused:
@@ -67,7 +67,7 @@ def is_interactive(*, as_json: bool) -> bool:
     return not as_json and sys.stdout.isatty()
 
 
-def _tell(answer: AnswerFunction, read: Callable[[], bytes]) -> bool:
+def _tell(answer: _AnswerFunction, read: Callable[[], bytes]) -> bool:
     """Print the answer or an error. Return whether it was an error."""
     try:
         body, refused = answer(read()), False

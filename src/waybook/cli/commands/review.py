@@ -71,7 +71,7 @@ def feedback_command(
         print_line(f"  {started['stageSlug']} has started: {count} ready")
 
 
-MAX_LINES = 20
+_MAX_LINES = 20
 MAX_RUNS = 100
 
 
@@ -121,8 +121,8 @@ def _result(review: ReviewRecord) -> Padding:
     result = review.result_summary
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
     lines = text.splitlines()
-    left = len(lines) - MAX_LINES
-    shown = [*lines[:MAX_LINES], "", f"… {left} more lines"] if left > 0 else lines
+    left = len(lines) - _MAX_LINES
+    shown = [*lines[:_MAX_LINES], "", f"… {left} more lines"] if left > 0 else lines
     shown_text = "\n".join(shown)
     return Padding(_markdown(shown_text) if isinstance(result, str) else Text(shown_text), (0, 2))
 
@@ -133,7 +133,7 @@ def _markdown(text: str) -> RenderableType:
     return rendered
 
 
-DecisionFlags = tuple[str, str | None]
+_DecisionFlags = tuple[str, str | None]
 
 
 @click.command()
@@ -151,7 +151,7 @@ def review_command(*, plan: str | None, as_json: bool, **given: object) -> None:
     have failed jobs. With a decision option, decides the review of the named plan, or the only open
     review.
     """
-    chosen: list[DecisionFlags] = [
+    chosen: list[_DecisionFlags] = [
         (name, None) for name in ("approve", "skip", "reject") if given.pop(name)
     ]
     feedback = cast("str | None", given.pop("modify"))
@@ -173,7 +173,7 @@ def can_prompt() -> bool:
 
 
 async def _carry_out(
-    here: AppSession, plan: str | None, decided: DecisionFlags
+    here: AppSession, plan: str | None, decided: _DecisionFlags
 ) -> dict[str, object]:
     reviews = await _reviews(here, plan)
     if len(reviews) > 1:
@@ -191,7 +191,7 @@ def _seen(review: ReviewRecord) -> dict[str, str]:
     return {"planId": review.plan_id, "reviewId": review.id}
 
 
-async def _submit(here: AppSession, decided: DecisionFlags, **named: str) -> dict[str, object]:
+async def _submit(here: AppSession, decided: _DecisionFlags, **named: str) -> dict[str, object]:
     decision, feedback = decided
     args = {**named, "decision": decision}
     args |= {"feedback": feedback} if feedback else {}
@@ -222,7 +222,7 @@ async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
 
 
 #: Only a decision sets these fields, so an open review omits them.
-DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_state"}
+_DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_state"}
 
 
 def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
@@ -233,7 +233,7 @@ def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
     if as_json:
         base, payload = current_base_url(settings), []
         for review in reviews:
-            fields = {n: v for n, v in review._asdict().items() if n not in DECISION_FIELDS}
+            fields = {n: v for n, v in review._asdict().items() if n not in _DECISION_FIELDS}
             fields |= {n: short_id(fields[n]) for n in ("id", "plan_id", "step_id")}
             payload.append({**fields, "reviewUrl": review_url(fields["plan_id"], base)})
         print_json(payload)
@@ -284,7 +284,7 @@ def _say_rest(console: Console, runs: list[RunSummary], *, empty: bool) -> None:
         console.print(success("Nothing is waiting for you."))
 
 
-def _prompt_decision() -> DecisionFlags | None:
+def _prompt_decision() -> _DecisionFlags | None:
     prompt = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
     message = click.prompt(prompt, type=click.Choice(list("amsrl")), show_choices=False)
     match message:

@@ -74,42 +74,42 @@ def _hit(place: int, hit: Body, now: datetime) -> Group:
     head.add_column(width=3, justify="right")
     head.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     head.add_column(no_wrap=True, justify="right")
-    title = Text(single_line(hit["title"]), style="bold").append(f"  {hit['kind']}", style="cyan")
+    title = Text(_single_line(hit["title"]), style="bold").append(f"  {hit['kind']}", style="cyan")
     when = format_age(datetime.fromisoformat(hit["createdAt"]), now)
-    head.add_row(f"{place}.", title, Text(f"{single_line(hit['createdBy'])}, {when}", style="dim"))
+    head.add_row(f"{place}.", title, Text(f"{_single_line(hit['createdBy'])}, {when}", style="dim"))
     return Group(head, *(Padding(line, (0, 0, 0, 4)) for line in _lines(hit)))
 
 
 def _lines(hit: Body) -> Iterator[Text]:
     snippet = Text()
-    for place, piece in enumerate(single_line(hit["snippet"]).split("**")):
+    for place, piece in enumerate(_single_line(hit["snippet"]).split("**")):
         snippet.append(piece, style="bold yellow" if place % 2 else "")
     yield snippet
     yield Text(" · ".join(map(_why, hit["why"])), style="dim")
     named = hit.get("sources", [])
     for source in named[:MAX_NAMES_LISTED]:
         yield Text(
-            f"↳ {single_line(source['title'])} {single_line(source.get('url', ''))}".rstrip()
+            f"↳ {_single_line(source['title'])} {_single_line(source.get('url', ''))}".rstrip()
         )
     left = len(named) - MAX_NAMES_LISTED + hit.get("moreSources", 0)
     if left > 0:
         yield Text(f"↳ and {left} more", style="dim")
     if "url" in hit:
-        yield Text(single_line(hit["url"]))
+        yield Text(_single_line(hit["url"]))
     yield Text(hit["id"], style="dim")
 
 
 def _why(reason: Body) -> str:
     if reason["by"] == "meaning":
         return f"meaning {reason['nearness']:.2f}, place {reason['rank']}"
-    words = ", ".join(map(single_line, reason["words"])) or "words"
+    words = ", ".join(map(_single_line, reason["words"])) or "words"
     return f"{words}: {reason['covers']:.0%} of the question, place {reason['rank']}"
 
 
-def single_line(text: str) -> str:
+def _single_line(text: str) -> str:
     r"""Return a stored text as one line without control characters.
 
-    >>> single_line("a\n\x1b[31mb")
+    >>> _single_line("a\n\x1b[31mb")
     'a [31mb'
     """
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

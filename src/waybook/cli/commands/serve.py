@@ -52,7 +52,7 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-RECORD_INTERVAL_SECONDS: Final = 1.0
+_RECORD_INTERVAL_SECONDS: Final = 1.0
 
 
 @click.command()
@@ -75,7 +75,7 @@ def command(**flags: object) -> None:
         )
         # The token identifies the caller of a command. A server's callers have their own tokens.
         known = replace(settings, port=listening.getsockname()[1], token=None)
-        server = HttpServer(replace(loaded, settings=known), listening, claim)
+        server = _HttpServer(replace(loaded, settings=known), listening, claim)
         if settings.workers == 1:
             run(_serve(server))
             return
@@ -93,7 +93,7 @@ def command(**flags: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpServer:
+class _HttpServer:
     """Settings, socket and shared state of a server, made before its event loop starts."""
 
     loaded: LoadedSettings
@@ -104,7 +104,7 @@ class HttpServer:
 
 
 def _serve_as_worker(
-    server: HttpServer, sockets: Sequence[socket.socket], link: SupervisorLink
+    server: _HttpServer, sockets: Sequence[socket.socket], link: SupervisorLink
 ) -> int:
     """Serve in a worker process, and return the exit status."""
     claim = server.claim if link.index == 0 else None
@@ -119,7 +119,7 @@ def _serve_as_worker(
     return 0
 
 
-async def _serve(server: HttpServer, link: SupervisorLink | None = None) -> None:
+async def _serve(server: _HttpServer, link: SupervisorLink | None = None) -> None:
     loaded, listening, settings = server.loaded, server.listening, server.loaded.settings
 
     def own_url() -> str:
@@ -183,7 +183,7 @@ async def _recording(claim: PageClaim | None, settings: Settings) -> AsyncIterat
 
     async def record() -> None:
         while claim is not None and not _try_record(claim, settings):  # noqa: ASYNC110 - a lock
-            await asyncio.sleep(RECORD_INTERVAL_SECONDS)
+            await asyncio.sleep(_RECORD_INTERVAL_SECONDS)
 
     recording = asyncio.create_task(record())
     try:

@@ -31,7 +31,7 @@ from waybook.json_values import Body
 from waybook.settings import Settings
 
 EXPORT = "waybook.app.queries.work_export"
-IMPORT = "waybook.cli.commands.import_plan"
+_IMPORT = "waybook.cli.commands.import_plan"
 
 
 @click.group()
@@ -157,7 +157,7 @@ def use_command(
             title = str(step.get("title") or step.get("instructions", "")).split("\n")[0]
             console.print(Text(f"{order:3}  {title}{f'  (after {after})' if after else ''}"))
     plan_id = ""
-    if not dry_run and load(f"{IMPORT}:confirm")("Create this plan?", template, yes=yes):
-        plan_id = asyncio.run(load(f"{IMPORT}:create_plan")(settings, org, arguments))
+    if not dry_run and load(f"{_IMPORT}:confirm")("Create this plan?", template, yes=yes):
+        plan_id = asyncio.run(load(f"{_IMPORT}:create_plan")(settings, org, arguments))
     body: Body = {"kind": "plan", "id": plan_id or None, **arguments}
-    load(f"{IMPORT}:report_import")(body, plan_id, written=bool(plan_id), as_json=as_json)
+    load(f"{_IMPORT}:report_import")(body, plan_id, written=bool(plan_id), as_json=as_json)

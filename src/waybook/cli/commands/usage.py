@@ -13,9 +13,9 @@ from waybook.cli.terminal.console import plain_table, usage_line
 from waybook.core.short_ids import short_id
 from waybook.core.usage import Totals, format_cost
 
-NOT_REPORTED = "(not reported)"
+_NOT_REPORTED = "(not reported)"
 MIN_NAME_WIDTH = 12
-FIGURES = 52
+_FIGURES = 52
 
 
 @click.command()
@@ -44,7 +44,7 @@ def _show(console: Console, org_usage: OrgUsage) -> None:
     if not org_usage.work:
         console.print("No usage reported. Agents report usage with their results.")
         return
-    names = [(row.model or NOT_REPORTED, row.usage) for row in org_usage.models]
+    names = [(row.model or _NOT_REPORTED, row.usage) for row in org_usage.models]
     _print(console, "model", names, org_usage.models_total)
     work = [
         (f"{row.kind} {f'{short_id(row.id)} ' if row.id else ''}{row.name}", row.usage)
@@ -55,7 +55,7 @@ def _show(console: Console, org_usage: OrgUsage) -> None:
 
 def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: int) -> None:
     table = plain_table()
-    widest = max(MIN_NAME_WIDTH, console.width - FIGURES)
+    widest = max(MIN_NAME_WIDTH, console.width - _FIGURES)
     table.add_column(head, no_wrap=True, overflow="ellipsis", max_width=widest)
     for name in ("tokens in", "tokens out", "cost", "results"):
         table.add_column(name, justify="right", no_wrap=True)

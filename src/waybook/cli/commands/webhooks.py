@@ -20,7 +20,7 @@ from waybook.errors import Misconfigured
 from waybook.notifications.message import Delivery, DeliveryStatus
 from waybook.settings import Settings
 
-STATUS_STYLES = {
+_STATUS_STYLES = {
     DeliveryStatus.WAITING: Text("… waiting", style="yellow"),
     DeliveryStatus.DELIVERED: Text("✓ delivered", style="green"),
     DeliveryStatus.GIVEN_UP: Text("✗ given up", style="red"),
@@ -47,7 +47,7 @@ def list_command(*, limit: int, as_json: bool, **flags: object) -> None:
     settings = load_settings(flags)
     deliveries = run_in_app(settings, lambda here: list_deliveries(here.call, limit=limit))
     if as_json:
-        print_json([delivery_json(delivery) for delivery in deliveries])
+        print_json([_delivery_json(delivery) for delivery in deliveries])
         return
     if not deliveries:
         off = "" if settings.webhook_url else "; webhooks are off, since there is no webhook_url"
@@ -60,7 +60,7 @@ def list_command(*, limit: int, as_json: bool, **flags: object) -> None:
         when = Text(f"{delivery.at:%m-%d %H:%M:%S}", style="dim")
         tries, error = str(delivery.attempt), Text(delivery.error or "")
         table.add_row(
-            delivery.id, when, delivery.event, STATUS_STYLES[delivery.status], tries, error
+            delivery.id, when, delivery.event, _STATUS_STYLES[delivery.status], tries, error
         )
     get_console().print(table)
 
@@ -114,7 +114,7 @@ def _send(
         raise Misconfigured("webhooks are off: set webhook_url, and webhook_secret")
     sent = run_in_app(settings, lambda here: act(here.call))
     if as_json:
-        print_json(delivery_json(sent))
+        print_json(_delivery_json(sent))
     else:
         get_console().print(_describe_delivery(sent))
     sys.exit(int(sent.status is not DeliveryStatus.DELIVERED))
@@ -130,7 +130,7 @@ def _describe_delivery(sent: Delivery) -> Text:
     )
 
 
-def delivery_json(delivery: Delivery) -> dict[str, object]:
+def _delivery_json(delivery: Delivery) -> dict[str, object]:
     return {
         "id": delivery.id,
         "event": delivery.event,

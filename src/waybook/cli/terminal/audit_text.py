@@ -14,7 +14,7 @@ from waybook.dag.statuses import ProgressStatus, RunState
 from waybook.json_values import Body
 from waybook.plan.model import StepStatus, plan_state
 
-DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
+_DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
 
 def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
@@ -38,7 +38,7 @@ def _what(entry: Body) -> Text:
     label = event_label(str(entry["event"]), details.get("action"), str(entry["subject"]))
     order = details.get("stepOrder")
     what = Text(label.replace("a step", f"step {order}") if order else label)
-    why = ", ".join(str(details[name]) for name in DETAIL_FIELDS if details.get(name))
+    why = ", ".join(str(details[name]) for name in _DETAIL_FIELDS if details.get(name))
     return what.append(f": {why}", style="dim") if why else what
 
 

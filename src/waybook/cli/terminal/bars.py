@@ -71,7 +71,7 @@ BAR_STATUS = {
 }
 
 #: Each status has its own character, so that the bar is readable without color.
-GLYPHS = {
+_GLYPHS = {
     StepStatus.COMPLETED: "█",
     StepStatus.SKIPPED: "▓",
     StepStatus.FAILED: "▚",
@@ -90,7 +90,7 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
     bar = Text(no_wrap=True)
     for status, cells in cell_counts(counts, width).items():
         style = STEP_STYLES[status].style.removeprefix("bold ")
-        bar.append(GLYPHS[status] * cells, style=style)
+        bar.append(_GLYPHS[status] * cells, style=style)
     return bar
 
 

@@ -35,8 +35,8 @@ from waybook.plan.model import Plan
 from waybook.plan.progress import shares, warning
 
 #: Lower terminals show no footer, so that more steps fit.
-LOW_HEIGHT: Final = 12
-MIN_ROWS_FOR_ELLIPSIS: Final = 3
+_LOW_HEIGHT: Final = 12
+_MIN_ROWS_FOR_ELLIPSIS: Final = 3
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Viewport:
 
     @property
     def is_low(self) -> bool:
-        return self.height is not None and self.height < LOW_HEIGHT
+        return self.height is not None and self.height < _LOW_HEIGHT
 
 
 def live_viewport(console: Console) -> Viewport:
@@ -159,13 +159,13 @@ def visible_rows(items: Sequence[T], rows: int | None, here: int) -> tuple[Seque
     """
     if rows is None or len(items) <= rows:
         return items, 0, 0
-    room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
+    room = rows - 2 if rows > _MIN_ROWS_FOR_ELLIPSIS else rows
     first = max(0, min(here - room // 3, len(items) - room))
     shown = items[first : first + room]
     return (shown, first, len(items) - first - room) if room < rows else (shown, 0, 0)
 
 
-EVERY_SECONDS: Final = 1.0
+_EVERY_SECONDS: Final = 1.0
 
 BoardT = TypeVar("BoardT", bound=Board)
 
@@ -186,7 +186,7 @@ async def show_live(
             if board.is_closed:
                 return board
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(resized.wait(), EVERY_SECONDS)
+                await asyncio.wait_for(resized.wait(), _EVERY_SECONDS)
             resized.clear()
             # If the database is busy or unavailable, the next refresh may succeed.
             with contextlib.suppress(Busy, Unavailable):

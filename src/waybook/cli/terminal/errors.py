@@ -18,7 +18,7 @@ COMMANDS = {
     "get_run_progress": "waybook run {runId}",
     "submit_stage_feedback": 'waybook feedback {runId} {stageSlug} "…"',
 }
-PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
+_PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 
 class HintedError(click.ClickException):
@@ -83,5 +83,5 @@ def command_for(call: NextCall) -> str:
     waybook call get_next_step '{"planId": "p1"}'
     """
     if call.tool in COMMANDS:
-        return COMMANDS[call.tool].format_map({**PLACEHOLDERS, **call.args})
+        return COMMANDS[call.tool].format_map({**_PLACEHOLDERS, **call.args})
     return f"waybook call {call.tool} '{json.dumps(dict(call.args))}'"

@@ -44,12 +44,12 @@ def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
 
 
 #: Minimum terminal widths for the holder column, and for the timeline.
-MIN_WIDTH_FOR_HOLDERS = 92
-MIN_WIDTH_FOR_TIMELINE = 72
-STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
-MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
+_MIN_WIDTH_FOR_HOLDERS = 92
+_MIN_WIDTH_FOR_TIMELINE = 72
+STATUS_WIDTH, _TIME_WIDTH, _NUMBER_WIDTH = 16, 7, 3
+_MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
 PLAN_FIXED_ROWS = 6
-ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
+_ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
 
 
 def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
@@ -75,10 +75,10 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
     axis = Axis([span for step_spans in spans.values() for span in step_spans])
     holders, timeline, names = _columns(board, width, frame)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", width=width)
-    table.add_column("#", justify="right", width=NUMBER_WIDTH)
+    table.add_column("#", justify="right", width=_NUMBER_WIDTH)
     table.add_column("step", no_wrap=True, overflow="ellipsis", width=names)
     table.add_column("status", no_wrap=True, width=STATUS_WIDTH)
-    table.add_column("time", justify="right", no_wrap=True, width=TIME_WIDTH)
+    table.add_column("time", justify="right", no_wrap=True, width=_TIME_WIDTH)
     if holders:
         table.add_column("by", no_wrap=True, overflow="ellipsis", width=holders)
     if timeline:
@@ -106,11 +106,11 @@ def _columns(board: PlanDetail, width: int, frame: Viewport) -> tuple[int, int, 
     steps = board.plan.steps
     name = max((cell_len(board.name_of(step)) for step in steps), default=0)
     holder = max((cell_len(_holder(step)) for step in steps), default=0)
-    room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
-    wide = width >= MIN_WIDTH_FOR_HOLDERS
-    holders = max(2, min(holder, MAX_HOLDER_WIDTH)) if frame.holders or wide else 0
+    room = width - _NUMBER_WIDTH - STATUS_WIDTH - _TIME_WIDTH - 4
+    wide = width >= _MIN_WIDTH_FOR_HOLDERS
+    holders = max(2, min(holder, _MAX_HOLDER_WIDTH)) if frame.holders or wide else 0
     room -= holders + 1 if holders else 0
-    if width < MIN_WIDTH_FOR_TIMELINE or (holders and not wide):
+    if width < _MIN_WIDTH_FOR_TIMELINE or (holders and not wide):
         return holders, 0, max(MIN_NAME_WIDTH, room)
     names = max(MIN_NAME_WIDTH, min(name, room * 3 // 5))
     return holders, room - names - 1, names
@@ -118,7 +118,7 @@ def _columns(board: PlanDetail, width: int, frame: Viewport) -> tuple[int, int, 
 
 def _current_index(steps: Sequence[Step]) -> int:
     """Return the index of the step in progress, else of the next pending step, else the end."""
-    for statuses in (ACTIVE_STEP, {StepStatus.PENDING}):
+    for statuses in (_ACTIVE_STEP, {StepStatus.PENDING}):
         for place, step in enumerate(steps):
             if step.status in statuses:
                 return place

@@ -36,17 +36,17 @@ from waybook.plan.model import StepStatus
 from waybook.plan.progress import percent
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
-MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
-SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
+_MIN_WIDTH_FOR_BARS, _MIN_WIDTH_FOR_LONG_BARS, _MIN_WIDTH_FOR_WORKERS = 72, 110, 92
+_SHORT_BAR, _LONG_BAR, _WORKERS_WIDTH = 10, 16, 18
 #: Minimum length of a name. The worker column is left out instead of cutting names further.
-MIN_NAME_LENGTH = 22
+_MIN_NAME_LENGTH = 22
 RUN_FIXED_ROWS = 5
 
 Counts = Mapping[StepStatus, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DisplayRow:
+class _DisplayRow:
     name: Text
     status: Text
     bar: Counts
@@ -101,14 +101,14 @@ def _stages(board: RunDetail) -> list[StageReport]:
     return [by_slug[slug] for slug in board.compiled_dag.order]
 
 
-def _lines(board: RunDetail, *, is_expanded: bool) -> Iterator[DisplayRow]:
+def _lines(board: RunDetail, *, is_expanded: bool) -> Iterator[_DisplayRow]:
     for stage in _stages(board):
         yield _stage_line(board, stage)
         if is_expanded or stage["status"] in {ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED}:
             yield from _step_lines(board, stage)
 
 
-def _stage_line(board: RunDetail, stage: StageReport) -> DisplayRow:
+def _stage_line(board: RunDetail, stage: StageReport) -> _DisplayRow:
     slug, status, steps = stage["stageSlug"], stage["status"], stage["steps"] or []
     look = UNKNOWN if status is None else PROGRESS_STYLES[status]
     waits, name = slug == board.awaiting, board.compiled_dag.stages[slug].name
@@ -118,9 +118,9 @@ def _stage_line(board: RunDetail, stage: StageReport) -> DisplayRow:
     if steps and progress is not None:
         done = f"{progress['completedSteps']} of {progress['totalSteps']} steps"
         figures = with_failed(done, progress["failedSteps"])
-    return DisplayRow(
+    return _DisplayRow(
         name=Text.assemble((slug, "bold" if steps else "dim"), (suffix, "dim")),
-        status=AWAITING_TEXT.text() if waits else look.text(),
+        status=_AWAITING_TEXT.text() if waits else look.text(),
         bar=Counter(BAR_STATUS[step["status"]] for step in steps),
         figures=figures,
         holders=_documents(stage),
@@ -128,7 +128,7 @@ def _stage_line(board: RunDetail, stage: StageReport) -> DisplayRow:
     )
 
 
-AWAITING_TEXT = StatusStyle("!", "feedback", RUN_STYLES[RunState.AWAITING_FEEDBACK].style)
+_AWAITING_TEXT = StatusStyle("!", "feedback", RUN_STYLES[RunState.AWAITING_FEEDBACK].style)
 
 
 def _documents(stage: StageReport) -> Text:
@@ -139,7 +139,7 @@ def _documents(stage: StageReport) -> Text:
     return Text(f"{there}{of} documents", style="" if there == expected else "dim")
 
 
-def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[DisplayRow]:
+def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[_DisplayRow]:
     slug = stage["stageSlug"]
     steps = stage["steps"] or []
     is_open = (s["stepKey"] for s in steps if s["status"] is not ProgressStatus.COMPLETED)
@@ -154,7 +154,7 @@ def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[DisplayRow]:
         if not total:
             counts = board.expected.get(slug)
             figures = Text(counts.jobs(key).jobs_text if counts else "", style="dim")
-        yield DisplayRow(
+        yield _DisplayRow(
             name=Text(f"  {board.compiled_dag.graphs[slug].steps[key].name}", style=quiet),
             status=PROGRESS_STYLES[step["status"]].text(),
             bar={
@@ -169,14 +169,14 @@ def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[DisplayRow]:
         )
 
 
-def _left_out(count: int, where: str) -> list[DisplayRow]:
+def _left_out(count: int, where: str) -> list[_DisplayRow]:
     text = Text(f"… {count} {where}", style="dim")
     nothing = Text()
-    empty = DisplayRow(name=text, status=nothing, bar={}, figures=nothing, holders=nothing)
+    empty = _DisplayRow(name=text, status=nothing, bar={}, figures=nothing, holders=nothing)
     return [empty] if count else []
 
 
-def _table(lines: Sequence[DisplayRow], width: int) -> Table:
+def _table(lines: Sequence[_DisplayRow], width: int) -> Table:
     figures = max((line.figures.cell_len for line in lines), default=0)
     longest = max((cell_len(line.name.plain) for line in lines), default=0)
     names, bar, workers_width = _widths(width, figures, longest)
@@ -192,11 +192,11 @@ def _table(lines: Sequence[DisplayRow], width: int) -> Table:
 
 
 def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
-    bar = LONG_BAR if width >= MIN_WIDTH_FOR_LONG_BARS else SHORT_BAR
-    bar = bar if width >= MIN_WIDTH_FOR_BARS else 0
+    bar = _LONG_BAR if width >= _MIN_WIDTH_FOR_LONG_BARS else _SHORT_BAR
+    bar = bar if width >= _MIN_WIDTH_FOR_BARS else 0
     room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)
-    workers_width = WORKERS_WIDTH if width >= MIN_WIDTH_FOR_WORKERS else 0
-    if workers_width and room - workers_width - 2 < min(longest, MIN_NAME_LENGTH):
+    workers_width = _WORKERS_WIDTH if width >= _MIN_WIDTH_FOR_WORKERS else 0
+    if workers_width and room - workers_width - 2 < min(longest, _MIN_NAME_LENGTH):
         workers_width = 0
     room -= workers_width + 2 if workers_width else 0
     return max(MIN_NAME_WIDTH, min(room, longest)), bar, workers_width

@@ -15,8 +15,8 @@ from waybook.dag.progress.structure import Map, StageMap
 from waybook.dag.statuses import ProgressStatus
 from waybook.plan.progress import percent
 
-INDENT = "   "
-MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
+_INDENT = "   "
+MIN_BAR_WIDTH, _MAX_BAR_WIDTH = 8, 40
 
 
 def print_report(report: Report) -> None:
@@ -43,10 +43,10 @@ def _report_stage(stage: StageReport, width: int) -> RenderableType:
     if stage["steps"]:
         counts = Counter(BAR_STATUS[step["status"]] for step in stage["steps"])
         label = f"  {stage_progress_text(stage)}"
-        room = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, width - len(INDENT) - len(label)))
+        room = max(MIN_BAR_WIDTH, min(_MAX_BAR_WIDTH, width - len(_INDENT) - len(label)))
         bar = segmented_bar(counts, room)
         parts += [
-            Text.assemble(INDENT, bar, label, no_wrap=True, overflow="ellipsis"),
+            Text.assemble(_INDENT, bar, label, no_wrap=True, overflow="ellipsis"),
             _report_steps(stage["steps"], width),
         ]
     return Group(*parts, *_warnings(stage["warnings"]))
@@ -130,19 +130,19 @@ def _count(expected: Mapping[str, Any], key: str) -> str:
     return "" if most is None else f"≤ {most}"
 
 
-MIN_WIDTH_FOR_STRATEGIES = 90
-TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
+_MIN_WIDTH_FOR_STRATEGIES = 90
+_TWIG_WIDTH, _TYPE_WIDTH, _STRATEGY_WIDTH, _JOBS_WIDTH, _ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14
-FIXED_WIDTH = TWIG_WIDTH + TYPE_WIDTH + JOBS_WIDTH + 8
+_FIXED_WIDTH = _TWIG_WIDTH + _TYPE_WIDTH + _JOBS_WIDTH + 8
 
-Answered = Mapping[str, Any]
+_Answered = Mapping[str, Any]
 
 
-def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
+def dag_display(answer: _Answered, models: int, width: int) -> RenderableType:
     stages = list(answer["stages"])
     longest = max(len(key) for stage in stages for key in stage["order"])
-    strategies = STRATEGY_WIDTH + 2 if width >= MIN_WIDTH_FOR_STRATEGIES else 0
-    names = max(MIN_NAME_WIDTH, min(longest, width - FIXED_WIDTH - strategies))
+    strategies = _STRATEGY_WIDTH + 2 if width >= _MIN_WIDTH_FOR_STRATEGIES else 0
+    names = max(MIN_NAME_WIDTH, min(longest, width - _FIXED_WIDTH - strategies))
     parts: list[RenderableType] = [_dag_heading(answer, models)]
     for stage in stages:
         last = stage is stages[-1]
@@ -153,7 +153,7 @@ def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
     return Group(*parts)
 
 
-def _dag_heading(answer: Answered, models: int) -> Text:
+def _dag_heading(answer: _Answered, models: int) -> Text:
     totals = [stage["expected"]["total"] for stage in answer["stages"]]
     heading = Text.assemble(
         (answer["dagSlug"], "bold"), f"  {answer['name']}, version {answer['version']}"
@@ -164,7 +164,7 @@ def _dag_heading(answer: Answered, models: int) -> Text:
     return one_line(heading)
 
 
-def _stage_line(stage: Answered, *, last: bool) -> Text:
+def _stage_line(stage: _Answered, *, last: bool) -> Text:
     total, steps = stage["expected"]["total"], len(stage["order"])
     counted = "1 step" if steps == 1 else f"{steps} steps"
     jobs = "" if total is None else f", {_jobs(total)}"
@@ -175,20 +175,20 @@ def _stage_line(stage: Answered, *, last: bool) -> Text:
     )
 
 
-def _dag_steps(stage: Answered, names: int, width: int, *, last: bool) -> Table:
+def _dag_steps(stage: _Answered, names: int, width: int, *, last: bool) -> Table:
     steps = {step["stepKey"]: step for step in stage["steps"]}
-    strategies = width >= MIN_WIDTH_FOR_STRATEGIES
-    left = width - FIXED_WIDTH - names - (STRATEGY_WIDTH + 2 if strategies else 0) - 2
-    order = left >= ORDER_WIDTH
+    strategies = width >= _MIN_WIDTH_FOR_STRATEGIES
+    left = width - _FIXED_WIDTH - names - (_STRATEGY_WIDTH + 2 if strategies else 0) - 2
+    order = left >= _ORDER_WIDTH
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="dim", width=TWIG_WIDTH)
+    table.add_column(no_wrap=True, style="dim", width=_TWIG_WIDTH)
     table.add_column(no_wrap=True, overflow="ellipsis", width=names)
-    table.add_column(no_wrap=True, width=TYPE_WIDTH, style="dim")
+    table.add_column(no_wrap=True, width=_TYPE_WIDTH, style="dim")
     if strategies:
-        table.add_column(no_wrap=True, width=STRATEGY_WIDTH, style="dim")
-    table.add_column(no_wrap=True, justify="right", width=JOBS_WIDTH)
+        table.add_column(no_wrap=True, width=_STRATEGY_WIDTH, style="dim")
+    table.add_column(no_wrap=True, justify="right", width=_JOBS_WIDTH)
     if order:
-        table.add_column(no_wrap=True, overflow="ellipsis", width=ORDER_WIDTH, style="dim")
+        table.add_column(no_wrap=True, overflow="ellipsis", width=_ORDER_WIDTH, style="dim")
     for number, key in enumerate(stage["order"], start=1):
         step, jobs = steps[key], stage["expected"]["steps"][key]
         twig = "└─" if number == len(steps) else "├─"
@@ -203,7 +203,7 @@ def _jobs(count: int) -> str:
     return "1 job" if count == 1 else f"{count:,} jobs"
 
 
-def _after(stage: Answered, key: str) -> str:
+def _after(stage: _Answered, key: str) -> str:
     numbers = {key: number for number, key in enumerate(stage["order"], start=1)}
     before = sorted(numbers[source] for source, target in stage["edges"] if target == key)
     return f"after {', '.join(map(str, before))}" if before else ""

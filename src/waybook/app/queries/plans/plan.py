@@ -155,7 +155,7 @@ def plan_lane(plan: Plan) -> Lane:
 PAGE_SIZE = 100
 #: A map with more than `MAX_MAP_BOXES` boxes shows only `STEPS_AROUND` steps.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
-HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
+_HISTORY_ENTRIES, _RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
@@ -316,8 +316,8 @@ def _statements(plan_id: str, since: int, most_results: int) -> dict[PlanInclude
         PlanInclude.USAGE: calls.steps_statement(plan_id),
         PlanInclude.REVIEW: lists.open_reviews_statement(plan_id=plan_id, most=1),
         PlanInclude.OUTPUTS: details.outputs_statement(plan_id),
-        PlanInclude.RESEARCH: details.research_statement(plan_id, RESEARCH_ITEMS),
-        PlanInclude.HISTORY: details.history_statement(plan_id, None, HISTORY_ENTRIES),
+        PlanInclude.RESEARCH: details.research_statement(plan_id, _RESEARCH_ITEMS),
+        PlanInclude.HISTORY: details.history_statement(plan_id, None, _HISTORY_ENTRIES),
         PlanInclude.ADDED: details.added_statement(plan_id),
         PlanInclude.FINISHED_STEPS: details.finished_steps_statement(plan_id),
         PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),

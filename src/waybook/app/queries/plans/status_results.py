@@ -19,7 +19,7 @@ from waybook.store.plans import load
 from waybook.store.plans.rows import ResultRow
 
 #: Length of the longest escape sequence in a JSON string.
-ESCAPE_LENGTH: Final = len(r"\u0000")
+_ESCAPE_LENGTH: Final = len(r"\u0000")
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 
 
@@ -82,11 +82,11 @@ def decode_beginning(text: str) -> str:
 
 def _without_cut_escape(text: str) -> str:
     """Remove an incomplete escape sequence from the end of a JSON text."""
-    at = text.rfind("\\", len(text) - ESCAPE_LENGTH)
+    at = text.rfind("\\", len(text) - _ESCAPE_LENGTH)
     run = len(text[: at + 1]) - len(text[: at + 1].rstrip("\\"))
     if at < 0 or run % 2 == 0:
         return text
-    length = ESCAPE_LENGTH if text[at + 1 : at + 2] == "u" else 2
+    length = _ESCAPE_LENGTH if text[at + 1 : at + 2] == "u" else 2
     if len(text) - at < length:
         return _without_cut_escape(text[:at])
     is_last = len(text) - at == length

@@ -35,10 +35,10 @@ from waybook.store.runs.rows import (
 from waybook.store.runs.work import JobCountRow, JobTimesRow, ResultCostRow
 
 MAX_WORKERS = 500
-MAX_HISTORY = 12
+_MAX_HISTORY = 12
 MAX_FAILURES = 100
-MAX_MODELS_LISTED = 20
-MAX_TIMELINE_JOBS = 400
+_MAX_MODELS_LISTED = 20
+_MAX_TIMELINE_JOBS = 400
 
 RunEvent: TypeAlias = RunEventRow
 FailedJob: TypeAlias = FailedJobRow
@@ -168,11 +168,11 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
     parts = {
         RunInclude.BRIEF: load.brief_statement(run_id),
         RunInclude.WORKERS: jobs.workers_statement(run_id, MAX_WORKERS),
-        RunInclude.HISTORY: load.recent_events_statement(run_id, MAX_HISTORY),
+        RunInclude.HISTORY: load.recent_events_statement(run_id, _MAX_HISTORY),
         RunInclude.FAILURES: jobs.failures_statement(run_id, MAX_FAILURES),
         RunInclude.JOB_COUNTS: work.job_counts_statement(run_id),
-        RunInclude.MODEL_USAGE: work.model_usage_statement(run_id, MAX_MODELS_LISTED),
-        RunInclude.JOB_TIMES: work.job_times_statement(run_id, MAX_TIMELINE_JOBS),
+        RunInclude.MODEL_USAGE: work.model_usage_statement(run_id, _MAX_MODELS_LISTED),
+        RunInclude.JOB_TIMES: work.job_times_statement(run_id, _MAX_TIMELINE_JOBS),
         RunInclude.FINISHED_RUNS: work.finished_runs_statement(run_id=run_id),
         RunInclude.RESULT_COSTS: work.result_costs_statement(run_id),
     }
@@ -197,7 +197,7 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         workers=() if is_canceled else jobs.read_workers(rows[RunInclude.WORKERS]),
         history=load.read_events(rows[RunInclude.HISTORY]),
         failures=jobs.read_failures(rows[RunInclude.FAILURES]),
-        documents=order_documents(seen.compiled_dag, available if lists_documents else ()),
+        documents=_order_documents(seen.compiled_dag, available if lists_documents else ()),
         outdated=outdated,
         job_counts=rows[RunInclude.JOB_COUNTS],
         model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
@@ -229,10 +229,10 @@ def _report(
 async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
     run_id = id_or_nil(run_id)
     seen = await load_run(ctx, run_id, jobs.readable_statement(run_id))
-    return order_documents(seen.compiled_dag, seen.results[0])
+    return _order_documents(seen.compiled_dag, seen.results[0])
 
 
-def order_documents(
+def _order_documents(
     compiled_dag: CompiledDag, rows: Iterable[ReadableRow]
 ) -> list[DocumentListItem]:
     ranks = compiled_dag.dispatch_ranks

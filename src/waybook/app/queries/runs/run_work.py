@@ -24,9 +24,9 @@ from waybook.store.runs.work import JobEventRow, MarkdownRow, RunJobRow
 RunJob: TypeAlias = RunJobRow
 DocumentVersion: TypeAlias = ReadableRow
 
-JOBS_PER_PAGE: Final = 50
-MAX_JOB_EVENTS: Final = 200
-MAX_STEP_DOCUMENTS: Final = 200
+_JOBS_PER_PAGE: Final = 50
+_MAX_JOB_EVENTS: Final = 200
+_MAX_STEP_DOCUMENTS: Final = 200
 
 JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
     "failed": (JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED),
@@ -45,7 +45,7 @@ class JobList:
 
     @property
     def pages(self) -> int:
-        return max(1, -(-self.total // JOBS_PER_PAGE))
+        return max(1, -(-self.total // _JOBS_PER_PAGE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +76,9 @@ async def read_run_jobs(
 def _jobs_statement(
     run_id: str, page: int, *, statuses: Sequence[str] = (), **equal: str | None
 ) -> Statement:
-    skipped = (page - 1) * JOBS_PER_PAGE
+    skipped = (page - 1) * _JOBS_PER_PAGE
     return work.jobs_statement(
-        run_id, most=JOBS_PER_PAGE, skipped=skipped, statuses=statuses, **equal
+        run_id, most=_JOBS_PER_PAGE, skipped=skipped, statuses=statuses, **equal
     )
 
 
@@ -100,7 +100,7 @@ async def read_run_step(
         )
     rows, documents = await ctx.read(
         _jobs_statement(run_id, page, stage=stage, step_key=step_key),
-        work.step_documents_statement(run_id, stage, step_key, MAX_STEP_DOCUMENTS),
+        work.step_documents_statement(run_id, stage, step_key, _MAX_STEP_DOCUMENTS),
     )
     return detail, _job_list(rows, page), documents
 
@@ -113,14 +113,14 @@ async def read_run_job(
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     rows, events, used = await ctx.read(
         work.jobs_statement(run_id, most=1, job_id=job_id),
-        work.job_events_statement(run_id, job_id, MAX_JOB_EVENTS),
+        work.job_events_statement(run_id, job_id, _MAX_JOB_EVENTS),
         work.attempt_usage_statement(run_id, job_id),
     )
     if not rows:
         raise job_not_found()
     (job,) = work.read_jobs(rows)
     statement = work.step_documents_statement(
-        run_id, job.stage, job.step_key, MAX_STEP_DOCUMENTS, job_id=job_id
+        run_id, job.stage, job.step_key, _MAX_STEP_DOCUMENTS, job_id=job_id
     )
     (documents,) = await ctx.read(statement)
     return detail, job, [*_job_attempts(events, work.read_usage(used))], documents
@@ -157,7 +157,7 @@ def _job_attempts(
         )
 
 
-MAX_COMPARABLE: Final = 300
+_MAX_COMPARABLE: Final = 300
 #: Inputs with a newer version are listed first.
 MAX_INPUTS_LISTED: Final = 50
 #: The page shows at most this many characters. The download contains the whole document.
@@ -226,7 +226,7 @@ async def read_document_sheet(
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     version_rows, rows, *texts = await ctx.read(
         jobs.versions_statement(run_id, always=True),
-        work.document_versions_statement(run_id, resource_id, MAX_COMPARABLE),
+        work.document_versions_statement(run_id, resource_id, _MAX_COMPARABLE),
         *(work.document_text_statement(run_id, item, MAX_SHOWN_LENGTH) for item in wanted),
     )
     related = [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]

@@ -14,19 +14,19 @@ from waybook.transport.http.dashboard.audit import Link, entry_event, item_link,
 from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.urls import agent_url, from_segment
 
-EVENT_STATUS: Final = {
+_EVENT_STATUS: Final = {
     "step_started": "in_progress",
     "step_completed": "completed",
     "step_failed": "failed",
     "user_reviewed": "awaiting_input",
 }
-COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
-MAX_COMMENT_LENGTH: Final = 200
-DAYS_OFFERED: Final = 7
+_COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
+_MAX_COMMENT_LENGTH: Final = 200
+_DAYS_OFFERED: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActivityRow:
+class _ActivityRow:
     at: datetime
     what: str
     status: str
@@ -78,16 +78,16 @@ async def agent_page(page: PageRequest) -> Response:
     )
 
 
-def _activity_row(entry: AuditEntry, activity: AgentActivity) -> ActivityRow:
+def _activity_row(entry: AuditEntry, activity: AgentActivity) -> _ActivityRow:
     details = entry_details(entry)
     action = details.get("action")
-    comment = next((str(details[name]) for name in COMMENT_FIELDS if details.get(name)), "")
-    cut = len(comment) > MAX_COMMENT_LENGTH
-    return ActivityRow(
+    comment = next((str(details[name]) for name in _COMMENT_FIELDS if details.get(name)), "")
+    cut = len(comment) > _MAX_COMMENT_LENGTH
+    return _ActivityRow(
         at=entry.at,
         what=entry_event(entry),
-        status="failed" if action == "fail_step" else EVENT_STATUS.get(entry.event, ""),
-        comment=f"{comment[:MAX_COMMENT_LENGTH]}…" if cut else comment,
+        status="failed" if action == "fail_step" else _EVENT_STATUS.get(entry.event, ""),
+        comment=f"{comment[:_MAX_COMMENT_LENGTH]}…" if cut else comment,
         item=item_link(entry, activity.names),
         subject=subject_link(entry, activity.names),
     )
@@ -96,7 +96,7 @@ def _activity_row(entry: AuditEntry, activity: AgentActivity) -> ActivityRow:
 def _day_choices(key: AgentKey, now: datetime) -> list[tuple[str, str, date | None]]:
     """Return the days that the page offers: label, URL and day."""
     today = now.astimezone(UTC).date()
-    recent = [today - timedelta(days=n) for n in range(DAYS_OFFERED)]
+    recent = [today - timedelta(days=n) for n in range(_DAYS_OFFERED)]
     labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]
     return [
         ("All days", agent_url(*key), None),

@@ -39,10 +39,10 @@ MAX_NAME_LENGTH: Final = 120
 MAX_CHANGES: Final = 30
 MAX_VALUE_LENGTH: Final = 600
 #: An entry is shown expanded if all its values are at most this long.
-SHORT_VALUE_LENGTH: Final = 80
-MAX_INLINE_CHANGES: Final = 4
+_SHORT_VALUE_LENGTH: Final = 80
+_MAX_INLINE_CHANGES: Final = 4
 #: Fields that are not shown, because the entry already shows the name of the step or job.
-ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
+_ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 FILTERS: Final = ("subject", "event", "actor", "session", "channel", "since", "until")
 
 
@@ -76,7 +76,7 @@ async def audit_page(page: PageRequest) -> Response:
         first=page.query("behind") is None,
         further=page.url_with(behind=cursor) if cursor else None,
         newest=page.url_with(behind=None),
-        files={form: f"/audit.{form}{mark}{query}" for form in EXPORT_FORMATS},
+        files={form: f"/audit.{form}{mark}{query}" for form in _EXPORT_FORMATS},
     )
 
 
@@ -104,9 +104,9 @@ def _time(text: str) -> datetime:
 
 async def audit_export(page: PageRequest) -> Response:
     form, filter_ = page.path("form"), _filter(page)
-    if form not in EXPORT_FORMATS:
+    if form not in _EXPORT_FORMATS:
         raise HTTPException(404)
-    media_type, lines = EXPORT_FORMATS[form]
+    media_type, lines = _EXPORT_FORMATS[form]
     pages = all_entries(await page.context(), filter_)
     # Fetch the first page before the response starts, so that an error can still set its status.
     first = await anext(pages)
@@ -143,7 +143,7 @@ def csv_lines(entries: list[AuditEntry]) -> str:
     )
 
 
-EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]]] = (
+_EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]]] = (
     MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
 )
 
@@ -179,27 +179,27 @@ def _shorten(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DisplayValue:
+class _DisplayValue:
     text: str
     omitted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeView:
+class _ChangeView:
     entity: str
     id: str
     label: str
     field: str
-    old: DisplayValue
-    new: DisplayValue
+    old: _DisplayValue
+    new: _DisplayValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryView:
+class _EntryView:
     entry: AuditEntry
     what: str
-    details: tuple[tuple[str, DisplayValue], ...]
-    changes: tuple[ChangeView, ...]
+    details: tuple[tuple[str, _DisplayValue], ...]
+    changes: tuple[_ChangeView, ...]
     more: int
     subject: Link
     item: Link | None
@@ -207,8 +207,8 @@ class EntryView:
     @property
     def short(self) -> bool:
         values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.details]
-        fits = all(len(value.text) <= SHORT_VALUE_LENGTH and not value.omitted for value in values)
-        return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
+        fits = all(len(value.text) <= _SHORT_VALUE_LENGTH and not value.omitted for value in values)
+        return fits and len(self.changes) <= _MAX_INLINE_CHANGES and not self.more
 
 
 def entry_event(entry: AuditEntry) -> str:
@@ -224,26 +224,26 @@ def _row_label(row_id: str, names: Names) -> str:
     return str(row.number) if row.number is not None else _shorten(row.name)
 
 
-def entry_view(entry: AuditEntry, names: Names) -> EntryView:
+def entry_view(entry: AuditEntry, names: Names) -> _EntryView:
     changes = list(changes_in([entry]))
     details = entry_details(entry)
     item = item_link(entry, names)
-    return EntryView(
+    return _EntryView(
         entry=entry,
         what=entry_event(entry),
         details=tuple(
-            (name, display_value(value))
+            (name, _display_value(value))
             for name, value in details.items()
-            if name != "action" and not (item and name in ITEM_DETAILS)
+            if name != "action" and not (item and name in _ITEM_DETAILS)
         ),
         changes=tuple(
-            ChangeView(
+            _ChangeView(
                 entity=str(change.entity),
                 id=change.id,
                 label=_row_label(change.id, names),
                 field=change.field,
-                old=display_value(change.old),
-                new=display_value(change.new),
+                old=_display_value(change.old),
+                new=_display_value(change.new),
             )
             for change in changes[:MAX_CHANGES]
         ),
@@ -253,14 +253,14 @@ def entry_view(entry: AuditEntry, names: Names) -> EntryView:
     )
 
 
-def display_value(value: Json) -> DisplayValue:
+def _display_value(value: Json) -> _DisplayValue:
     """Return a value as text for display. Long texts are cut.
 
-    >>> display_value(None).text, display_value("a").text, display_value({"a": 1}).text
+    >>> _display_value(None).text, _display_value("a").text, _display_value({"a": 1}).text
     ('∅', 'a', '{"a": 1}')
     """
     if value is None:
-        return DisplayValue(text="∅")
+        return _DisplayValue(text="∅")
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     omitted = max(0, len(text) - MAX_VALUE_LENGTH)
-    return DisplayValue(text=text[:MAX_VALUE_LENGTH], omitted=omitted)
+    return _DisplayValue(text=text[:MAX_VALUE_LENGTH], omitted=omitted)

@@ -26,7 +26,7 @@ MEDIA_TYPES: Final = {
     "svg": "image/svg+xml",
     "mmd": "text/plain; charset=utf-8",
 }
-DRAWINGS: Final = {"md": DrawingFormat.MARKDOWN, "mmd": DrawingFormat.MERMAID}
+_DRAWINGS: Final = {"md": DrawingFormat.MARKDOWN, "mmd": DrawingFormat.MERMAID}
 
 
 def file_headers(name: str, media_type: str) -> dict[str, str]:
@@ -55,7 +55,7 @@ async def export_plan(page: PageRequest) -> Response:
         if ending == "svg":
             text = await _picture(page, drawing)
         else:
-            text = export_drawing(DRAWINGS[ending], drawing)
+            text = export_drawing(_DRAWINGS[ending], drawing)
         name = f"{safe_file_name(detail.plan.name)}.{ending}"
         return Response(text, headers=file_headers(name, kind))
     rows = await read_plan_rows(ctx, plan_id)
@@ -78,7 +78,7 @@ async def export_run(page: PageRequest) -> Response:
     else:
         text = await page.run_costly(
             layout_cost(detail.compiled_dag.dag),
-            lambda: export_drawing(DRAWINGS[ending], run_drawing(detail)),
+            lambda: export_drawing(_DRAWINGS[ending], run_drawing(detail)),
         )
     kind = MEDIA_TYPES[ending].partition(";")[0]
     name = f"{safe_file_name(run.name)}.{ending}"

@@ -77,7 +77,7 @@ class DecisionOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionCard:
+class _DecisionCard:
     """The card on which a person decides a review."""
 
     kind: ClassVar[str] = "review"
@@ -128,11 +128,11 @@ class FeedbackCard:
 
 def decision_card(
     review: ReviewRecord, typed: FormInput | None = None, evidence: ReviewEvidence | None = None
-) -> DecisionCard:
+) -> _DecisionCard:
     found = evidence or ReviewEvidence()
     result = review.result_summary
     as_json = "" if isinstance(result, str) else result_text(result)
-    return DecisionCard(
+    return _DecisionCard(
         review=review,
         summary=to_rich_text(review.summary),
         result=to_rich_text(result),
@@ -158,7 +158,7 @@ def decided_card(
     *,
     too_late: bool,
     evidence: ReviewEvidence | None = None,
-) -> DecisionCard:
+) -> _DecisionCard:
     if seen.decision is None:
         return decision_card(seen, typed, evidence)
     outcome = DecisionOutcome(
@@ -198,7 +198,7 @@ def feedback_card(
     )
 
 
-MAX_CARDS: Final = 20
+_MAX_CARDS: Final = 20
 #: Values of the decision buttons. `wait` cancels a rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
@@ -206,7 +206,7 @@ FEEDBACK_REQUIRED_MESSAGE: Final = "describe the requested changes; the agent wi
 STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (
     "enter your feedback on the stage; it is passed on to the next stage"
 )
-MAX_ITEM_LENGTH: Final = 64
+_MAX_ITEM_LENGTH: Final = 64
 REASONS: Final = {
     "FORBIDDEN": "your scopes or the review policy do not allow you to decide it",
     "NOT_FOUND": "not found in this org",
@@ -216,22 +216,22 @@ REASONS: Final = {
     "DISK_FULL": "the disk of the database is full; tell the operator",
     "UNAVAILABLE": "the database is not reachable; try again",
 }
-DEFAULT_REASON: Final = "refused; open the plan to see its status"
+_DEFAULT_REASON: Final = "refused; open the plan to see its status"
 
 
 async def inbox_page(page: PageRequest) -> Response:
     ctx = await page.context()
-    reviews = await list_reviews(ctx, limit=MAX_CARDS)
+    reviews = await list_reviews(ctx, limit=_MAX_CARDS)
     evidence = await read_evidence(ctx, [review.id for review in reviews])
-    stages = await runs_awaiting_feedback(ctx, most=MAX_CARDS)
+    stages = await runs_awaiting_feedback(ctx, most=_MAX_CARDS)
     documents = await read_stage_documents(ctx, stages)
-    cards: list[DecisionCard | FeedbackCard | FailedStage] = [
+    cards: list[_DecisionCard | FeedbackCard | FailedStage] = [
         *(decision_card(review, evidence=evidence[review.id]) for review in reviews),
         *(feedback_card(*item) for item in zip(stages, documents, strict=True)),
-        *await list_failed_stages(ctx, most=MAX_CARDS),
+        *await list_failed_stages(ctx, most=_MAX_CARDS),
     ]
     cards.sort(key=lambda card: (not card.is_overdue, card.since))
-    return await page.render("inbox", cards=cards[:MAX_CARDS], key=secrets.token_urlsafe(16))
+    return await page.render("inbox", cards=cards[:_MAX_CARDS], key=secrets.token_urlsafe(16))
 
 
 async def _respond(
@@ -340,8 +340,8 @@ async def approve_selected(page: PageRequest) -> Response:
 
 
 def _selected(values: Iterable[object]) -> list[str]:
-    texts = (value[:MAX_ITEM_LENGTH] for value in values if isinstance(value, str))
-    return [*dict.fromkeys(texts)][:MAX_CARDS]
+    texts = (value[:_MAX_ITEM_LENGTH] for value in values if isinstance(value, str))
+    return [*dict.fromkeys(texts)][:_MAX_CARDS]
 
 
 async def _approve(page: PageRequest, review_id: str) -> str:
@@ -360,11 +360,11 @@ async def _outcome(page: PageRequest, selected: str) -> dict[str, str]:
     try:
         review = await _read_review(page, review_id)
     except WaybookError as failure:
-        reason = REASONS.get(failure.code, DEFAULT_REASON)
+        reason = REASONS.get(failure.code, _DEFAULT_REASON)
         return {"name": "Unknown review", "plan_id": "", "decided": "", "error": reason}
     decided = DECISION_TEXT[review.decision] if review.decision else ""
     earlier = f"already decided: {review.decided_by} {decided}"
-    error = earlier if decided else REASONS.get(code, DEFAULT_REASON)
+    error = earlier if decided else REASONS.get(code, _DEFAULT_REASON)
     return {
         "name": f"{review.plan_name}, step {review.step_order}",
         "plan_id": review.plan_id,

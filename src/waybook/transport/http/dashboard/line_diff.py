@@ -14,7 +14,7 @@ from waybook.json_values import Json
 MAX_DIFF_LENGTH: Final = 200_000
 #: Maximum number of changed lines in a comparison, which would otherwise take too long.
 MAX_CHANGED_LINES: Final = 1_000
-CONTEXT_LINES: Final = 3
+_CONTEXT_LINES: Final = 3
 
 
 class LineKind(StrEnum):
@@ -25,7 +25,7 @@ class LineKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DiffLine:
+class _DiffLine:
     kind: LineKind
     text: str
 
@@ -34,7 +34,7 @@ class DiffLine:
 class Diff:
     """The lines that differ between two texts."""
 
-    lines: tuple[DiffLine, ...] = ()
+    lines: tuple[_DiffLine, ...] = ()
     added: int = 0
     removed: int = 0
     note: str = ""
@@ -66,7 +66,7 @@ def compare_texts(old: str, new: str) -> Diff:
     if max(map(len, middle)) > MAX_CHANGED_LINES:
         return TOO_LONG
     changed = [*_lines_of_change(*middle)]
-    same = [DiffLine(LineKind.SAME, line) for line in before]
+    same = [_DiffLine(LineKind.SAME, line) for line in before]
     every = [*same[:head], *changed, *same[len(before) - tail :]]
     return Diff(
         lines=tuple(_near_changes(every)),
@@ -80,21 +80,21 @@ def _common_length(before: Sequence[str], after: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _lines_of_change(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
+def _lines_of_change(before: Sequence[str], after: Sequence[str]) -> Iterator[_DiffLine]:
     matcher = SequenceMatcher(None, before, after)
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
         if tag == "equal":
-            yield from (DiffLine(LineKind.SAME, line) for line in before[start:end])
+            yield from (_DiffLine(LineKind.SAME, line) for line in before[start:end])
             continue
-        yield from (DiffLine(LineKind.REMOVED, line) for line in before[start:end])
-        yield from (DiffLine(LineKind.ADDED, line) for line in after[new_start:new_end])
+        yield from (_DiffLine(LineKind.REMOVED, line) for line in before[start:end])
+        yield from (_DiffLine(LineKind.ADDED, line) for line in after[new_start:new_end])
 
 
-def _near_changes(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
+def _near_changes(lines: Sequence[_DiffLine]) -> Iterator[_DiffLine]:
     shown = [False] * len(lines)
     for number, line in enumerate(lines):
         if line.kind is not LineKind.SAME:
-            first, last = max(0, number - CONTEXT_LINES), number + CONTEXT_LINES + 1
+            first, last = max(0, number - _CONTEXT_LINES), number + _CONTEXT_LINES + 1
             shown[first:last] = [True] * len(shown[first:last])
     if not any(shown):
         return
@@ -104,8 +104,8 @@ def _near_changes(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
             omitted += 1
             continue
         if omitted:
-            yield DiffLine(LineKind.OMITTED, str(omitted))
+            yield _DiffLine(LineKind.OMITTED, str(omitted))
             omitted = 0
         yield line
     if omitted:
-        yield DiffLine(LineKind.OMITTED, str(omitted))
+        yield _DiffLine(LineKind.OMITTED, str(omitted))

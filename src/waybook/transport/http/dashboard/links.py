@@ -60,14 +60,14 @@ from waybook.transport.http.html.forms import csrf_token, mask_token, set_csrf_c
 from waybook.transport.http.html.layout import render_template
 from waybook.transport.http.responses import http_status
 
-DECISION_LABELS: Final = {
+_DECISION_LABELS: Final = {
     "approve": "Approve",
     "modify": "Request changes",
     "skip": "Skip step",
     "reject": "Reject and fail the plan",
 }
 #: Agents wrote the texts of a snapshot, so browsers must not run or load anything in it.
-SNAPSHOT_HEADERS: Final = {
+_SNAPSHOT_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": (
         f"default-src 'none'; style-src {' '.join(style_hashes())}; base-uri 'none'; "
@@ -136,7 +136,7 @@ async def action_link_page(access: LinkAccess, page: PageRequest) -> Response:
         # through our own page.
         return _private(redirect_page(page.request, page.request.url.path))
     decision = page.path("decision")
-    if decision not in DECISION_LABELS:
+    if decision not in _DECISION_LABELS:
         raise NotFound("there is no such decision; open the link in the message again")
     link = await access.find(page, LinkKind.REVIEW)
     page.dispatcher.require_capacity(link_reader(link))
@@ -172,7 +172,7 @@ async def action_link_page(access: LinkAccess, page: PageRequest) -> Response:
     shown: dict[str, object] = {
         "card": card,
         "decision": decision,
-        "labels": DECISION_LABELS,
+        "labels": _DECISION_LABELS,
         "base": page.request.url.path.rpartition("/")[0],
         "now": card.review.now if card else None,
     }
@@ -274,7 +274,7 @@ async def snapshot_page(access: LinkAccess, page: PageRequest) -> Response:
         sum(len(entry.details) for entry in entries),
         lambda: snapshot_file(entries),
     )
-    return _private(Response(text, media_type="text/html", headers=SNAPSHOT_HEADERS))
+    return _private(Response(text, media_type="text/html", headers=_SNAPSHOT_HEADERS))
 
 
 async def snapshot_download(access: LinkAccess, page: PageRequest) -> Response:

@@ -23,14 +23,14 @@ from waybook.transport.http.responses import http_status, json_response, retry_a
 from waybook.transport.stream_limits import StreamLimiter
 
 HEARTBEAT_SECONDS: Final = 15.0
-MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
+_MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
 MAX_STREAMS: Final = 1_000
 MAX_STREAMS_PER_ORG: Final = 250
-MAX_POSITION_LENGTH: Final = 64
+_MAX_POSITION_LENGTH: Final = 64
 #: Seconds after which the credential of an open stream is checked again.
 REAUTH_SECONDS: Final = 10.0
 
-STREAMED: Final = {
+_STREAMED: Final = {
     **PAGE_HEADERS,
     "cache-control": "no-store, no-transform",
     "x-accel-buffering": "no",
@@ -56,14 +56,14 @@ class LiveUpdates:
                 full.as_json(), http_status(full.code), retry_after_header(full.details)
             )
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        events = self._stream_events(request, caller, since[:MAX_POSITION_LENGTH])
-        return StreamingResponse(events, headers=STREAMED, media_type="text/event-stream")
+        events = self._stream_events(request, caller, since[:_MAX_POSITION_LENGTH])
+        return StreamingResponse(events, headers=_STREAMED, media_type="text/event-stream")
 
     async def _stream_events(
         self, request: Request, caller: Caller, since: str
     ) -> AsyncIterator[str]:
         feed, bus = ChangeFeed(), self.dispatcher.services.bus
-        asking = PeriodicReauth(request)
+        asking = _PeriodicReauth(request)
         if self.listeners.limit_error(caller.org_id):
             # Too many streams are open. The browser gets an error when it reconnects.
             return
@@ -74,10 +74,10 @@ class LiveUpdates:
                 if not await asking.is_authorized():
                     return
                 yield _event(bus.position(caller.org_id), *topics or ("beat",))
-                await asyncio.sleep(MIN_EVENT_INTERVAL_SECONDS)
+                await asyncio.sleep(_MIN_EVENT_INTERVAL_SECONDS)
 
 
-class PeriodicReauth:
+class _PeriodicReauth:
     """Checks the credential of an open event stream at intervals."""
 
     def __init__(self, request: Request) -> None:

@@ -24,12 +24,12 @@ from waybook.core.decision_context import Scope
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard.page import PageRequest
 
-WINDOWS: Final = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
-DEFAULT_WINDOW: Final = "24h"
-CHART_HEIGHT: Final = 120
-COLUMN_WIDTH: Final = 20
-BAR_WIDTH: Final = 14
-MIN_BAR_HEIGHT: Final = 2
+_WINDOWS: Final = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
+_DEFAULT_WINDOW: Final = "24h"
+_CHART_HEIGHT: Final = 120
+_COLUMN_WIDTH: Final = 20
+_BAR_WIDTH: Final = 14
+_MIN_BAR_HEIGHT: Final = 2
 
 
 async def health_page(loaded: LoadedSettings | None, page: PageRequest) -> Response:
@@ -64,14 +64,14 @@ async def health_page(loaded: LoadedSettings | None, page: PageRequest) -> Respo
 
 
 async def calls_page(page: PageRequest) -> Response:
-    requested = page.request.query_params.get("window", DEFAULT_WINDOW)
-    window = requested if requested in WINDOWS else DEFAULT_WINDOW
+    requested = page.request.query_params.get("window", _DEFAULT_WINDOW)
+    window = requested if requested in _WINDOWS else _DEFAULT_WINDOW
     ctx = await page.context()
     return await page.render(
         "calls",
-        calls=await count_calls(ctx, WINDOWS[window]),
+        calls=await count_calls(ctx, _WINDOWS[window]),
         window=window,
-        windows=tuple(WINDOWS),
+        windows=tuple(_WINDOWS),
         most=MAX_COUNTED,
         dropped=page.dispatcher.calls.dropped_of[ctx.caller.org_id],
     )
@@ -89,10 +89,10 @@ async def cost_page(page: PageRequest) -> Response:
         costs=costs,
         by_cost=by_cost,
         heights=[
-            max(round(value / highest * CHART_HEIGHT), MIN_BAR_HEIGHT) if value else 0
+            max(round(value / highest * _CHART_HEIGHT), _MIN_BAR_HEIGHT) if value else 0
             for value in values
         ],
-        column_width=COLUMN_WIDTH,
-        chart_height=CHART_HEIGHT,
-        bar_width=BAR_WIDTH,
+        column_width=_COLUMN_WIDTH,
+        chart_height=_CHART_HEIGHT,
+        bar_width=_BAR_WIDTH,
     )

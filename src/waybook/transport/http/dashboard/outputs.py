@@ -15,11 +15,11 @@ from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.layout import document_html
 
 MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
-SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
+_SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
 MAX_SHOWN_LENGTH: Final = 200_000
-MAX_ROWS, MAX_COLUMNS, MAX_CELL_LENGTH = 500, 40, 300
+MAX_ROWS, _MAX_COLUMNS, _MAX_CELL_LENGTH = 500, 40, 300
 MAX_VERSIONS: Final = 20
-CHARACTERS_PER_COST: Final = 50
+_CHARACTERS_PER_COST: Final = 50
 
 
 async def output_list(page: PageRequest) -> Response:
@@ -44,7 +44,7 @@ async def output_page(page: PageRequest) -> Response:
     ctx = await page.context()
     output = await read_output(ctx, page.path("output_id"))
     name, versions = await plan_outputs(ctx, output.plan_id)
-    cost = min(len(output.content), MAX_SHOWN_LENGTH) // CHARACTERS_PER_COST
+    cost = min(len(output.content), MAX_SHOWN_LENGTH) // _CHARACTERS_PER_COST
     content = await page.run_costly(cost, lambda: _content(output))
     return await page.render(
         "output",
@@ -60,14 +60,14 @@ def _content(output: ReadableOutput) -> dict[str, Any]:
     shown = output.content[:MAX_SHOWN_LENGTH]
     omitted = len(output.content) - len(shown)
     table = None
-    if separator := SEPARATORS.get(kind):
+    if separator := _SEPARATORS.get(kind):
         table = parse_table(shown.rpartition("\n")[0] if omitted else shown, separator)
     html = document_html(shown) if kind in MARKDOWN else None
     return {"html": html, "table": table, "text": shown, "omitted": omitted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableView:
+class _TableView:
     """Table parsed from CSV or a similar format, with a limited number of rows and columns."""
 
     head: Sequence[str]
@@ -75,7 +75,7 @@ class TableView:
     notes: Sequence[str]
 
 
-def parse_table(text: str, separator: str) -> TableView | None:
+def parse_table(text: str, separator: str) -> _TableView | None:
     r"""Return the table in a text, or None if the text is not a table.
 
     >>> parse_table("river,km\nNile,6650\n", ",").rows
@@ -89,14 +89,14 @@ def parse_table(text: str, separator: str) -> TableView | None:
     if not rows:
         return None
     width = max(map(len, rows))
-    padded = ([*row, *[""] * width][: min(width, MAX_COLUMNS)] for row in rows)
+    padded = ([*row, *[""] * width][: min(width, _MAX_COLUMNS)] for row in rows)
     shown = [
-        [t if len(t) <= MAX_CELL_LENGTH else f"{t[:MAX_CELL_LENGTH]}…" for t in row]
+        [t if len(t) <= _MAX_CELL_LENGTH else f"{t[:_MAX_CELL_LENGTH]}…" for t in row]
         for row in padded
     ]
     notes = []
     if len(shown) > MAX_ROWS + 1:
         notes.append(f"Only the first {MAX_ROWS} rows are shown.")
-    if width > MAX_COLUMNS:
-        notes.append(f"Only the first {MAX_COLUMNS} of {width:,} columns are shown.")
-    return TableView(head=shown[0], rows=shown[1 : MAX_ROWS + 1], notes=notes)
+    if width > _MAX_COLUMNS:
+        notes.append(f"Only the first {_MAX_COLUMNS} of {width:,} columns are shown.")
+    return _TableView(head=shown[0], rows=shown[1 : MAX_ROWS + 1], notes=notes)

@@ -24,10 +24,10 @@ from waybook.transport.http.dashboard.page import (
 from waybook.transport.http.dashboard.plans.plan_edit import modification_arguments
 from waybook.transport.http.dashboard.work_lists import mcp_url
 
-PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
+_PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
-COOKIE_SECONDS: Final = 180 * 86_400
+_COOKIE_SECONDS: Final = 180 * 86_400
 #: Value of the cookie: two times in seconds since 1970.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 CONFIRMATIONS: Final = {
@@ -39,7 +39,7 @@ CONFIRMATIONS: Final = {
 
 async def overview_page(page: PageRequest, refused: Answer | None = None) -> Response:
     params, ctx = page.request.query_params, await page.context()
-    if PLAN_LIST_PARAMETERS & params.keys() and not page.is_post:
+    if _PLAN_LIST_PARAMETERS & params.keys() and not page.is_post:
         query = urlencode(params.multi_items())
         return RedirectResponse(f"/plans?{query}", HTTPStatus.TEMPORARY_REDIRECT)
     only_trouble = params.get("show") == "trouble"
@@ -66,7 +66,7 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
     reply.set_cookie(
         COOKIE,
         f"{since}.{looked_at}",
-        max_age=COOKIE_SECONDS,
+        max_age=_COOKIE_SECONDS,
         samesite="strict",
         httponly=True,
         secure=page.request.url.scheme == "https",

@@ -18,8 +18,8 @@ from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.layout import to_rich_text
 from waybook.transport.http.html.urls import run_document_url
 
-MAX_HITS: Final = 10
-MAX_OPTIONS: Final = 4
+_MAX_HITS: Final = 10
+_MAX_OPTIONS: Final = 4
 
 HEADINGS: Final = {
     HitKind.PLAN: "Plans",
@@ -59,7 +59,7 @@ async def search_page(page: PageRequest) -> Response:
         groups = await search_everything(
             await page.context(),
             text,
-            limit=MAX_OPTIONS if is_palette else MAX_HITS,
+            limit=_MAX_OPTIONS if is_palette else _MAX_HITS,
             # Search by meaning only for the results page, because it does not help while a user
             # types.
             semantic=not is_palette,

@@ -52,15 +52,15 @@ from waybook.transport.http.html.layout import render_template
 from waybook.transport.http.responses import http_status
 
 SIGN_IN_PATH: Final = "/sign-in"
-CALLBACK_PATH: Final = "/sign-in/callback"
-UNKNOWN_CREDENTIAL_MESSAGE: Final = (
+_CALLBACK_PATH: Final = "/sign-in/callback"
+_UNKNOWN_CREDENTIAL_MESSAGE: Final = (
     "Invalid or expired token. Ask your administrator for a new one."
 )
-SIGN_IN_FAILED_MESSAGE: Final = (
+_SIGN_IN_FAILED_MESSAGE: Final = (
     "Sign-in failed: your account is not registered here, or the attempt timed out. "
     "Try again or contact your administrator."
 )
-FORM_EXPIRED_MESSAGE: Final = "This form has expired. Please try again."
+_FORM_EXPIRED_MESSAGE: Final = "This form has expired. Please try again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class SignInPage:
         return [
             *there,
             Route(f"{SIGN_IN_PATH}/oidc", self.redirect_to_issuer),
-            Route(CALLBACK_PATH, self.callback),
+            Route(_CALLBACK_PATH, self.callback),
         ]
 
     async def browser(self, request: Request) -> Caller | None:
@@ -132,7 +132,7 @@ class SignInPage:
         try:
             fields = await read_form(request)
         except Forbidden:
-            return self._page(request, "/", FORM_EXPIRED_MESSAGE, HTTPStatus.FORBIDDEN)
+            return self._page(request, "/", _FORM_EXPIRED_MESSAGE, HTTPStatus.FORBIDDEN)
         then = safe_return_path(fields.get("then"), "/")
         if refused := self._too_often(request, then):
             return refused
@@ -142,7 +142,7 @@ class SignInPage:
                 self.services, key.strip() if isinstance(key, str) else ""
             )
         except Unauthenticated:
-            return self._page(request, then, UNKNOWN_CREDENTIAL_MESSAGE, HTTPStatus.FORBIDDEN)
+            return self._page(request, then, _UNKNOWN_CREDENTIAL_MESSAGE, HTTPStatus.FORBIDDEN)
         except WaybookError as error:
             return self._page(request, then, error.message, http_status(error.code))
         reply = RedirectResponse(then, HTTPStatus.SEE_OTHER)
@@ -182,7 +182,7 @@ class SignInPage:
     async def callback(self, request: Request) -> Response:
         flow = attempt_from_cookie(read_cookie(request, FLOW))
         if flow is None or self.issuer is None:
-            return self._page(request, "/", SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)
+            return self._page(request, "/", _SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)
         then, returned = safe_return_path(flow.return_to, "/"), dict(request.query_params)
         if refused := self._too_often(request, then):
             return refused
@@ -191,7 +191,7 @@ class SignInPage:
             claims = await exchange_code(self.issuer, flow, returned, back=self._back, now=now)
             started = await start_by_issuer(self.services, self.issuer, claims)
         except Forbidden:
-            reply = self._page(request, then, SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)
+            reply = self._page(request, then, _SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)
         except WaybookError as error:
             reply = self._page(request, then, error.message, http_status(error.code))
         else:
@@ -202,7 +202,7 @@ class SignInPage:
 
     @property
     def _back(self) -> str:
-        return f"{self.base_url}{CALLBACK_PATH}"
+        return f"{self.base_url}{_CALLBACK_PATH}"
 
     async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
         await end_session(self.services, read_cookie(request, SESSION))

@@ -13,17 +13,17 @@ from waybook.app.queries.timeline import Axis, spans_of, time_spent, time_waited
 from waybook.core.durations import format_duration
 
 WIDTH: Final = 1000
-MIN_SEGMENT_WIDTH: Final = 4
-STATUS_WORDS: Final = {
+_MIN_SEGMENT_WIDTH: Final = 4
+_STATUS_WORDS: Final = {
     "awaiting_input": "waited for a person",
     "failed": "worked on, without a result",
 }
-ROW_HEIGHT: Final = 16
-BAR_HEIGHT: Final = 10
+_ROW_HEIGHT: Final = 16
+_BAR_HEIGHT: Final = 10
 #: Maximum number of rows for a model. Further jobs share the last row.
 MAX_ROWS: Final = 12
 MIN_BAR_WIDTH: Final = 3
-TICKS: Final = 4
+_TICKS: Final = 4
 #: Status that a cell or bar shows for its jobs. The first that some job has is shown.
 CELL_STATUSES: Final = MappingProxyType(
     {
@@ -64,7 +64,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepTimeline:
+class _StepTimeline:
     """Timeline of one step, with its total working and waiting time."""
 
     segments: tuple[Segment, ...] = ()
@@ -74,15 +74,15 @@ class StepTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    lines: dict[str, StepTimeline]
+    lines: dict[str, _StepTimeline]
     worked: timedelta
     cuts: tuple[int, ...]
 
-    def line(self, step_id: str) -> StepTimeline:
+    def line(self, step_id: str) -> _StepTimeline:
         return self.lines.get(step_id, _EMPTY)
 
 
-_EMPTY: Final = StepTimeline()
+_EMPTY: Final = _StepTimeline()
 
 
 def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> Timeline:
@@ -93,18 +93,18 @@ def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> Timeli
         segments = []
         for span in spans:
             left, right = axis.column(span.start, WIDTH), axis.column(span.end, WIDTH)
-            width = max(right - left, MIN_SEGMENT_WIDTH)
-            word = STATUS_WORDS.get(span.status, "worked on")
+            width = max(right - left, _MIN_SEGMENT_WIDTH)
+            word = _STATUS_WORDS.get(span.status, "worked on")
             title = f"{word} {format_duration(span.length)}"
             segments.append(Segment(min(left, WIDTH - width), width, str(span.status), title))
-        lines[step_id] = StepTimeline(
+        lines[step_id] = _StepTimeline(
             segments=tuple(segments), worked=time_spent(spans), waited=time_waited(spans) or None
         )
     return Timeline(lines=lines, worked=axis.worked, cuts=tuple(dict.fromkeys(axis.cuts(WIDTH))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRow:
+class _ModelRow:
     """Jobs of one model as bars over time."""
 
     model: str
@@ -116,14 +116,14 @@ class ModelRow:
         """Return one SVG path for all bars of each status."""
         paths: dict[str, str] = {}
         for bar in self.bars:
-            stroke = f"M{bar.x} {bar.y + BAR_HEIGHT // 2}h{bar.width}"
+            stroke = f"M{bar.x} {bar.y + _BAR_HEIGHT // 2}h{bar.width}"
             paths[bar.status] = paths.get(bar.status, "") + stroke
         return paths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunTimeline:
-    rows: tuple[ModelRow, ...]
+class _RunTimeline:
+    rows: tuple[_ModelRow, ...]
     ticks: tuple[str, ...]
     start: datetime
     length: timedelta
@@ -131,7 +131,7 @@ class RunTimeline:
     total: int
 
 
-def run_timeline(detail: RunDetail) -> RunTimeline | None:
+def run_timeline(detail: RunDetail) -> _RunTimeline | None:
     times = detail.job_times
     if not times:
         return None
@@ -140,11 +140,11 @@ def run_timeline(detail: RunDetail) -> RunTimeline | None:
     length = max(job.completed_at or now for job in times) - start
     seconds = max(length.total_seconds(), 1.0)
     models = sorted({job.model for job in times})
-    return RunTimeline(
+    return _RunTimeline(
         rows=tuple(_model_row(detail, model, seconds, now) for model in models),
         ticks=tuple(
-            format_duration(timedelta(seconds=seconds * number / TICKS))
-            for number in range(TICKS + 1)
+            format_duration(timedelta(seconds=seconds * number / _TICKS))
+            for number in range(_TICKS + 1)
         ),
         start=start,
         length=length,
@@ -153,7 +153,7 @@ def run_timeline(detail: RunDetail) -> RunTimeline | None:
     )
 
 
-def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> ModelRow:
+def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> _ModelRow:
     start, ends, bars = detail.job_times[0].started_at, list[int](), []
 
     def column(at: datetime) -> int:
@@ -173,5 +173,5 @@ def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> 
         status = CELL_STATUSES.get(job.status, "pending")
         title = f"{job.step_key}, {model}: {format_duration(end - job.started_at)}"
         url = f"/runs/{detail.run.id}/jobs/{job.id}"
-        bars.append(Segment(x, width, status, title, level * ROW_HEIGHT, url))
-    return ModelRow(model=model, height=len(ends) * ROW_HEIGHT, bars=tuple(bars))
+        bars.append(Segment(x, width, status, title, level * _ROW_HEIGHT, url))
+    return _ModelRow(model=model, height=len(ends) * _ROW_HEIGHT, bars=tuple(bars))

@@ -29,7 +29,7 @@ from waybook.errors import InvalidInput, WaybookError
 from waybook.transport.http.dashboard.page import PageRequest, SubmittedForm, redirect
 from waybook.transport.http.responses import http_status
 
-MAX_TOKEN_DAYS: Final = 3_650
+_MAX_TOKEN_DAYS: Final = 3_650
 CONFIRMATIONS: Final = {
     "revoke": "Token revoked.",
     "policy": "Review policy saved.",
@@ -38,7 +38,7 @@ CONFIRMATIONS: Final = {
     "disable": "User disabled.",
     "enable": "User enabled.",
 }
-SCOPE_LABELS: Final[Mapping[Scope, str]] = {
+_SCOPE_LABELS: Final[Mapping[Scope, str]] = {
     Scope.PLAN_READ: "read",
     Scope.PLAN_WRITE: "work on plans",
     Scope.RUN_WRITE: "work on runs",
@@ -69,7 +69,7 @@ async def tokens_page(page: PageRequest) -> Response:
         shown=shown,
         typed=typed,
         note=CONFIRMATIONS.get(page.request.query_params.get("done", "")),
-        may=SCOPE_LABELS,
+        may=_SCOPE_LABELS,
         usual=DEFAULT_SCOPES,
         days=DEFAULT_DAYS,
         counting=lambda token: is_active(token, members.now),
@@ -122,6 +122,6 @@ def _days(form: SubmittedForm) -> int | None:
     if not text:
         return None
     days = int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 0  # noqa: PLR2004 - of four digits
-    if not 1 <= days <= MAX_TOKEN_DAYS:
-        raise InvalidInput(f"days must be 1 to {MAX_TOKEN_DAYS}, or empty", argument="days")
+    if not 1 <= days <= _MAX_TOKEN_DAYS:
+        raise InvalidInput(f"days must be 1 to {_MAX_TOKEN_DAYS}, or empty", argument="days")
     return days

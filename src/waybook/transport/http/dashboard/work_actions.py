@@ -75,7 +75,7 @@ async def cancel_page(kind: str, page: PageRequest) -> Response:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopySource:
+class _CopySource:
     """Plan or run to copy, where the copy can start, and the work that is then left to do."""
 
     id: str
@@ -121,7 +121,7 @@ async def copy_page(kind: str, page: PageRequest) -> Response:
     )
 
 
-async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> CopySource:
+async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> _CopySource:
     include = PlanInclude.NAMES | PlanInclude.FINISHED_STEPS
     detail = await read_plan_detail(await page.context(), page.path("plan_id"), include)
     plan, steps = detail.plan, detail.plan.steps
@@ -132,7 +132,7 @@ async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> 
     chosen = chosen or next(reversed(points), "1")
     first = int(chosen) if is_number(chosen) else 0
     left = [step for step in steps if step.status not in DONE_STEP or step.order >= first]
-    return CopySource(
+    return _CopySource(
         id=plan.id,
         name=plan.name,
         points=points,
@@ -144,7 +144,7 @@ async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> 
     )
 
 
-async def _run_source(page: PageRequest, chosen: str | None, models: str | None) -> CopySource:
+async def _run_source(page: PageRequest, chosen: str | None, models: str | None) -> _CopySource:
     ctx, include = await page.context(), RunInclude.FINISHED_RUNS
     detail = await read_run_detail(ctx, page.path("run_id"), include)
     run, dag = detail.run, detail.compiled_dag
@@ -165,7 +165,7 @@ async def _run_source(page: PageRequest, chosen: str | None, models: str | None)
             layout_cost(dag.dag), lambda: _run_preview(detail, first, named)
         )
     stages = len(preview.stages) if preview else 0
-    return CopySource(
+    return _CopySource(
         id=run.id,
         name=run.name,
         points=points,

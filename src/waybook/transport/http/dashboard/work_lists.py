@@ -24,11 +24,11 @@ from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
 ALL: Final = "all"
-RUN_STATES: Final = (OPEN, *map(str, RunState))
+_RUN_STATES: Final = (OPEN, *map(str, RunState))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanListQuery:
+class _PlanListQuery:
     state: str
     text: str
     mine: bool
@@ -55,7 +55,7 @@ async def plan_list(page: PageRequest) -> Response:
     state = params.get("state") or OPEN
     if state not in {OPEN, ALL, *PlanState}:
         raise InvalidInput(f"“{state[:40]}” is not a state of plans", argument="state")
-    query = PlanListQuery(
+    query = _PlanListQuery(
         state=state,
         text=params.get("q", "").strip(),
         mine="mine" in params,
@@ -103,7 +103,7 @@ def mcp_url(request: Request) -> str:
 async def run_list(page: PageRequest) -> Response:
     state = page.query("state")
     filters = RunFilter(
-        state=state if state in RUN_STATES else None,
+        state=state if state in _RUN_STATES else None,
         dag=page.query("dag"),
         text=page.query("q") or "",
         before=page.query("before"),
@@ -113,7 +113,7 @@ async def run_list(page: PageRequest) -> Response:
     return await page.render(
         "runs",
         runs=results.runs,
-        states=RUN_STATES,
+        states=_RUN_STATES,
         filters=filters,
         first=filters.before is None,
         further=page.url_with(before=results.runs[-1].id) if results.more else None,

@@ -35,8 +35,8 @@ from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.dashboard.timeline import build_timeline, history_lines
 from waybook.transport.http.html.fragments import mark_drawing
 
-MAX_MAP_WIDTH: Final = 1250
-COUNTED_STATUSES: Final = (
+_MAX_MAP_WIDTH: Final = 1250
+_COUNTED_STATUSES: Final = (
     StepStatus.COMPLETED,
     StepStatus.SKIPPED,
     StepStatus.IN_PROGRESS,
@@ -45,7 +45,7 @@ COUNTED_STATUSES: Final = (
     StepStatus.PENDING,
 )
 #: Maximum number of steps that the time slider lists.
-MAX_PAST_STEPS: Final = 200
+_MAX_PAST_STEPS: Final = 200
 
 
 async def plan_page(page: PageRequest) -> Response:
@@ -58,7 +58,7 @@ async def plan_page(page: PageRequest) -> Response:
     )
     review = detail.review_record
     evidence = (await read_evidence(ctx, [review.id]))[review.id] if review else None
-    svg = await page.picture(map_job(detail))
+    svg = await page.picture(_map_job(detail))
     return await page.render("plan", **plan_content(detail, svg, evidence))
 
 
@@ -72,13 +72,13 @@ def plan_content(
     return {
         "detail": detail,
         "plan": plan,
-        "counts": {str(s): counts[s] for s in COUNTED_STATUSES if counts.get(s)},
+        "counts": {str(s): counts[s] for s in _COUNTED_STATUSES if counts.get(s)},
         "stalled": [
             (step, gap, last_heartbeat(step), stall_threshold(plan, step, detail.stall_threshold))
             for step, gap in detail.stalled
         ],
         "card": decision_card(review, evidence=evidence) if review else None,
-        "map": Markup(mark_drawing(render(map_job(detail)) if svg is None else svg)),  # noqa: S704
+        "map": Markup(mark_drawing(render(_map_job(detail)) if svg is None else svg)),  # noqa: S704
         "map_center": short_id(center) if center else "",
         "grid": build_step_grid(plan.steps, PAGE_SIZE) if len(plan.steps) > PAGE_SIZE else (),
         "timeline": build_timeline(detail.status_changes, detail.now),
@@ -98,7 +98,7 @@ def _budget_line(share: BudgetShare) -> tuple[str, int, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class GridRow:
+class _GridRow:
     """Statuses of the steps of one page, each with an SVG path."""
 
     page: int
@@ -107,7 +107,7 @@ class GridRow:
     paths: tuple[tuple[str, str], ...]
 
 
-def build_step_grid(steps: Sequence[Step], width: int) -> list[GridRow]:
+def build_step_grid(steps: Sequence[Step], width: int) -> list[_GridRow]:
     rows = []
     for start in range(0, len(steps), width):
         shown, place, paths = steps[start : start + width], 0, dict[str, str]()
@@ -116,15 +116,15 @@ def build_step_grid(steps: Sequence[Step], width: int) -> list[GridRow]:
             paths[status] = f"{paths.get(status, '')}M{place} 0h{length}"
             place += length
         drawn = tuple((status, paths[status]) for status in STATUS_SYMBOLS if status in paths)
-        rows.append(GridRow(start // width + 1, start + 1, start + len(shown), drawn))
+        rows.append(_GridRow(start // width + 1, start + 1, start + len(shown), drawn))
     return rows
 
 
-def map_job(detail: PlanDetail) -> DrawingJob:
+def _map_job(detail: PlanDetail) -> DrawingJob:
     plan, lane = detail.plan, detail.lane
     drawing = drawing_of_steps(plan, lane, detail.stalled_ids, detail.names_of(lane))
     links = Links(step_prefix=f"/plans/{plan.id}/steps/")
-    return DrawingJob(_with_short_keys(drawing), MAX_MAP_WIDTH, links, live=True)
+    return DrawingJob(_with_short_keys(drawing), _MAX_MAP_WIDTH, links, live=True)
 
 
 def _with_short_keys(drawing: Drawing) -> Drawing:
@@ -158,7 +158,7 @@ async def plan_history(page: PageRequest) -> Response:
         seq=int(seq) if seq else None,
         at=_entry_time(at) if at else None,
     )
-    svg = await page.picture(DrawingJob(past_drawing(past), MAX_MAP_WIDTH))
+    svg = await page.picture(DrawingJob(past_drawing(past), _MAX_MAP_WIDTH))
     return await page.render(
         "plan_history",
         plan_id=plan_id,
@@ -166,7 +166,7 @@ async def plan_history(page: PageRequest) -> Response:
         svg=Markup(svg),  # noqa: S704
         rows=[
             (step_id, step, step_title(step)[:MAX_NAME_LENGTH])
-            for step_id, step in islice(past.steps.items(), MAX_PAST_STEPS)
+            for step_id, step in islice(past.steps.items(), _MAX_PAST_STEPS)
         ],
     )
 

@@ -70,13 +70,13 @@ ACTIONS: Final = {
     "repeat": "repeat steps up to this one",
     "fail": "fail the plan",
 }
-SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
+_SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
 NEW: Final = "new"
-NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
+_NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionForm:
+class _ConditionForm:
     key: str
     values: Mapping[str, str]
     text: str = ""
@@ -98,10 +98,10 @@ def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, ob
     arguments = _own_arguments(detail)
     orders = {step.id: step.order for step in detail.plan.steps}
     stored = [_form(str(n), item, orders) for n, item in enumerate(_own(detail))]
-    forms = [*stored, ConditionForm(key=NEW, values={"operator": "==", "then": "continue"})]
+    forms = [*stored, _ConditionForm(key=NEW, values={"operator": "==", "then": "continue"})]
     key = reply.typed.get("condition") if reply and reply.action == "set_conditions" else None
     if reply and key is not None:
-        shown = ConditionForm(key=key, values=reply.typed, faults=reply.faults, is_open=True)
+        shown = _ConditionForm(key=key, values=reply.typed, faults=reply.faults, is_open=True)
         forms = [shown if form.key == key and not form.text else form for form in forms]
     json = orjson.dumps(arguments, option=orjson.OPT_INDENT_2).decode() if arguments else ""
     return {
@@ -109,7 +109,7 @@ def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, ob
         "json": json,
         "operators": OPERATORS,
         "actions": ACTIONS,
-        "fields": SUGGESTED_FIELDS,
+        "fields": _SUGGESTED_FIELDS,
         "step_types": tuple(StepType),
         "max_repeats": MAX_REPEATS,
     }
@@ -125,7 +125,7 @@ def _own_arguments(detail: StepDetail) -> list[Json]:
     return [condition_arguments(condition_row(item), orders, order) for item in _own(detail)]
 
 
-def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> ConditionForm:
+def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> _ConditionForm:
     compared, added = read_comparison(condition.expression), condition.steps
     # A plain step has only a type and instructions.
     is_plain = condition.on_exhausted is None and all(
@@ -133,9 +133,9 @@ def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> Condi
     )
     if compared is None or not is_plain or len(added) > 1:
         action = ACTIONS[condition.action]
-        return ConditionForm(key=key, values={}, text=f"If {condition.expression}: {action}")
+        return _ConditionForm(key=key, values={}, text=f"If {condition.expression}: {action}")
     named = condition.target_step_id or condition.from_step_id
-    return ConditionForm(
+    return _ConditionForm(
         key=key,
         values={
             "field": compared.field,
@@ -163,7 +163,7 @@ def submitted_conditions(
             action="set_conditions",
             typed=typed,
             code="INVALID_INPUT",
-            message=NOT_SAVED,
+            message=_NOT_SAVED,
             status=HTTPStatus.BAD_REQUEST,
             faults=faults,
         )
@@ -238,9 +238,9 @@ def _arguments(detail: StepDetail, typed: Mapping[str, str]) -> Json:
 
 
 PREVIEW_LENGTH: Final = 300
-FEEDBACK_SEPARATOR: Final = "\n\n---\n\nUser feedback: "
-WORKING: Final = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
-MAX_PREVIEW_LINES: Final = 12
+_FEEDBACK_SEPARATOR: Final = "\n\n---\n\nUser feedback: "
+_WORKING: Final = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
+_MAX_PREVIEW_LINES: Final = 12
 
 
 async def step_page(page: PageRequest) -> Response:
@@ -307,15 +307,15 @@ def _preview_lines(detail: StepDetail, answer: Answer) -> list[str]:
         for change in changes
         if change["field"] == "order" and change["id"] in named
     ]
-    more = len(lines) - MAX_PREVIEW_LINES
-    return [*lines[:MAX_PREVIEW_LINES], f"and {more} more move"] if more > 0 else lines
+    more = len(lines) - _MAX_PREVIEW_LINES
+    return [*lines[:_MAX_PREVIEW_LINES], f"and {more} more move"] if more > 0 else lines
 
 
 async def _render(
     page: PageRequest, detail: StepDetail, reply: FormReply | None = None
 ) -> Response:
     plan, step, result = detail.plan, detail.step, detail.result
-    instructions, *feedback = detail.text.instructions.split(FEEDBACK_SEPARATOR)
+    instructions, *feedback = detail.text.instructions.split(_FEEDBACK_SEPARATOR)
     schema = detail.text.result_schema
     return await page.render(
         "step",
@@ -338,11 +338,11 @@ async def _render(
         attempts=[
             *zip(
                 spans_of(detail.status_changes, detail.now).get(step.id, ()),
-                [change for change in detail.status_changes if change.status in WORKING],
+                [change for change in detail.status_changes if change.status in _WORKING],
                 strict=True,
             )
         ],
-        is_working=step.status in WORKING,
+        is_working=step.status in _WORKING,
         steps={item.id: item for item in plan.steps},
         after_loop=AFTER_LOOP,
         artifacts=[
@@ -361,7 +361,7 @@ async def _render(
 
 
 @dataclass(frozen=True, slots=True)
-class SubmittedValue:
+class _SubmittedValue:
     """Result or report that an agent submitted: as prose, its beginning, and as JSON."""
 
     prose: RichText
@@ -369,12 +369,12 @@ class SubmittedValue:
     json: str | None
 
 
-def _submitted(value: Json) -> SubmittedValue | None:
+def _submitted(value: Json) -> _SubmittedValue | None:
     prose = to_rich_text(value)
     if prose is None:
         return None
     beginning = " ".join(prose.html.striptags()[:PREVIEW_LENGTH].split()) if prose.long else ""
-    return SubmittedValue(prose, beginning, None if isinstance(value, str) else _json(value))
+    return _SubmittedValue(prose, beginning, None if isinstance(value, str) else _json(value))
 
 
 def _json(value: Json) -> str:

@@ -36,14 +36,14 @@ from waybook.transport.http.html.forms import safe_return_path
 from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.urls import run_step_url
 
-MAX_CELL_DOCUMENTS: Final = 3
-MAX_STAGE_ROWS: Final = 25
-MAX_PAGE_ROWS: Final = 60
-ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
+_MAX_CELL_DOCUMENTS: Final = 3
+_MAX_STAGE_ROWS: Final = 25
+_MAX_PAGE_ROWS: Final = 60
+_ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class _Cell:
     """One model's work on one step: job status and latest documents."""
 
     model: str
@@ -55,7 +55,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepView:
+class _StepView:
     """One step of a stage, as a row of the stage's table."""
 
     anchor: str
@@ -63,11 +63,11 @@ class StepView:
     report: StepReport
     started_at: datetime | None
     completed_at: datetime | None
-    cells: tuple[Cell, ...]
+    cells: tuple[_Cell, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageView:
+class _StageView:
     anchor: str
     slug: str
     name: str
@@ -77,7 +77,7 @@ class StageView:
     failed: int
     running: int
     started: StageRun | None
-    steps: tuple[StepView, ...]
+    steps: tuple[_StepView, ...]
     failures: tuple[FailedJob, ...]
     is_current: bool
 
@@ -95,28 +95,28 @@ def reason_for_no_forecast(preview: StartPreview) -> str:
     return "no completed runs of this workflow yet."
 
 
-def current_stages(detail: RunDetail) -> frozenset[str]:
+def _current_stages(detail: RunDetail) -> frozenset[str]:
     open_stages = [slug for slug, stage in detail.run.stages.items() if stage.completed_at is None]
     started = sorted(detail.run.stages.values(), key=lambda stage: stage.started_at)
     return frozenset(open_stages or [stage.slug for stage in started[-1:]])
 
 
-def stage_views(detail: RunDetail) -> list[StageView]:
+def stage_views(detail: RunDetail) -> list[_StageView]:
     """Return all stages. Of a large stage, only the most urgent steps are shown."""
     reports = {report["stageSlug"]: report for report in detail.report["stages"]}
-    cells, current = _Cells(detail), current_stages(detail)
-    room = MAX_PAGE_ROWS - sum(
-        min(MAX_STAGE_ROWS, len(reports[slug]["steps"] or ())) for slug in current
+    cells, current = _Cells(detail), _current_stages(detail)
+    room = _MAX_PAGE_ROWS - sum(
+        min(_MAX_STAGE_ROWS, len(reports[slug]["steps"] or ())) for slug in current
     )
     views = []
     for slug in detail.compiled_dag.order:
         steps = reports[slug]["steps"] or []
-        most = MAX_STAGE_ROWS
+        most = _MAX_STAGE_ROWS
         if slug not in current:
             most = len(steps) if len(steps) <= room else 0
             room -= most
         if len(steps) > most:
-            urgency = {name: place for place, name in enumerate(ATTENTION)}
+            urgency = {name: place for place, name in enumerate(_ATTENTION)}
             ranked = sorted(
                 range(len(steps)),
                 key=lambda n: (urgency.get(str(steps[n]["status"]), len(urgency)), n),
@@ -126,7 +126,7 @@ def stage_views(detail: RunDetail) -> list[StageView]:
     return views
 
 
-def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> StageView:
+def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> _StageView:
     """Return one stage with one page of its steps."""
     report = detail.stage_report(slug)
     steps = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
@@ -140,13 +140,13 @@ def _stage(
     steps: Sequence[StepReport],
     *,
     is_current: bool,
-) -> StageView:
+) -> _StageView:
     slug, dag = report["stageSlug"], detail.compiled_dag
     progress = report["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
     anchor, stage = f"stage-{dag.order.index(slug) + 1}", detail.run.stages.get(slug)
     places = {step.key: n for n, step in enumerate(dag.stages[slug].recipe.steps, 1)}
     names = {step.key: step.name or step.key for step in dag.stages[slug].recipe.steps}
-    return StageView(
+    return _StageView(
         anchor=anchor,
         slug=slug,
         name=dag.stage_name(slug),
@@ -157,7 +157,7 @@ def _stage(
         running=[str(step["status"]) for step in report["steps"] or ()].count("in_progress"),
         started=stage,
         steps=tuple(
-            StepView(
+            _StepView(
                 anchor=f"{anchor}-{places[step['stepKey']]}",
                 name=names[step["stepKey"]],
                 report=step,
@@ -188,11 +188,11 @@ class _Cells:
         for item in detail.documents:
             self._documents[item.stage, item.step_key, item.model].append(item)
 
-    def cell(self, stage: str, key: str, model: str) -> Cell:
+    def cell(self, stage: str, key: str, model: str) -> _Cell:
         counts = self._counts.get((stage, key, model), {})
         documents = self._documents.get((stage, key, model), [])
-        shown = documents if len(documents) <= MAX_CELL_DOCUMENTS else []
-        return Cell(
+        shown = documents if len(documents) <= _MAX_CELL_DOCUMENTS else []
+        return _Cell(
             model=model,
             status=next((shown for name, shown in CELL_STATUSES.items() if counts.get(name)), ""),
             done=counts.get("completed", 0),
@@ -204,14 +204,14 @@ class _Cells:
 
 #: Maximum number of boxes of a stage. In a larger stage, only the part around the current step is
 #: drawn.
-MAX_BOXES: Final = 100
+_MAX_BOXES: Final = 100
 #: At this layout width, text keeps its size on a usual page.
 MAP_WIDTH: Final = 1120
-MAX_PARAMETER_LENGTH: Final = 400
+_MAX_PARAMETER_LENGTH: Final = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunMap:
+class _RunMap:
     job: DrawingJob
     #: Numbers of the expanded stages, such as "1.3".
     parameter: str
@@ -221,11 +221,11 @@ class RunMap:
     omitted: int
 
 
-def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -> RunMap:
+def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -> _RunMap:
     run_id, order = detail.run.id, detail.compiled_dag.order
-    expanded = current_stages(detail)
+    expanded = _current_stages(detail)
     if parameter is not None:
-        numbers = {*parameter[:MAX_PARAMETER_LENGTH].split(".")}
+        numbers = {*parameter[:_MAX_PARAMETER_LENGTH].split(".")}
         named = (slug for n, slug in enumerate(order, 1) if str(n) in numbers)
         expanded = frozenset(order if parameter == "all" else named)
     drawing, center = run_drawing(detail), None
@@ -243,7 +243,7 @@ def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -
             if statuses.get(step.key) == status
         )
         focus, drawn = next(urgent, lane.steps[0].key), lane
-        if exceeds(lane, MAX_BOXES):
+        if exceeds(lane, _MAX_BOXES):
             places = {f"{stage}.{n}": step.key for n, step in enumerate(lane.steps, 1)}
             drawn, key = _window(lane, statuses, places.get(near or ""), focus)
             drawn_near = drawn_near or next(place for place in places if places[place] == key)
@@ -263,7 +263,7 @@ def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -
         ),
     )
     shown = replace(drawing, diagram=replace(drawing.diagram, lanes=tuple(lanes)))
-    return RunMap(
+    return _RunMap(
         job=DrawingJob(shown, width=MAP_WIDTH, links=links, live=True),
         parameter=_parameter(order, expanded),
         center=center,
@@ -281,10 +281,10 @@ def _window(
 ) -> tuple[Lane, str]:
     """Return the part of a large stage to draw, and the step in its middle."""
     if near is not None:
-        drawn = steps_around(lane, near, MAX_BOXES)
+        drawn = steps_around(lane, near, _MAX_BOXES)
         if any(statuses.get(step.key) != "completed" for step in drawn.steps):
             return drawn, near
-    return steps_around(lane, focus, MAX_BOXES), focus
+    return steps_around(lane, focus, _MAX_BOXES), focus
 
 
 CONFIRMATIONS: Final = {
@@ -292,7 +292,7 @@ CONFIRMATIONS: Final = {
     "regenerate": "Regeneration queued.",
 }
 #: Hidden fields that distinguish the forms of a page.
-FORM_PLACES: Final = ("stage", "step", "document", "following")
+_FORM_PLACES: Final = ("stage", "step", "document", "following")
 
 
 async def retry(page: PageRequest) -> Response:
@@ -315,7 +315,7 @@ async def _act(
 ) -> Response:
     run_id, action = page.path("run_id"), page.request.url.path.rpartition("/")[2]
     # All forms on a page have the same idempotency key, so add what the form is about.
-    place = "/".join(filter(None, (run_id, *map(form.text, FORM_PLACES))))
+    place = "/".join(filter(None, (run_id, *map(form.text, _FORM_PLACES))))
     key = f"{form.text('key')[:64]}:{place}"[:200]
     answer = await page.call_tool(tool, {**args, "idempotencyKey": key})
     if answer.is_error:

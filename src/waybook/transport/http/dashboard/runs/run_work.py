@@ -32,9 +32,9 @@ from waybook.transport.http.html.urls import (
 )
 
 #: Groups of the documents that a document can be compared with.
-RELATIONS: Final = ("Versions", "Other models", "Same lineage")
+_RELATIONS: Final = ("Versions", "Other models", "Same lineage")
 STEPS_PER_PAGE: Final = 60
-DOCUMENTS_PER_PAGE: Final = 100
+_DOCUMENTS_PER_PAGE: Final = 100
 MAX_INPUTS_LISTED: Final = 50
 
 
@@ -148,14 +148,14 @@ async def jobs_page(page: PageRequest) -> Response:
 async def documents_page(page: PageRequest) -> Response:
     include = RunInclude.DOCUMENTS
     detail = await read_run_detail(await page.context(), page.path("run_id"), include)
-    pages = _page_count(len(detail.documents), DOCUMENTS_PER_PAGE)
+    pages = _page_count(len(detail.documents), _DOCUMENTS_PER_PAGE)
     number = min(_page_number(page), pages)
-    first = (number - 1) * DOCUMENTS_PER_PAGE
+    first = (number - 1) * _DOCUMENTS_PER_PAGE
     return await page.render(
         "run_documents",
         path=f"/runs/{detail.run.id}/documents",
         detail=detail,
-        documents=detail.documents[first : first + DOCUMENTS_PER_PAGE],
+        documents=detail.documents[first : first + _DOCUMENTS_PER_PAGE],
         page=number,
         pages=pages,
         **confirmation(page),
@@ -189,7 +189,7 @@ async def document_page(page: PageRequest) -> Response:
         inputs=sheet.inputs,
         choices={
             name: {item.resource_id: _choice_text(item, names) for item in others}
-            for name in RELATIONS
+            for name in _RELATIONS
             if (others := [item for item in groups[name] if item != about])
         },
         other=sheet.other,

@@ -45,10 +45,10 @@ from waybook.transport.http.dashboard.page import (
 from waybook.transport.http.dashboard.runs.run_page import reason_for_no_forecast
 
 #: Maximum number of steps drawn on a page, which is the maximum of a stage.
-MAX_DRAWN_STEPS: Final = 500
+_MAX_DRAWN_STEPS: Final = 500
 STEPS_PER_PAGE: Final = 100
-FREE_INPUT: Final = "input"
-MAX_INPUT_FIELDS: Final = 20
+_FREE_INPUT: Final = "input"
+_MAX_INPUT_FIELDS: Final = 20
 
 
 async def workflow_list(page: PageRequest) -> Response:
@@ -73,7 +73,7 @@ async def workflow_page(page: PageRequest) -> Response:
         steps = {chosen: steps[chosen][first : first + STEPS_PER_PAGE]}
         previous = page.url_with(page=number - 1) if number > 1 else None
         following = page.url_with(page=number + 1) if number < last else None
-    elif sum(map(len, steps.values())) > MAX_DRAWN_STEPS:
+    elif sum(map(len, steps.values())) > _MAX_DRAWN_STEPS:
         steps = {}
     expected = await page.run_costly(layout_cost(dag.dag), partial(documents_by_models, dag))
     return await page.render(
@@ -98,8 +98,8 @@ def _map_job(dag: CompiledDag, chosen: str | None, urls: Mapping[str, str]) -> D
     counts = {slug: len(stage.recipe.steps) for slug, stage in dag.stages.items()}
     if chosen is not None:
         drawing = Drawing(diagram_of_stage(structure, chosen))
-        return DrawingJob(drawing) if counts[chosen] <= MAX_DRAWN_STEPS else None
-    if sum(counts.values()) > MAX_DRAWN_STEPS:
+        return DrawingJob(drawing) if counts[chosen] <= _MAX_DRAWN_STEPS else None
+    if sum(counts.values()) > _MAX_DRAWN_STEPS:
         links = Links(by_step=tuple((("", slug), url) for slug, url in urls.items()))
         return DrawingJob(Drawing(diagram_of_stages(structure)), links=links)
     links = Links(by_stage=tuple((s, f"#stage-{place}") for place, s in enumerate(dag.order, 1)))
@@ -121,7 +121,7 @@ async def start_run_page(page: PageRequest) -> Response:
         return await workflow_list(page)
     ctx = await page.context()
     dag = (await read_workflow(ctx, slug)).compiled_dag
-    keys = input_keys(dag)[:MAX_INPUT_FIELDS] or (FREE_INPUT,)
+    keys = input_keys(dag)[:_MAX_INPUT_FIELDS] or (_FREE_INPUT,)
     name, models, inputs = "", list[str](), dict.fromkeys(keys, "")
     preview, error, status = None, None, 200
     if page.is_post:
@@ -190,7 +190,7 @@ def _run_input(inputs: Mapping[str, str]) -> Json:
     if len(filled) != 1:
         return dict(filled)
     (text,) = filled.values()
-    if FREE_INPUT in filled and text.lstrip().startswith("{"):
+    if _FREE_INPUT in filled and text.lstrip().startswith("{"):
         try:
             value: Json = orjson.loads(text)
         except orjson.JSONDecodeError:
