@@ -1,7 +1,6 @@
 """Queries for documents and outputs."""
 
 import contextlib
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
@@ -41,30 +40,18 @@ async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Out
     return loaded.plan.name, details.read_outputs(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOutput:
-    output: Output
-    plan_id: str
-    plan_name: str
-
-
-@dataclass(frozen=True, slots=True)
-class OutputListPage:
-    outputs: list[PlanOutput]
-    next_cursor: str | None
-
-
 async def latest_outputs(
     ctx: RequestContext, behind: str | None = None, limit: int = PAGE_SIZE
-) -> OutputListPage:
+) -> tuple[list[tuple[Output, str, str]], str | None]:
+    """Return a page of outputs, each with the id and name of its plan, and the next cursor."""
     (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
     outputs = details.read_outputs(row.output for row in rows)
     shown = [
-        PlanOutput(output, row.plan_id, row.plan_name)
+        (output, row.plan_id, row.plan_name)
         for output, row in zip(outputs[:limit], rows[:limit], strict=True)
     ]
-    last = shown[-1].output if len(outputs) > limit else None
-    return OutputListPage(shown, f"{rfc3339(last.created_at)}~{last.id}" if last else None)
+    last = shown[-1][0] if len(outputs) > limit else None
+    return shown, f"{rfc3339(last.created_at)}~{last.id}" if last else None
 
 
 def _place(behind: str | None) -> tuple[str, str]:

@@ -1,11 +1,11 @@
 """Lists of plans and runs, and lookup of one by id or name."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from waybook.app.request.definition_cache import DefinitionCache, compile_definition
 from waybook.app.request.request_context import RequestContext
@@ -15,14 +15,15 @@ from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.dag.statuses import RunState
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.plan.model import OPEN_STATES, PlanState, StepStatus
-from waybook.plan.progress import Progress
+from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.run.model import CompiledDag, RunList
 from waybook.store.driver.queries import LAST_ID, Statement, is_id
 from waybook.store.plans import lists
-from waybook.store.plans.lists import PlanSummaryRow
+from waybook.store.plans.lists import CurrentStep, PlanSummary
 from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
+
+__all__ = ["CurrentStep", "PlanSummary"]
 
 PLANS_PER_PAGE, _RUNS_PER_PAGE = 50, 25
 MAX_COUNTED = 1_000
@@ -31,33 +32,6 @@ MAX_TEXT_LENGTH = 200
 MAX_WALKED = 500
 _MAX_NAMED = 500
 FIRST_ID = "00000000-0000-0000-0000-000000000000"
-
-
-class CurrentStep(NamedTuple):
-    order: int
-    #: Title of the step or, without a title, the beginning of its instructions.
-    title: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSummary:
-    id: str
-    name: str
-    state: PlanState
-    revision: int
-    question: str
-    created_at: datetime
-    created_by: str
-    updated_at: datetime
-    now: datetime
-    progress: Progress
-    current_step: CurrentStep | None
-    #: Last heartbeat of the stalled step, if a step is stalled.
-    inactive_since: datetime | None
-
-    @property
-    def is_open(self) -> bool:
-        return self.state in OPEN_STATES
 
 
 class ListOrder(Enum):
@@ -172,32 +146,14 @@ async def plan_summaries(
     )
 
 
-def _read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
+def _read_summaries(rows: Iterable[PlanSummary]) -> tuple[PlanSummary, ...]:
     return tuple(
-        PlanSummary(
-            id=row.id,
-            name=row.name,
+        row._replace(
             state=PlanState(row.state),
-            revision=row.revision,
-            question=row.question,
-            created_at=row.created_at,
-            created_by=row.created_by,
-            updated_at=row.updated_at,
-            now=row.now,
-            progress=read_progress(row.counts),
             current_step=CurrentStep(*row.current_step) if row.current_step else None,
-            inactive_since=row.inactive_since,
         )
         for row in rows
     )
-
-
-#: A lookup by name is faster than calling the enumeration.
-_STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for status in StepStatus}
-
-
-def read_progress(counts: Mapping[str, int]) -> Progress:
-    return Progress({_STEP_STATUSES[status]: count for status, count in counts.items() if count})
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:

@@ -1,18 +1,28 @@
 """Queries for lists of plans and of reviews."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from waybook.json_values import Json
-from waybook.plan.model import DecisionKind, PlanState
+from waybook.plan.model import OPEN_STATES, DecisionKind, PlanState, StepStatus
+from waybook.plan.progress import Progress
 from waybook.store.driver.queries import Statement, load
 
+#: A lookup by name is faster than calling the enumeration.
+_STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for status in StepStatus}
 
-class PlanSummaryRow(NamedTuple):
+
+class CurrentStep(NamedTuple):
+    order: int
+    #: Title of the step or, without a title, the beginning of its instructions.
+    title: str
+
+
+class PlanSummary(NamedTuple):
     id: str
     name: str
-    state: str
+    state: PlanState
     revision: int
     question: str
     created_at: datetime
@@ -20,8 +30,17 @@ class PlanSummaryRow(NamedTuple):
     updated_at: datetime
     now: datetime
     counts: dict[str, int]
-    current_step: tuple[int, str] | None
+    current_step: CurrentStep | None
+    #: Last heartbeat of the stalled step, if a step is stalled.
     inactive_since: datetime | None
+
+    @property
+    def progress(self) -> Progress:
+        return Progress({_STEP_STATUSES[name]: n for name, n in self.counts.items() if n})
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN_STATES
 
 
 class PlanCountRow(NamedTuple):
@@ -81,11 +100,11 @@ class PendingCounts(NamedTuple):
 
 SQL = load(
     "plans/lists",
-    plans_by_creation=PlanSummaryRow,
-    plans_in_state=PlanSummaryRow,
-    plans_of_creator=PlanSummaryRow,
-    plans_by_activity=PlanSummaryRow,
-    plans_with_text=PlanSummaryRow,
+    plans_by_creation=PlanSummary,
+    plans_in_state=PlanSummary,
+    plans_of_creator=PlanSummary,
+    plans_by_activity=PlanSummary,
+    plans_with_text=PlanSummary,
     count_plans=PlanCountRow,
     open_reviews=ReviewRecord,
     one_review=ReviewRecord,

@@ -4,6 +4,7 @@ Chat services and mail filters open links to preview them, so opening a link cha
 the form on the page decides a review or gives feedback.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Final
@@ -129,6 +130,29 @@ def _render(
     return _private(reply)
 
 
+async def _submit(
+    page: PageRequest,
+    link: AccessLink,
+    tool: str,
+    arguments: Mapping[str, object],
+    feedback: str,
+    needed: str,
+) -> tuple[FormInput, HTTPStatus] | None:
+    """Call a tool with a submitted form. Return the refused form with its status, if refused.
+
+    Without feedback, the form is refused with the text `needed`, unless it is empty.
+    """
+    typed = FormInput(feedback=feedback)
+    if needed and not feedback.strip():
+        return replace(typed, error=needed), HTTPStatus.BAD_REQUEST
+    answer = await page.dispatcher.dispatch(link_decider(link), tool, arguments)
+    if not answer.is_error:
+        return None
+    if code_of(answer) in ALREADY_DECIDED_CODES:
+        return typed, HTTPStatus.CONFLICT
+    return replace(typed, error=error_message(answer)), HTTPStatus.BAD_REQUEST
+
+
 async def action_link_page(access: LinkAccess, page: PageRequest) -> Response:
     """Show a review, and decide it when the form is submitted."""
     if is_cross_site_navigation(page.request):
@@ -144,24 +168,15 @@ async def action_link_page(access: LinkAccess, page: PageRequest) -> Response:
     if page.is_post:
         feedback = (await page.form()).text("feedback")
         if not _reason_unusable(link):
-            typed = FormInput(feedback=feedback)
-            if decision == "modify" and not feedback.strip():
-                typed = replace(typed, error=FEEDBACK_REQUIRED_MESSAGE)
-                status = HTTPStatus.BAD_REQUEST
-            else:
-                arguments = {"planId": link.plan_id, "reviewId": link.review_id}
-                more = {"feedback": feedback} if feedback.strip() else {}
-                answer = await page.dispatcher.dispatch(
-                    link_decider(link),
-                    "submit_user_decision",
-                    {**arguments, "decision": decision, **more},
-                )
-                if not answer.is_error:
-                    return redirect(page.request.url.path)
-                status = HTTPStatus.CONFLICT
-                if code_of(answer) not in ALREADY_DECIDED_CODES:
-                    typed = replace(typed, error=error_message(answer))
-                    status = HTTPStatus.BAD_REQUEST
+            arguments = {"planId": link.plan_id, "reviewId": link.review_id, "decision": decision}
+            more = {"feedback": feedback} if feedback.strip() else {}
+            needed = FEEDBACK_REQUIRED_MESSAGE if decision == "modify" else ""
+            refused = await _submit(
+                page, link, "submit_user_decision", {**arguments, **more}, feedback, needed
+            )
+            if refused is None:
+                return redirect(page.request.url.path)
+            typed, status = refused
     card = None
     if not _reason_unusable(link):
         ctx = _context(page, link)
@@ -190,19 +205,15 @@ async def feedback_link_page(access: LinkAccess, page: PageRequest) -> Response:
         typed = FormInput(feedback=(await page.form()).text("feedback"))
     if _reason_unusable(link):
         return _render(page.request, "feedback_link", link, shown, status)
-    if page.is_post and not typed.feedback.strip():
-        typed = replace(typed, error=STAGE_FEEDBACK_REQUIRED_MESSAGE)
-        status = HTTPStatus.BAD_REQUEST
-    elif page.is_post:
-        arguments = {"runId": link.run_id, "stageSlug": link.stage, "feedback": typed.feedback}
-        answer = await page.dispatcher.dispatch(
-            link_decider(link), "submit_stage_feedback", arguments
+    if page.is_post:
+        words = typed.feedback
+        arguments = {"runId": link.run_id, "stageSlug": link.stage, "feedback": words}
+        refused = await _submit(
+            page, link, "submit_stage_feedback", arguments, words, STAGE_FEEDBACK_REQUIRED_MESSAGE
         )
-        if not answer.is_error:
+        if refused is None:
             return redirect(page.request.url.path)
-        status = HTTPStatus.CONFLICT
-        if code_of(answer) != "NOT_AWAITING_REVIEW":
-            typed, status = replace(typed, error=error_message(answer)), HTTPStatus.BAD_REQUEST
+        typed, status = refused
     ctx = _context(page, link)
     detail = await read_run_detail(ctx, link.run_id or "", RunInclude.NOTHING)
     is_late = status == HTTPStatus.CONFLICT

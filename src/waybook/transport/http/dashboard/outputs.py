@@ -24,11 +24,10 @@ _CHARACTERS_PER_COST: Final = 50
 
 async def output_list(page: PageRequest) -> Response:
     behind = page.query("behind")
-    listed = await latest_outputs(await page.context(), behind)
-    cursor = listed.next_cursor
+    outputs, cursor = await latest_outputs(await page.context(), behind)
     return await page.render(
         "outputs",
-        outputs=listed.outputs,
+        outputs=outputs,
         first=behind is None,
         further=page.url_with(behind=cursor) if cursor else None,
     )
