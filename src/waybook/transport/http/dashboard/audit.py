@@ -26,7 +26,7 @@ from waybook.app.queries.audit import (
 )
 from waybook.app.queries.audit import entry_view as audit_entry_view
 from waybook.app.queries.timeline import csv_text
-from waybook.core.changes import Event
+from waybook.core.changes import Change, Event
 from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
@@ -185,28 +185,20 @@ class _DisplayValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ChangeView:
-    entity: str
-    id: str
-    label: str
-    field: str
-    old: _DisplayValue
-    new: _DisplayValue
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _EntryView:
     entry: AuditEntry
     what: str
     details: tuple[tuple[str, _DisplayValue], ...]
-    changes: tuple[_ChangeView, ...]
+    #: Each change with the name of its row, and its old and new value.
+    changes: tuple[tuple[Change, str, _DisplayValue, _DisplayValue], ...]
     more: int
     subject: Link
     item: Link | None
 
     @property
     def short(self) -> bool:
-        values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.details]
+        values = [v for *_, old, new in self.changes for v in (old, new)]
+        values += [v for _, v in self.details]
         fits = all(len(value.text) <= _SHORT_VALUE_LENGTH and not value.omitted for value in values)
         return fits and len(self.changes) <= _MAX_INLINE_CHANGES and not self.more
 
@@ -237,13 +229,11 @@ def entry_view(entry: AuditEntry, names: Names) -> _EntryView:
             if name != "action" and not (item and name in _ITEM_DETAILS)
         ),
         changes=tuple(
-            _ChangeView(
-                entity=str(change.entity),
-                id=change.id,
-                label=_row_label(change.id, names),
-                field=change.field,
-                old=_display_value(change.old),
-                new=_display_value(change.new),
+            (
+                change,
+                _row_label(change.id, names),
+                _display_value(change.old),
+                _display_value(change.new),
             )
             for change in changes[:MAX_CHANGES]
         ),

@@ -1,8 +1,6 @@
 """Lists of plans and runs with their filters."""
 
-from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,57 +25,32 @@ ALL: Final = "all"
 _RUN_STATES: Final = (OPEN, *map(str, RunState))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PlanListQuery:
-    state: str
-    text: str
-    mine: bool
-    before: str | None
-
-    def address(self, **other: object) -> str:
-        params = {
-            "state": None if self.state == OPEN else self.state,
-            "q": self.text or None,
-            "mine": "1" if self.mine else None,
-            "before": self.before,
-            **other,
-        }
-        query = urlencode({name: value for name, value in params.items() if value is not None})
-        return f"/plans?{query}" if query else "/plans"
-
-    @property
-    def filtered(self) -> bool:
-        return bool(self.text or self.mine or self.before or self.state not in {OPEN, ALL})
-
-
 async def plan_list(page: PageRequest) -> Response:
     ctx, params = await page.context(), page.request.query_params
     state = params.get("state") or OPEN
     if state not in {OPEN, ALL, *PlanState}:
         raise InvalidInput(f"“{state[:40]}” is not a state of plans", argument="state")
-    query = _PlanListQuery(
-        state=state,
-        text=params.get("q", "").strip(),
-        mine="mine" in params,
-        before=params.get("before") or None,
-    )
+    text, mine = params.get("q", "").strip(), "mine" in params
+    before = params.get("before") or None
     results = await plan_summaries(
         ctx,
         PlanFilter(
             order=ListOrder.CREATION,
             state=None if state in {OPEN, ALL} else PlanState(state),
             all=state == ALL,
-            text=query.text,
-            creator=ctx.caller.user if query.mine else None,
-            before=query.before,
+            text=text,
+            creator=ctx.caller.user if mine else None,
+            before=before,
         ),
     )
     return await page.render(
         "plans",
-        filters=query,
+        filters={"state": state, "text": text, "mine": mine, "before": before},
+        filtered=bool(text or mine or before or state not in {OPEN, ALL}),
+        url_with=page.url_with,
         results=results,
         counts=_state_counts(state, results),
-        older=query.address(before=results.last.id) if results.last else None,
+        older=page.url_with(before=results.last.id) if results.last else None,
         resume=lambda plan_id: RESUME_PLAN.text.format(planId=short_id(plan_id)).strip(),
         mcp=mcp_url(page.request),
         needs_token=ctx.caller.credential is not None,
