@@ -73,7 +73,7 @@ def row_of(entity: Org | User | Token) -> dict[str, Json]:
 
 MAX_NAME_LENGTH: Final = 200
 #: Names that no user can have, because Waybook uses them for its own audit entries.
-RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
+_RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -105,7 +105,7 @@ def validate_user_name(name: str) -> str:
         InvalidInput: the name is not valid, or reserved.
     """
     valid_name = validate_name(name, argument="name")
-    if " ".join(valid_name.casefold().split()) in RESERVED_NAMES:
+    if " ".join(valid_name.casefold().split()) in _RESERVED_NAMES:
         raise InvalidInput(
             f"{valid_name} is reserved for Waybook; choose another name", argument="name"
         )

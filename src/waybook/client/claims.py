@@ -16,14 +16,14 @@ from waybook.client.errors import HoldLost, NotSubmitted
 from waybook.client.replies import OnError
 from waybook.errors import NotFound, Refused, StaleAttempt, WaybookError
 
-MAX_GIVE_BACK_SECONDS = 10.0
-MAX_REASON_LENGTH = 500
+_MAX_GIVE_BACK_SECONDS = 10.0
+_MAX_REASON_LENGTH = 500
 TASK_NAME = "waybook-heartbeat"
 
 log = logging.getLogger(__name__)
 
 
-class Heartbeat:
+class _Heartbeat:
     def __init__(
         self,
         beat: Callable[[], Awaitable[None]],
@@ -100,7 +100,7 @@ class Claim(ABC):
         self._caller = caller
         self._session_id = terms.session_id
         self._on_error: OnError = terms.on_error
-        self._heartbeat = Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
+        self._heartbeat = _Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
         #: Whether the agent already knows from an error that the claim is lost.
@@ -171,7 +171,7 @@ class Claim(ABC):
     async def _try_give_back(self, error: BaseException | None) -> None:
         """Give the claim back within a time limit. A failure is logged, not raised."""
         try:
-            async with asyncio.timeout(MAX_GIVE_BACK_SECONDS):
+            async with asyncio.timeout(_MAX_GIVE_BACK_SECONDS):
                 await self._give_back(error)
         except (WaybookError, TimeoutError) as failure:
             log.warning("%s %s was not given back: %s", self.KIND, self.id, failure)
@@ -248,7 +248,7 @@ def describe_error(error: BaseException | None) -> str:
     """
     if error is None:
         return "the agent ended its work without a result"
-    return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_REASON_LENGTH]
+    return " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_REASON_LENGTH]
 
 
 def new_key() -> str:

@@ -81,14 +81,14 @@ class OpenReview(TypedDict):
     resultSummary: NotRequired[JsonValue]
 
 
-ClaimT = TypeVar("ClaimT", bound=Claim)
+_ClaimT = TypeVar("_ClaimT", bound=Claim)
 
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
 #: Statuses of a plan or run that cannot continue until a person or another agent intervenes.
-STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
-DEFAULT_TIMEOUT_SECONDS: Final = 30.0
-DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
-DEFAULT_WAIT_SECONDS: Final = 50
+_STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
+_DEFAULT_TIMEOUT_SECONDS: Final = 30.0
+_DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
+_DEFAULT_WAIT_SECONDS: Final = 50
 READY: Final = frozenset({"step_ready", "job_ready"})
 
 
@@ -114,11 +114,11 @@ class Client:
         url: str | Connection,
         token: str | None = None,
         *,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        timeout: float = _DEFAULT_TIMEOUT_SECONDS,
         session_id: str | None = None,
         retry: Retry | None = None,
-        heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS,
-        wait_seconds: int = DEFAULT_WAIT_SECONDS,
+        heartbeat_seconds: float = _DEFAULT_HEARTBEAT_SECONDS,
+        wait_seconds: int = _DEFAULT_WAIT_SECONDS,
     ) -> None:
         """Prepare calls to the server at this URL. `timeout` is in seconds per attempt.
 
@@ -316,7 +316,7 @@ class Client:
         wanted = _without_none(runId=run_id, modelId=model)
         return self._each(_Claiming(Job, "get_next_job", wanted, session_id, on_error, until))
 
-    async def _each(self, wanted: "_Claiming[ClaimT]") -> AsyncGenerator[ClaimT, None]:
+    async def _each(self, wanted: "_Claiming[_ClaimT]") -> AsyncGenerator[_ClaimT, None]:
         while True:
             try:
                 claim = await self._claim(wanted)
@@ -332,7 +332,7 @@ class Client:
             async with claim.in_loop():
                 yield claim
 
-    async def _claim(self, wanted: "_Claiming[ClaimT]") -> ClaimT:
+    async def _claim(self, wanted: "_Claiming[_ClaimT]") -> _ClaimT:
         """Claim a step or job, or get back one that this session held before a restart.
 
         If nothing is ready, wait at the server, unless the plan or run is complete.
@@ -367,10 +367,10 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claiming(Generic[ClaimT]):
+class _Claiming(Generic[_ClaimT]):
     """Arguments with which a session claims steps of a plan or jobs of a run."""
 
-    kind: Callable[[Client, Mapping[str, Any], ClaimTerms], ClaimT]
+    kind: Callable[[Client, Mapping[str, Any], ClaimTerms], _ClaimT]
     tool: str
     named: Mapping[str, object]
     session_id: str | None
@@ -382,7 +382,7 @@ def _is_final(reply: Mapping[str, Any]) -> bool:
     """Return whether waiting is useless, because the work is complete or stopped."""
     # Failed steps can block a plan on which no agent works.
     has_only_failures = reply["status"] == "no_pending_steps" and not reply["inProgress"]
-    return reply["status"] in COMPLETE | STUCK or has_only_failures
+    return reply["status"] in COMPLETE | _STUCK or has_only_failures
 
 
 def _without_none(**arguments: object) -> dict[str, object]:

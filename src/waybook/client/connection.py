@@ -37,7 +37,7 @@ class Connection(Protocol):
 #: This revision of MCP needs no handshake.
 REVISION = "2025-11-25"
 #: Statuses of a server or proxy that is temporarily unavailable.
-TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
+_TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 
 class HttpConnection:
@@ -99,7 +99,7 @@ def _result_of(response: httpx2.Response, url: str) -> dict[str, Any]:
 def _not_ours(response: httpx2.Response, url: str) -> WaybookError:
     """Return the error for an answer that is not from Waybook, such as a proxy's page."""
     status = response.status_code
-    if status in TRANSIENT_STATUSES:
+    if status in _TRANSIENT_STATUSES:
         return _with_header(Unreachable(f"{url} answered with status {status}"), response)
     return permanent_failure(
         f"{url} answered with status {status}, but not as a Waybook server: check the address"
@@ -143,7 +143,7 @@ class Retry:
 NO_RETRY = Retry(deadline_seconds=0)
 
 
-def is_transient(error: WaybookError, *, repeatable: bool) -> bool:
+def _is_transient(error: WaybookError, *, repeatable: bool) -> bool:
     """Return whether the same call may succeed later.
 
     A call without an answer may have taken effect, so it is sent again only if it is repeatable.
@@ -166,7 +166,7 @@ async def call_with_retries(
         try:
             return await attempt(left)
         except WaybookError as error:
-            if not is_transient(error, repeatable=repeatable):
+            if not _is_transient(error, repeatable=repeatable):
                 raise
             delay = retry.delay(number, clock() - started, retry_delay(error))
             if delay is None:

@@ -11,7 +11,7 @@ OnError = Literal["retry", "fail", "keep"]
 Until = Literal["complete", "idle"]
 
 
-class SuggestedCall(TypedDict):
+class _SuggestedCall(TypedDict):
     """Tool call that the server suggests as the next one."""
 
     tool: str
@@ -48,7 +48,7 @@ class NewStep(TypedDict):
 class CreatedPlan(TypedDict):
     planId: str
     stepIds: list[str]
-    next: SuggestedCall
+    next: _SuggestedCall
 
 
 class StepContext(TypedDict):
@@ -71,7 +71,7 @@ class StepContext(TypedDict):
     earlierResults: NotRequired[list[dict[str, JsonValue]]]
     artifacts: NotRequired[list[dict[str, JsonValue]]]
     cut: NotRequired[dict[str, JsonValue]]
-    next: SuggestedCall
+    next: _SuggestedCall
 
 
 class SubmittedStep(TypedDict):
@@ -86,7 +86,7 @@ class SubmittedStep(TypedDict):
     conditionErrors: NotRequired[list[dict[str, JsonValue]]]
     budget: NotRequired[dict[str, JsonValue]]
     reason: NotRequired[str]
-    next: SuggestedCall
+    next: _SuggestedCall
 
 
 class RequestedReview(TypedDict):
@@ -96,12 +96,12 @@ class RequestedReview(TypedDict):
     stepStatus: str
     planStatus: str
     reviewUrl: str
-    next: SuggestedCall
+    next: _SuggestedCall
 
 
 class StartedRun(TypedDict):
     runId: str
-    next: SuggestedCall
+    next: _SuggestedCall
 
 
 class JobInput(TypedDict):
@@ -144,7 +144,7 @@ class SubmittedJob(TypedDict):
     runComplete: bool
     continuation: NotRequired[dict[str, JsonValue]]
     runUrl: NotRequired[str]
-    next: SuggestedCall
+    next: _SuggestedCall
 
 
 class FailedJob(TypedDict):
@@ -153,4 +153,4 @@ class FailedJob(TypedDict):
     status: str
     attemptsLeft: int
     retryAt: NotRequired[str]
-    next: SuggestedCall
+    next: _SuggestedCall

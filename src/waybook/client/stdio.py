@@ -15,7 +15,7 @@ DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "al
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 #: Seconds that the server gets to exit after its input is closed, before it is killed.
 MAX_EXIT_SECONDS: Final = 10.0
-CLIENT_INFO: Final = {"name": "waybook.client", "version": "1"}
+_CLIENT_INFO: Final = {"name": "waybook.client", "version": "1"}
 
 
 class StdioConnection:
@@ -94,7 +94,7 @@ class _Server:
     async def initialize(self) -> None:
         if self._is_initialized:
             return
-        client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": CLIENT_INFO}
+        client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": _CLIENT_INFO}
         await self.ask("initialize", client)
         self._send({"method": "notifications/initialized"})
         self._is_initialized = True

@@ -20,8 +20,8 @@ from waybook.client.replies import (
 from waybook.errors import StalePlan
 
 #: Heartbeats request the smallest context that the server accepts.
-HEARTBEAT_TOKENS = 500
-MAX_REVISION_CONFLICTS = 5
+_HEARTBEAT_TOKENS = 500
+_MAX_REVISION_CONFLICTS = 5
 
 
 class Step(Claim):
@@ -105,7 +105,7 @@ class Step(Claim):
         self._mark_ended()
 
     async def _beat(self) -> None:
-        reply = await self.context(HEARTBEAT_TOKENS)
+        reply = await self.context(_HEARTBEAT_TOKENS)
         status, attempt = reply["status"], reply["attempt"]
         if (status, attempt) != ("in_progress", self.attempt):
             raise HoldLost(f"it is at attempt {attempt}, {status}")
@@ -120,7 +120,7 @@ class Step(Claim):
 
     async def _modify(self, change: Mapping[str, object]) -> None:
         """Change the step if this client still holds it."""
-        for conflicts in range(1, MAX_REVISION_CONFLICTS + 1):
+        for conflicts in range(1, _MAX_REVISION_CONFLICTS + 1):
             plan = await self._caller.call("get_plan_status", planId=self.plan_id, detail=True)
             self._require_hold(plan)
             try:
@@ -132,7 +132,7 @@ class Step(Claim):
                     sessionId=self._session_id,
                 )
             except StalePlan:
-                if conflicts == MAX_REVISION_CONFLICTS:
+                if conflicts == _MAX_REVISION_CONFLICTS:
                     raise
             else:
                 return
@@ -143,7 +143,7 @@ class Step(Claim):
             raise HoldLost(f"step {self.step_id}, attempt {self.attempt}, is not in progress")
 
 
-BEATS_PER_LEASE = 3
+_BEATS_PER_LEASE = 3
 
 
 class Job(Claim):
@@ -152,7 +152,7 @@ class Job(Claim):
     KIND = "job"
 
     def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
-        seconds = min(terms.heartbeat_seconds, reply["leaseSeconds"] / BEATS_PER_LEASE)
+        seconds = min(terms.heartbeat_seconds, reply["leaseSeconds"] / _BEATS_PER_LEASE)
         super().__init__(caller, reply, terms._replace(heartbeat_seconds=seconds))
         self.run_id = str(reply["runId"])
         self.job_id = str(reply["jobId"])

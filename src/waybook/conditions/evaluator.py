@@ -42,9 +42,9 @@ from waybook.conditions.values import (
 )
 
 Scope: TypeAlias = Mapping[str, int]
-Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
+_Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 
-_OPERATIONS: Mapping[Operator, Operation] = MappingProxyType(
+_OPERATIONS: Mapping[Operator, _Operation] = MappingProxyType(
     {
         Operator.EQUAL: operators.equal,
         Operator.UNEQUAL: operators.unequal,

@@ -27,7 +27,7 @@ from waybook.conditions.values import (
     to_cel_value,
 )
 
-TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
+_TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
 
 #: For longer texts, Python's substring search always takes linear time.
 _LINEAR_SEARCH = 30_000
@@ -67,18 +67,18 @@ def contains(text: str, part: str, at: int, budget: Budget) -> bool:
     return part in text
 
 
-def starts_with(text: str, part: str, at: int, budget: Budget) -> bool:
+def _starts_with(text: str, part: str, at: int, budget: Budget) -> bool:
     budget.spend(len(part) // TEXT_PER_UNIT, at)
     return text.startswith(part)
 
 
-def ends_with(text: str, part: str, at: int, budget: Budget) -> bool:
+def _ends_with(text: str, part: str, at: int, budget: Budget) -> bool:
     budget.spend(len(part) // TEXT_PER_UNIT, at)
     return text.endswith(part)
 
 
-TEXT_TESTS: Mapping[str, TextTest] = MappingProxyType(
-    {"contains": contains, "startsWith": starts_with, "endsWith": ends_with}
+TEXT_TESTS: Mapping[str, _TextTest] = MappingProxyType(
+    {"contains": contains, "startsWith": _starts_with, "endsWith": _ends_with}
 )
 
 
@@ -283,7 +283,7 @@ def _mismatch(sign: str, left: Json, right: Json, at: int) -> ConditionError:
 
 Comparison: TypeAlias = Callable[[Json, Json, int, Budget], bool]
 
-Ordered: TypeAlias = bool | int | float | str
+_Ordered: TypeAlias = bool | int | float | str
 Pairs: TypeAlias = list[tuple[Json, Json]]
 
 _ORDERED = (bool, int, float, str)
@@ -376,7 +376,7 @@ def _map_pairs(
     return pairs
 
 
-def _ordering(sign: str, holds: Callable[[Ordered, Ordered], bool]) -> Comparison:
+def _ordering(sign: str, holds: Callable[[_Ordered, _Ordered], bool]) -> Comparison:
     def compare(left: Json, right: Json, at: int, budget: Budget) -> bool:
         if type(left) is type(right) and isinstance(left, _ORDERED) and isinstance(right, _ORDERED):
             if type(left) is str and type(right) is str:

@@ -62,10 +62,10 @@ _ADVICE = {
 }
 
 
-def tokenize(source: str) -> list[Token]:
+def _tokenize(source: str) -> list[Token]:
     """Return all tokens of the source, followed by an END token.
 
-    >>> [str(token) for token in tokenize("size(x) >= 1")]
+    >>> [str(token) for token in _tokenize("size(x) >= 1")]
     ["'size'", "'('", "'x'", "')'", "'>='", "'1'", 'end']
 
     Raises:
@@ -105,7 +105,7 @@ class Cursor:
     __slots__ = ("_nesting", "_next", "_tokens", "token")
 
     def __init__(self, source: str) -> None:
-        self._tokens = tokenize(source)
+        self._tokens = _tokenize(source)
         self._next = 1
         self._nesting = 0
         self.token = self._tokens[0]

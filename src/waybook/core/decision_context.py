@@ -82,7 +82,7 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
 
-IMPLIED: Final = {
+_IMPLIED: Final = {
     Scope.PLAN_READ: frozenset({Scope.PLAN_READ}),
     Scope.PLAN_WRITE: frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE}),
     Scope.RUN_WRITE: frozenset({Scope.PLAN_READ, Scope.RUN_WRITE}),
@@ -100,7 +100,7 @@ def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
     >>> expand_scopes([]), expand_scopes([Scope.ADMIN]) == ALL_SCOPES
     (frozenset(), True)
     """
-    return frozenset[Scope]().union(*(IMPLIED[scope] for scope in scopes))
+    return frozenset[Scope]().union(*(_IMPLIED[scope] for scope in scopes))
 
 
 def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
@@ -129,7 +129,7 @@ def require_decider(context: DecisionContext, *, requested_as: str | None, look:
         )
 
 
-class ClaimedWork(Protocol):
+class _ClaimedWork(Protocol):
     """A step or job that an agent can claim."""
 
     @property
@@ -145,7 +145,7 @@ class ClaimedWork(Protocol):
     def holder(self) -> Holder | None: ...
 
 
-def is_current_attempt(attempt: int | None, work: ClaimedWork, actor: Actor) -> bool:
+def is_current_attempt(attempt: int | None, work: _ClaimedWork, actor: Actor) -> bool:
     """Return whether a result belongs to the current attempt.
 
     A result without an attempt number is accepted from the holder, or from anyone if there is no
@@ -156,7 +156,7 @@ def is_current_attempt(attempt: int | None, work: ClaimedWork, actor: Actor) -> 
     return work.holder in {None, actor.holder}
 
 
-def is_repeated_result(attempt: int | None, work: ClaimedWork, actor: Actor) -> bool:
+def is_repeated_result(attempt: int | None, work: _ClaimedWork, actor: Actor) -> bool:
     """Return whether the last holder submits the result of completed work again."""
     if attempt is None:
         return actor.holder == (work.held_by, work.held_session)

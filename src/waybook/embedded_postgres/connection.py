@@ -69,11 +69,11 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 ANSWER_SECONDS = 5.0
-PROTOCOL_VERSION = 196608
-STARTING_UP = b"57P03"
-PEER_CREDENTIALS = struct.Struct("3i")
-DARWIN_SOL_LOCAL = 0
-DARWIN_LOCAL_PEERPID = 2
+_PROTOCOL_VERSION = 196608
+_STARTING_UP = b"57P03"
+_PEER_CREDENTIALS = struct.Struct("3i")
+_DARWIN_SOL_LOCAL = 0
+_DARWIN_LOCAL_PEERPID = 2
 
 
 class ProbeStatus(StrEnum):
@@ -110,24 +110,24 @@ def probe(socket_dir: Path) -> ProbeResult:
 
 
 def _greeting() -> bytes:
-    body = struct.pack("!i", PROTOCOL_VERSION) + b"user\0waybook_app\0database\0waybook\0\0"
+    body = struct.pack("!i", _PROTOCOL_VERSION) + b"user\0waybook_app\0database\0waybook\0\0"
     return struct.pack("!i", len(body) + 4) + body
 
 
 def _condition(reply: bytes) -> ProbeStatus:
     if reply.startswith(b"R"):
         return ProbeStatus.READY
-    if reply.startswith(b"E") and STARTING_UP not in reply:
+    if reply.startswith(b"E") and _STARTING_UP not in reply:
         return ProbeStatus.READY
     return ProbeStatus.BUSY
 
 
 def _listener(connection: socket.socket) -> int | None:
     if hasattr(socket, "SO_PEERCRED"):
-        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size)
-        pid: int = PEER_CREDENTIALS.unpack(raw)[0]
+        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+        pid: int = _PEER_CREDENTIALS.unpack(raw)[0]
         return pid or None
     try:
-        return connection.getsockopt(DARWIN_SOL_LOCAL, DARWIN_LOCAL_PEERPID) or None
+        return connection.getsockopt(_DARWIN_SOL_LOCAL, _DARWIN_LOCAL_PEERPID) or None
     except OSError:
         return None

@@ -89,19 +89,19 @@ def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProce
         return None
 
 
-def can_access(account: Account, directory: Path) -> bool:
+def _can_access(account: Account, directory: Path) -> bool:
     done = can_run(account, "/bin/sh", "-c", 'cd "$1"', "sh", directory)
     return done is not None and done.returncode == 0
 
 
 PRIVATE = 0o700
-TRAVERSABLE = 0o711
+_TRAVERSABLE = 0o711
 
 
 """Others may pass through to what is theirs, and see nothing."""
 
 
-BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  # noqa: S108 - checked to be ours
+_BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  # noqa: S108 - checked to be ours
 
 
 def create_control_directory(data_dir: Path) -> ControlDirectory:
@@ -114,14 +114,14 @@ def create_control_directory(data_dir: Path) -> ControlDirectory:
     try:
         if not control_dir.directory.exists():
             data_dir.parent.mkdir(parents=True, exist_ok=True)
-            _make(data_dir, TRAVERSABLE if os.geteuid() == 0 else PRIVATE)
+            _make(data_dir, _TRAVERSABLE if os.geteuid() == 0 else PRIVATE)
             _make(control_dir.directory, PRIVATE)
     except OSError as error:
         raise Misconfigured(
             f"cannot make the data directory {data_dir}: {error.strerror}; "
             "choose another with --data-dir, or name a server with --database-url"
         ) from error
-    check_private(control_dir.directory, os.geteuid())
+    _check_private(control_dir.directory, os.geteuid())
     return control_dir
 
 
@@ -146,11 +146,11 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
         # The directory is new, or a process was killed before it could change the owner.
-        check_private(home.directory, owner)
+        _check_private(home.directory, owner)
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
     elif account.is_other_user:
         account = server_account(owner)
-    check_private(home.directory, account.uid)
+    _check_private(home.directory, account.uid)
     if home.directory.parent != control_dir.data_dir:
         write_private(control_dir.home, os.fsencode(home.directory))
     return home, account
@@ -161,12 +161,12 @@ def clean_places() -> None:
 
 
 def _places() -> tuple[Path, ...]:
-    return tuple(base / "waybook" for base in BASES)
+    return tuple(base / "waybook" for base in _BASES)
 
 
 def create_socket_directory(directory: Path) -> None:
     _make(directory, PRIVATE)
-    check_private(directory, os.geteuid())
+    _check_private(directory, os.geteuid())
 
 
 def shared_base(account: Account) -> Path:
@@ -177,19 +177,19 @@ def shared_base(account: Account) -> Path:
     """
     for place in _places():
         try:
-            _make(place, TRAVERSABLE)
+            _make(place, _TRAVERSABLE)
         except OSError:
             continue
-        if _is_ours(place) and can_access(account, place):
+        if _is_ours(place) and _can_access(account, place):
             return place
     raise Misconfigured(
         f"PostgreSQL would run as `{account.name}`, who reaches neither the data directory nor "
-        f"any of {', '.join(str(base / 'waybook') for base in BASES)}; choose a data directory "
+        f"any of {', '.join(str(base / 'waybook') for base in _BASES)}; choose a data directory "
         f"that `{account.name}` can reach with --data-dir, or name a server with --database-url"
     )
 
 
-def check_private(directory: Path, uid: int) -> None:
+def _check_private(directory: Path, uid: int) -> None:
     """Check that a directory belongs to this system user and no other user can access it."""
     file_stat = directory.lstat()
     mode = stat.S_IMODE(file_stat.st_mode)
@@ -206,7 +206,7 @@ def _home(control_dir: ControlDirectory, account: Account) -> ServerDirectory:
     inside = control_dir.data_dir / "server"
     if control_dir.home.exists():
         return _recorded(control_dir)
-    if not account.is_other_user or inside.exists() or can_access(account, control_dir.data_dir):
+    if not account.is_other_user or inside.exists() or _can_access(account, control_dir.data_dir):
         return ServerDirectory(inside)
     return ServerDirectory(shared_base(account) / fingerprint(control_dir.data_dir))
 
@@ -240,9 +240,9 @@ def _is_ours(directory: Path) -> bool:
     )
 
 
-CLAIM_SECONDS = 30.0
+_CLAIM_SECONDS = 30.0
 ORPHAN_SECONDS = 30 * 86_400.0
-MAX_RECORD_BYTES = 65_536
+_MAX_RECORD_BYTES = 65_536
 PROC = Path("/proc")
 SUFFIX = ".origin"
 
@@ -254,7 +254,7 @@ def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
         Unavailable: another supervisor process did not release the lock in time.
     """
     path = home.directory.with_name(home.directory.name + SUFFIX)
-    record = _locked(path, time.monotonic() + CLAIM_SECONDS)
+    record = _locked(path, time.monotonic() + _CLAIM_SECONDS)
     is_linked = _link(path, control_dir.origin)
     _write(record, {"data_dir": os.fsdecode(control_dir.data_dir), "linked": is_linked})
     return record
@@ -336,7 +336,7 @@ def _is_marked(record: int, now: float) -> bool:
 
 def _read(record: int) -> dict[str, object]:
     try:
-        value = json.loads(os.pread(record, MAX_RECORD_BYTES, 0))
+        value = json.loads(os.pread(record, _MAX_RECORD_BYTES, 0))
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

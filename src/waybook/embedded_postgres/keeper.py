@@ -50,7 +50,7 @@ from waybook.errors import Unavailable, WaybookError
 EPHEMERAL = "fleeting"
 START_SECONDS = 55.0
 HEARTBEAT_SECONDS = 0.2
-TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
+_TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
 """What PostgreSQL says while what is left of its predecessor is still ending."""
 
 
@@ -82,7 +82,7 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
     try:
         locks.wait_exclusive(held, time.monotonic() + 5, "became the keeper")
         server_context = _move_in(control_dir, durable=durable, grace_seconds=float(grace_seconds))
-        server = adopt_or_start(server_context)
+        server = _adopt_or_start(server_context)
     except WaybookError as error:
         _report(int(report), {"error": type(error).__name__, "message": error.message})
         raise
@@ -90,10 +90,10 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
         _report(int(report), {"error": Unavailable.__name__, "message": str(error)})
         raise
     _report(int(report), {"ready": True})
-    supervise(server_context, server, signals)
+    _supervise(server_context, server, signals)
 
 
-def adopt_or_start(server_context: ServerContext) -> Postmaster:
+def _adopt_or_start(server_context: ServerContext) -> Postmaster:
     """Take over a running PostgreSQL server, or start one.
 
     Raises:
@@ -113,7 +113,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
         if wait_ready(child, server_context.socket_dir, deadline):
             return child
         log_tail = tail(log, begin)
-        passing = child.was_killed() or any(reason in log_tail for reason in TRANSIENT_ERRORS)
+        passing = child.was_killed() or any(reason in log_tail for reason in _TRANSIENT_ERRORS)
         if time.monotonic() > deadline or not passing:
             stop(child)
             require_space(server_context.home.directory, MIN_FREE_BYTES)
@@ -124,7 +124,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
         time.sleep(HEARTBEAT_SECONDS / 4)
 
 
-def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
+def _supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
     """Restart PostgreSQL when it dies, and stop it after a grace period without clients."""
     idle_since: float | None = None
     # On some file systems the link count is always zero, so it cannot show a deletion.
@@ -138,7 +138,7 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
         if server.is_gone() or not (server_context.socket_dir / SOCKET_NAME).exists():
             # A server without its socket file cannot be reached, so it must be restarted.
             stop(server)
-            server = adopt_or_start(server_context)
+            server = _adopt_or_start(server_context)
         rotate(server_context.home.log)
         if not locks.try_exclusive(server_context.clients):
             idle_since = None

@@ -37,8 +37,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOCKET_NAME = ".s.PGSQL.5432"
-MAX_SOCKET_PATH_LENGTH = 106
-SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is checked to be ours and private
+_MAX_SOCKET_PATH_LENGTH = 106
+_SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is checked to be ours and private
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,9 @@ def fingerprint(path: Path) -> str:
 def socket_directory(home: ServerDirectory) -> Path:
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
-    if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
+    if len(path) <= _MAX_SOCKET_PATH_LENGTH and b"," not in path:
         return directory
-    return SHORT_SOCKET_BASE / f"waybook-{os.geteuid()}-{fingerprint(home.directory)}"
+    return _SHORT_SOCKET_BASE / f"waybook-{os.geteuid()}-{fingerprint(home.directory)}"
 
 
 BASE = {
@@ -140,7 +140,7 @@ BASE = {
     "log_line_prefix": "%m [%p] %q%u@%d ",
 }
 
-DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+_DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 EPHEMERAL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
@@ -148,7 +148,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
 def server_arguments(*, durable: bool) -> list[str]:
-    chosen = BASE | (DURABLE if durable else EPHEMERAL)
+    chosen = BASE | (_DURABLE if durable else EPHEMERAL)
     return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
 
 
@@ -162,9 +162,9 @@ def socket_argument(directory: Path) -> list[str]:
 
 
 MAX_BYTES = 5 * 1024 * 1024
-TAIL_BYTES = 16384
-TAIL_LINES = 12
-PROBE_LINE = "FATAL:  the database system is starting up"
+_TAIL_BYTES = 16384
+_TAIL_LINES = 12
+_PROBE_LINE = "FATAL:  the database system is starting up"
 """What PostgreSQL notes whenever we ask whether it is ready; it explains nothing."""
 
 
@@ -192,9 +192,9 @@ def tail(path: Path, start: int = 0) -> str:
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
-            log.seek(max(start if start <= size else 0, size - TAIL_BYTES))
+            log.seek(max(start if start <= size else 0, size - _TAIL_BYTES))
             lines = log.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    telling = [line for line in lines if not line.endswith(PROBE_LINE)]
-    return "\n".join(telling[-TAIL_LINES:])
+    telling = [line for line in lines if not line.endswith(_PROBE_LINE)]
+    return "\n".join(telling[-_TAIL_LINES:])

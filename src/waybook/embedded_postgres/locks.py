@@ -23,7 +23,7 @@ def try_exclusive(descriptor: int) -> bool:
     return _try(descriptor, fcntl.LOCK_EX)
 
 
-def try_shared(descriptor: int) -> bool:
+def _try_shared(descriptor: int) -> bool:
     return _try(descriptor, fcntl.LOCK_SH)
 
 
@@ -34,7 +34,7 @@ def release(descriptor: int) -> None:
 def is_held(path: Path) -> bool:
     descriptor = open_lock(path)
     try:
-        return not try_shared(descriptor)
+        return not _try_shared(descriptor)
     finally:
         os.close(descriptor)
 
@@ -45,7 +45,7 @@ def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
 
 
 def wait_shared(descriptor: int, deadline: float, purpose: str) -> None:
-    while not try_shared(descriptor):
+    while not _try_shared(descriptor):
         _pause(deadline, purpose)
 
 

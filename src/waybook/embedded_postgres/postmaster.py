@@ -20,8 +20,8 @@ from waybook.embedded_postgres.layout import SOCKET_NAME, ServerDirectory, open_
 from waybook.errors import Unavailable
 
 POLL_SECONDS = 0.002
-MAX_POLL_SECONDS = 0.1
-FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
+_MAX_POLL_SECONDS = 0.1
+_FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
 """What to send, and how long to wait for it: first fast, then at once (and recover later)."""
 
 
@@ -110,12 +110,12 @@ def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
             return True
         # A busy server logs every probe, so probe it less and less often.
         if condition is ProbeStatus.BUSY:
-            pause = min(pause * 1.5, MAX_POLL_SECONDS)
+            pause = min(pause * 1.5, _MAX_POLL_SECONDS)
         time.sleep(pause)
     return False
 
 
-def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = FAST_STOP) -> None:
+def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = _FAST_STOP) -> None:
     for number, patience in orders:
         if server.is_gone():
             return
@@ -126,7 +126,7 @@ def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = 
 
 
 PROC = Path("/proc")
-SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
+_SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
 """For a single-user session, which ends with its input anyway."""
 
 
@@ -141,7 +141,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
             return _listener(answer.pid, socket_dir)
         if time.monotonic() > deadline:
             raise Unavailable(f"the server at {socket_dir} is still starting; try again")
-        time.sleep(MAX_POLL_SECONDS)
+        time.sleep(_MAX_POLL_SECONDS)
     for record in (home.cluster / "postmaster.pid", socket_dir / f"{SOCKET_NAME}.lock"):
         _clear(record, home.cluster)
     return None
@@ -152,7 +152,7 @@ def _clear(record: Path, cluster: Path) -> None:
     number = _number(record)
     process = open_process(abs(number)) if number else None
     if process and _works_in(process.pid, cluster):
-        stop(process, FAST_STOP if number > 0 else SINGLE_USER_STOP)
+        stop(process, _FAST_STOP if number > 0 else _SINGLE_USER_STOP)
     elif process or not number:
         record.unlink(missing_ok=True)
 

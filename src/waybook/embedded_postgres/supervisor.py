@@ -30,12 +30,12 @@ from waybook.embedded_postgres.data_directory import create_control_directory
 from waybook.embedded_postgres.layout import ControlDirectory, open_log, rotate, tail
 from waybook.errors import DiskFull, Misconfigured, Unavailable, WaybookError
 
-GRACE_SECONDS = 2.0
+_GRACE_SECONDS = 2.0
 START_SECONDS = 60.0
 POLL_SECONDS = 0.02
-SUPERVISOR_MODULE = "waybook.embedded_postgres.keeper"
-MONITOR_SECONDS = 1.0
-MAX_PAUSE_SECONDS = 8.0
+_SUPERVISOR_MODULE = "waybook.embedded_postgres.keeper"
+_MONITOR_SECONDS = 1.0
+_MAX_PAUSE_SECONDS = 8.0
 logger = logging.getLogger(__name__)
 
 
@@ -53,7 +53,7 @@ class Options:
     grace_seconds: float
 
 
-def ensure_running(control_dir: ControlDirectory, options: Options) -> ConnectionInfo:
+def _ensure_running(control_dir: ControlDirectory, options: Options) -> ConnectionInfo:
     """Return the connection data once PostgreSQL is supervised and accepts connections.
 
     Raises:
@@ -93,7 +93,7 @@ def _start_keeper(control_dir: ControlDirectory, options: Options, deadline: flo
     arguments = (control_dir.data_dir, durability, str(options.grace_seconds), str(sender))
     try:
         subprocess.run(  # noqa: S603 - our own command line
-            (sys.executable, "-P", "-m", SUPERVISOR_MODULE, *arguments),
+            (sys.executable, "-P", "-m", _SUPERVISOR_MODULE, *arguments),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -136,7 +136,7 @@ def _check(control_dir: ControlDirectory, deadline: float) -> None:
     )
 
 
-class SupervisorMonitor:
+class _SupervisorMonitor:
     """Thread that checks once a second that a supervisor process is running."""
 
     def __init__(self, control_dir: ControlDirectory, options: Options) -> None:
@@ -151,20 +151,22 @@ class SupervisorMonitor:
     def close(self) -> None:
         """Stop the thread, then start a supervisor process if none is running."""
         self._closed.set()
-        self._thread.join(MONITOR_SECONDS)
+        self._thread.join(_MONITOR_SECONDS)
         self._ensure_supervisor()
 
     def _look(self) -> None:
-        pause = MONITOR_SECONDS
+        pause = _MONITOR_SECONDS
         while not self._closed.wait(pause):
             pause = (
-                MONITOR_SECONDS if self._ensure_supervisor() else min(pause * 2, MAX_PAUSE_SECONDS)
+                _MONITOR_SECONDS
+                if self._ensure_supervisor()
+                else min(pause * 2, _MAX_PAUSE_SECONDS)
             )
 
     def _ensure_supervisor(self) -> bool:
         try:
             if not locks.is_held(self._control_dir.supervisor_lock):
-                ensure_running(self._control_dir, self._options)
+                _ensure_running(self._control_dir, self._options)
         except (WaybookError, OSError) as error:
             logger.error("the embedded PostgreSQL has no keeper: %s", error)  # noqa: TRY400 - the message says it
             return False
@@ -175,7 +177,7 @@ class Attachment:
     """One client's use of the embedded server, which runs until the last client is closed."""
 
     def __init__(
-        self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor
+        self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: _SupervisorMonitor
     ) -> None:
         self.data_dir = data_dir
         self.version = connection.version
@@ -199,7 +201,7 @@ class Attachment:
 
 
 def attach(
-    data_dir: Path, *, durable: bool = True, grace_seconds: float = GRACE_SECONDS
+    data_dir: Path, *, durable: bool = True, grace_seconds: float = _GRACE_SECONDS
 ) -> Attachment:
     """Start the PostgreSQL server for this data directory, or attach to it if it is running.
 
@@ -220,7 +222,7 @@ def attach(
     try:
         deadline = time.monotonic() + START_SECONDS
         locks.wait_shared(claim, deadline, "waited for PostgreSQL to stop before starting it again")
-        connection = ensure_running(control_dir, options)
+        connection = _ensure_running(control_dir, options)
         _check_durable(connection, wanted=durable)
     except OSError as error:
         os.close(claim)
@@ -231,5 +233,5 @@ def attach(
         os.close(claim)
         raise
     return Attachment(
-        control_dir.data_dir, connection, claim, SupervisorMonitor(control_dir, options)
+        control_dir.data_dir, connection, claim, _SupervisorMonitor(control_dir, options)
     )

@@ -50,10 +50,10 @@ def read_document(text: str) -> IssueDocument:
         else:
             return IssueDocument([*read_json_lines(text)], is_list=True)
         raise
-    return find_issues(data)
+    return _find_issues(data)
 
 
-def find_issues(data: Any) -> IssueDocument:  # noqa: ANN401 - JSON
+def _find_issues(data: Any) -> IssueDocument:  # noqa: ANN401 - JSON
     while isinstance(data, LocatedObject) and not data.keys() & {"title", "body"}:
         data = next(
             (data[name] for name in _WRAPPERS if isinstance(data.get(name), LocatedObject | list)),
@@ -65,10 +65,10 @@ def find_issues(data: Any) -> IssueDocument:  # noqa: ANN401 - JSON
 
 
 def is_github(data: Any) -> bool:  # noqa: ANN401 - JSON
-    issue = next(iter(find_issues(data).issues), None)
+    issue = next(iter(_find_issues(data).issues), None)
     if not isinstance(issue, LocatedObject):
         return False
-    if number_of(issue) is not None:
+    if _number_of(issue) is not None:
         return bool(issue.keys() & {"title", "body", "state", "labels"})
     return isinstance(issue.get("body"), str) or {"title", "body"} <= issue.keys()
 
@@ -86,20 +86,20 @@ def is_closed(issue: LocatedObject) -> bool:
     return str(issue.get("state")).lower() in _CLOSED
 
 
-def is_pull_request(issue: LocatedObject) -> bool:
+def _is_pull_request(issue: LocatedObject) -> bool:
     """Return whether an entry is a pull request. The API lists pull requests among issues."""
     return isinstance(issue.get("pull_request"), LocatedObject) or (
         issue.get("isPullRequest") is True or issue.get("__typename") == "PullRequest"
     )
 
 
-def address_of(issue: LocatedObject) -> str:
+def _address_of(issue: LocatedObject) -> str:
     """Return the address of an issue's web page. The API's `url` field is not a web page."""
     return text_field(issue, "html_url") or text_field(issue, "url")
 
 
-def repository_of(issue: LocatedObject) -> str:
-    address = _ADDRESS.search(address_of(issue))
+def _repository_of(issue: LocatedObject) -> str:
+    address = _ADDRESS.search(_address_of(issue))
     if address:
         return address[1]
     repository = issue.get("repository")
@@ -107,32 +107,32 @@ def repository_of(issue: LocatedObject) -> str:
     return name if isinstance(name, str) else ""
 
 
-def number_of(issue: LocatedObject) -> int | None:
+def _number_of(issue: LocatedObject) -> int | None:
     number = issue.get("number")
     if isinstance(number, int) and not isinstance(number, bool):
         return number
-    address = _ADDRESS.search(address_of(issue))
+    address = _ADDRESS.search(_address_of(issue))
     return int(address[2]) if address else None
 
 
-def issue_key(repository: str, number: int | str) -> str:
+def _issue_key(repository: str, number: int | str) -> str:
     """Return the key of an issue. It is unique across repositories.
 
-    >>> issue_key("Octo/App", 7)
+    >>> _issue_key("Octo/App", 7)
     'octo/app#7'
     """
     return f"{repository.lower()}#{number}"
 
 
-def linked_issues(issue: LocatedObject, name: str) -> list[LocatedObject]:
+def _linked_issues(issue: LocatedObject, name: str) -> list[LocatedObject]:
     value = issue.get(name)
     nodes = list_field(value, "nodes") if isinstance(value, LocatedObject) else None
     linked = list_field(issue, name) if nodes is None else nodes
     return [node for node in linked if isinstance(node, LocatedObject)]
 
 
-def linked_key(node: LocatedObject, repository: str) -> str:
-    return issue_key(repository_of(node) or repository, number_of(node) or 0)
+def _linked_key(node: LocatedObject, repository: str) -> str:
+    return _issue_key(_repository_of(node) or repository, _number_of(node) or 0)
 
 
 _REFERENCE: Final = (
@@ -161,12 +161,12 @@ def read_body(body: str, repository: str) -> tuple[str, list[str]]:
     >>> read_body("Fast.\n\n## Blocked by\n- #7 the parser", "octo/app")
     ('Fast.\n\n## Blocked by\n- #7 the parser', ['octo/app#7'])
     """
-    lines = [*split_lines(cut_lines(body))]
+    lines = [*split_lines(_cut_lines(body))]
     text = "\n".join(line.text.rstrip() for line in lines).strip()
     return text, [*dict.fromkeys(_references(lines, repository))]
 
 
-def cut_lines(body: str) -> str:
+def _cut_lines(body: str) -> str:
     return "\n".join(line[:MAX_LINE_LENGTH] for line in body.split("\n"))
 
 
@@ -186,7 +186,7 @@ def _references(lines: list[Line], repository: str) -> Iterator[str]:
         for text in lists:
             for part in _PART.finditer(text):
                 name = part["repository"] or part["linked"] or repository
-                yield issue_key(name, part["number"] or part["linked_number"])
+                yield _issue_key(name, part["number"] or part["linked_number"])
 
 
 #: Issue number or URL at the beginning of an item.
@@ -220,27 +220,27 @@ def read_github(text: str) -> ItemList:
 
 def _with_title(issue: LocatedObject) -> LocatedObject:
     if not text_field(issue, "title").strip():
-        number = number_of(issue)
+        number = _number_of(issue)
         name = "this issue" if number is None else f"issue #{number}"
         raise at_line(issue.line, f"{name} has no title: {_COMMANDS}")
     return issue
 
 
 def _read_issue(issue: LocatedObject) -> ItemList:
-    items = read_check_list(cut_lines(text_field(issue, "body")))
+    items = read_check_list(_cut_lines(text_field(issue, "body")))
     issue_keys = {number: item.key for item in items if (number := _issue_number(item))}
     # Sub-issues replaced task lists on GitHub. An issue can have both.
     subs: dict[str, LocatedObject] = {}
-    for sub in linked_issues(issue, "subIssues"):
-        if number_of(sub) is None:
+    for sub in _linked_issues(issue, "subIssues"):
+        if _number_of(sub) is None:
             raise at_line(sub.line, "a sub-issue has no number")
-        subs[f"#{number_of(sub)}"] = sub
+        subs[f"#{_number_of(sub)}"] = sub
     closed = {number for number, sub in subs.items() if is_closed(sub)}
     items = [replace(i, done=True) if _issue_number(i) in closed else i for i in items]
     for number, sub in subs.items():
         if number not in issue_keys:
             issue_keys[number] = number
-            text = "\n\n".join(part for part in (_title(sub), address_of(sub)) if part)
+            text = "\n\n".join(part for part in (_title(sub), _address_of(sub)) if part)
             done = is_closed(sub)
             items.append(Item(key=number, title=_title(sub), text=text, line=sub.line, done=done))
     if not items:
@@ -250,7 +250,7 @@ def _read_issue(issue: LocatedObject) -> ItemList:
             "gh prints sub-issues with --json title,body,url,subIssues",
         )
     item_list = ItemList(name=text_field(issue, "title").strip(), ignores_unknown=True)
-    item_list.question = "\n\n".join(part for part in (item_list.name, address_of(issue)) if part)
+    item_list.question = "\n\n".join(part for part in (item_list.name, _address_of(issue)) if part)
     for item in items:
         after = [(issue_keys.get(key, key), line) for key, line in item.after]
         item_list.add(replace(item, after=tuple(after)))
@@ -263,15 +263,15 @@ def _issue_number(item: Item) -> str | None:
 
 
 def _title(issue: LocatedObject) -> str:
-    number, title = number_of(issue), text_field(issue, "title").strip()
+    number, title = _number_of(issue), text_field(issue, "title").strip()
     return title if number is None else f"#{number} {title}".strip()
 
 
 def _read_list(issues: list[LocatedObject]) -> ItemList:
-    tasks = [issue for issue in issues if not is_pull_request(issue)]
+    tasks = [issue for issue in issues if not _is_pull_request(issue)]
     if not tasks:
         raise at_line(issues[0].line, "this list has only pull requests, and no issues")
-    repositories = {name for issue in tasks if (name := repository_of(issue))}
+    repositories = {name for issue in tasks if (name := _repository_of(issue))}
     item_list = ItemList(
         name=f"Issues of {min(repositories)}" if len(repositories) == 1 else "GitHub issues",
         is_graph=True,
@@ -288,21 +288,21 @@ def _read_list(issues: list[LocatedObject]) -> ItemList:
 
 
 def _listed_issue(issue: LocatedObject, place: int) -> Item:
-    number, repository = number_of(issue), repository_of(issue)
+    number, repository = _number_of(issue), _repository_of(issue)
     words, references = read_body(text_field(issue, "body"), repository)
     blocked_by = [
-        linked_key(node, repository)
-        for node in linked_issues(issue, "blockedBy")
+        _linked_key(node, repository)
+        for node in _linked_issues(issue, "blockedBy")
         if not is_closed(node)
     ]
-    address = address_of(issue)
+    address = _address_of(issue)
     rest = f"\n\n{address}" if address else ""
     text = f"{_title(issue)}\n\n{words}".strip()
     if len(text) + len(rest) > MAX_TEXT_LENGTH:
         rest = f"\n\n{_CUT}{rest}"
         text = text[: MAX_TEXT_LENGTH - len(rest)]
     return Item(
-        key=str(place) if number is None else issue_key(repository, number),
+        key=str(place) if number is None else _issue_key(repository, number),
         title=_title(issue),
         text=text + rest,
         line=issue.line,
@@ -315,11 +315,11 @@ def _children(issues: list[LocatedObject], items: list[Item]) -> dict[str, list[
     listed = {item.key for item in items}
     children: dict[str, list[tuple[str, int]]] = {}
     for issue, item in zip(issues, items, strict=True):
-        repository, parent = repository_of(issue), issue.get("parent")
+        repository, parent = _repository_of(issue), issue.get("parent")
         if isinstance(parent, LocatedObject):
-            key = linked_key(parent, repository)
+            key = _linked_key(parent, repository)
             children.setdefault(key, []).append((item.key, item.line))
-        for sub in linked_issues(issue, "subIssues"):
-            if (key := linked_key(sub, repository)) in listed:
+        for sub in _linked_issues(issue, "subIssues"):
+            if (key := _linked_key(sub, repository)) in listed:
                 children.setdefault(item.key, []).append((key, item.line))
     return children

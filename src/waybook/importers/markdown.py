@@ -24,14 +24,14 @@ _PATTERNS: Final = (
 _KEY: Final = re.compile(r"#?\d{1,6}(?:\.\d{1,6})*")
 
 
-def take_references(line: str) -> tuple[str, list[str]]:
+def _take_references(line: str) -> tuple[str, list[str]]:
     """Remove references to other tasks from a line. Return the line and the referenced keys.
 
-    >>> take_references("Write it (after 2 and #3)")
+    >>> _take_references("Write it (after 2 and #3)")
     ('Write it', ['2', '#3'])
-    >>> take_references("Wait (after 2 days)")
+    >>> _take_references("Wait (after 2 days)")
     ('Wait (after 2 days)', [])
-    >>> take_references("Draft; after 1, 2")
+    >>> _take_references("Draft; after 1, 2")
     ('Draft', ['1', '2'])
     """
     keys: list[str] = []
@@ -58,7 +58,7 @@ _REPORT_STEP: Final = re.compile(r"### (\d{1,6})\. (.*)")
 _REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
 #: A longer line would not fit into a step.
 MAX_LINE_LENGTH: Final = MAX_TEXT_LENGTH + 100
-DONE_LABELS: Final = frozenset({"completed", "skipped"})
+_DONE_LABELS: Final = frozenset({"completed", "skipped"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +236,11 @@ def _item(
     section: str = "",
     done: bool = False,
 ) -> Item:
-    title, keys = take_references(words)
+    title, keys = _take_references(words)
     after = [(key, number) for key in keys]
     texts = []
     for line in body:
-        rest, more = (line.text, []) if line.is_code else take_references(line.text)
+        rest, more = (line.text, []) if line.is_code else _take_references(line.text)
         after += [(key, line.number) for key in more]
         # A line with only references to other tasks is not part of the instructions.
         if not more or rest:
@@ -294,7 +294,7 @@ def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
         if line.text.startswith(">"):
             break
         status = status or line.match(_REPORT_STATUS)
-        _, keys = take_references(line.text)
+        _, keys = _take_references(line.text)
         after += [(key.removeprefix("#"), line.number) for key in keys]
     if status is None or status[2] not in {str(kind) for kind in StepType}:
         raise at_line(number, f"step {match[1]} of this report has no line with status and type")
@@ -307,7 +307,7 @@ def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
         text=text or match[2],
         line=number,
         type=StepType(status[2]),
-        done=status[1] in DONE_LABELS,
+        done=status[1] in _DONE_LABELS,
         after=tuple(after),
     )
 

@@ -43,10 +43,10 @@ _STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
 
 
 #: First of the surrogate characters, which cannot be stored.
-FIRST_SURROGATE: Final = 0xD800
+_FIRST_SURROGATE: Final = 0xD800
 MAX_LINE_LENGTH: Final = 10_000
 MAX_EDGES: Final = 20_000
-MAX_LABEL_LINES: Final = 20
+_MAX_LABEL_LINES: Final = 20
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
         joined = f"{before}<br>{line.strip()}" if pending else line
         if len(joined) > MAX_LINE_LENGTH:
             raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
-        is_open = number - first < MAX_LABEL_LINES and _has_open_quote(joined)
+        is_open = number - first < _MAX_LABEL_LINES and _has_open_quote(joined)
         pending = (first, joined) if is_open else None
         if pending is None:
             yield first, joined
@@ -265,7 +265,7 @@ def _plain(label: str) -> str:
 
 
 def _is_character(digits: str) -> bool:
-    return digits.isascii() and digits.isdecimal() and 0 < int(digits[:8]) < FIRST_SURROGATE
+    return digits.isascii() and digits.isdecimal() and 0 < int(digits[:8]) < _FIRST_SURROGATE
 
 
 def _expanded_edges(chart: _Chart) -> Iterator[tuple[str, str, str, int]]:

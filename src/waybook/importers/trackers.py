@@ -15,12 +15,12 @@ from waybook.importers.located_json import (
 )
 from waybook.importers.steps import Item, ItemList, at_line
 
-BEADS_DONE: Final = frozenset({"closed", "done"})
-DELETED: Final = frozenset({"tombstone"})
+_BEADS_DONE: Final = frozenset({"closed", "done"})
+_DELETED: Final = frozenset({"tombstone"})
 #: Kinds of dependencies that block an issue. Other kinds only link issues.
-BLOCKING: Final = frozenset({"blocks", "conditional-blocks", "waits-for"})
+_BLOCKING: Final = frozenset({"blocks", "conditional-blocks", "waits-for"})
 PARENT: Final = "parent-child"
-BEADS_TEXTS: Final = (
+_BEADS_TEXTS: Final = (
     ("description", ""),
     ("design", "Design:"),
     ("acceptance_criteria", "Acceptance criteria:"),
@@ -44,7 +44,7 @@ def read_beads(text: str) -> ItemList:
     """
     item_list = ItemList(name="beads", is_graph=True, ignores_unknown=True)
     issues = [
-        issue for issue in read_json_lines(text) if text_field(issue, "status") not in DELETED
+        issue for issue in read_json_lines(text) if text_field(issue, "status") not in _DELETED
     ]
     after: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for issue in issues:
@@ -57,9 +57,9 @@ def read_beads(text: str) -> ItemList:
             Item(
                 key=key,
                 title=required_text(issue, "title"),
-                text=_text(issue, BEADS_TEXTS),
+                text=_text(issue, _BEADS_TEXTS),
                 line=issue.line,
-                done=text_field(issue, "status") in BEADS_DONE,
+                done=text_field(issue, "status") in _BEADS_DONE,
                 after=tuple(after[key]),
             )
         )
@@ -72,15 +72,15 @@ def _link(
     if not isinstance(link, LocatedObject):
         raise at_line(issue.line, "a dependency is not a JSON object")
     target, kind = key_field(link, "depends_on_id"), text_field(link, "type") or "blocks"
-    if kind in BLOCKING:
+    if kind in _BLOCKING:
         after[key].append((target, issue.line))
     elif kind == PARENT:
         after[target].append((key, issue.line))
 
 
-DEFAULT_TAG: Final = "master"
-TASK_MASTER_DONE: Final = frozenset({"done", "completed", "cancelled", "canceled"})
-TASK_MASTER_TEXTS: Final = (
+_DEFAULT_TAG: Final = "master"
+_TASK_MASTER_DONE: Final = frozenset({"done", "completed", "cancelled", "canceled"})
+_TASK_MASTER_TEXTS: Final = (
     ("description", ""),
     ("details", ""),
     ("acceptanceCriteria", "Acceptance criteria:"),
@@ -134,7 +134,7 @@ def _selected(data: LocatedObject, tag: str | None) -> tuple[str, LocatedObject]
         if tag is not None:
             raise at_line(data.line, "this tasks.json has no tags; leave --tag out")
         return "", data
-    wanted = tag or (DEFAULT_TAG if DEFAULT_TAG in tags else next(iter(tags)))
+    wanted = tag or (_DEFAULT_TAG if _DEFAULT_TAG in tags else next(iter(tags)))
     if wanted not in tags:
         raise at_line(data.line, f"there is no tag {wanted}; there are: {', '.join(tags)}")
     return wanted, tags[wanted]
@@ -154,7 +154,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
         for own, part in zip(keys, parts, strict=True):
             yield _subtask(own, part, siblings, after)
         after += keys
-    text = _text(task, TASK_MASTER_TEXTS)
+    text = _text(task, _TASK_MASTER_TEXTS)
     if not subtasks and parts:
         text += "\n\nSubtasks:\n" + "\n".join(_line(part) for part in parts)
     yield Item(
@@ -162,7 +162,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
         title=required_text(task, "title"),
         text=text.strip(),
         line=task.line,
-        done=text_field(task, "status").lower() in TASK_MASTER_DONE,
+        done=text_field(task, "status").lower() in _TASK_MASTER_DONE,
         after=tuple((reference, task.line) for reference in after),
     )
 
@@ -192,9 +192,9 @@ def _subtask(
     return Item(
         key=key,
         title=required_text(part, "title"),
-        text=_text(part, TASK_MASTER_TEXTS),
+        text=_text(part, _TASK_MASTER_TEXTS),
         line=part.line,
-        done=text_field(part, "status").lower() in TASK_MASTER_DONE,
+        done=text_field(part, "status").lower() in _TASK_MASTER_DONE,
         after=tuple((reference, part.line) for reference in [*after, *parent_after]),
     )
 
@@ -206,5 +206,5 @@ def _text(task: LocatedObject, texts: Sequence[tuple[str, str]]) -> str:
 
 
 def _line(part: LocatedObject) -> str:
-    mark = "x" if text_field(part, "status").lower() in TASK_MASTER_DONE else " "
+    mark = "x" if text_field(part, "status").lower() in _TASK_MASTER_DONE else " "
     return f"- [{mark}] {required_text(part, 'title')}"

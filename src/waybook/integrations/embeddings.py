@@ -61,7 +61,7 @@ class EmbeddingsClient:
         if now() < self._resting_until:
             raise EndpointFailed("it failed a moment ago and is not asked again yet")
         try:
-            return [vector for batch in batch_texts(texts) for vector in await self._batch(batch)]
+            return [vector for batch in _batch_texts(texts) for vector in await self._batch(batch)]
         except EndpointFailed:
             self._resting_until = now() + self._rest
             raise
@@ -112,10 +112,10 @@ def _read(answer: Json) -> list[Vector]:
         raise EndpointFailed("its answer is not in the format of OpenAI's embeddings") from None
 
 
-def batch_texts(texts: Sequence[str]) -> Iterator[list[str]]:
+def _batch_texts(texts: Sequence[str]) -> Iterator[list[str]]:
     """Yield the texts in order, in batches that fit one embedding request.
 
-    >>> [len(batch) for batch in batch_texts(["x"] * 70)]
+    >>> [len(batch) for batch in _batch_texts(["x"] * 70)]
     [32, 32, 6]
     """
     batch: list[str] = []

@@ -65,21 +65,21 @@ async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
         await issuer.close()
 
 
-class ClosableSender(WebhookSender, Protocol):
+class _ClosableSender(WebhookSender, Protocol):
     async def close(self) -> None: ...
 
 
-class LazyWebhookSender:
+class _LazyWebhookSender:
     """Webhook sender that imports its module on first use."""
 
     def __init__(self, configured: WebhookSettings) -> None:
         self._configured = configured
-        self._loaded: ClosableSender | None = None
+        self._loaded: _ClosableSender | None = None
 
-    async def warm(self) -> ClosableSender:
+    async def warm(self) -> _ClosableSender:
         if self._loaded is None:
             module = await asyncio.to_thread(import_module, "waybook.integrations.webhooks")
-            webhook: ClosableSender = module.Webhook(self._configured)
+            webhook: _ClosableSender = module.Webhook(self._configured)
             self._loaded = webhook
         return self._loaded
 
@@ -94,25 +94,25 @@ class LazyWebhookSender:
 @asynccontextmanager
 async def open_webhook_sender(
     configured: WebhookSettings | None,
-) -> AsyncIterator[LazyWebhookSender | None]:
+) -> AsyncIterator[_LazyWebhookSender | None]:
     if configured is None:
         yield None
         return
-    sender = LazyWebhookSender(configured)
+    sender = _LazyWebhookSender(configured)
     try:
         yield sender
     finally:
         await sender.close()
 
 
-def trace_exporter(environment: Mapping[str, str]) -> str | None:
+def _trace_exporter(environment: Mapping[str, str]) -> str | None:
     """Return the name of the trace exporter, or None if no exporter is configured.
 
-    >>> trace_exporter({}) or trace_exporter({"OTEL_TRACES_EXPORTER": "none"}) or "off"
+    >>> _trace_exporter({}) or _trace_exporter({"OTEL_TRACES_EXPORTER": "none"}) or "off"
     'off'
-    >>> trace_exporter({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
+    >>> _trace_exporter({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
     'otlp'
-    >>> trace_exporter({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}) or "off"
+    >>> _trace_exporter({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}) or "off"
     'off'
     """
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
@@ -129,7 +129,7 @@ async def open_tracing(environment: Mapping[str, str]) -> AsyncIterator[None]:
     Raises:
         Misconfigured: the packages of the extra `otel` are missing, or there is no such exporter.
     """
-    exporter = trace_exporter(environment)
+    exporter = _trace_exporter(environment)
     if exporter is None:
         yield
         return

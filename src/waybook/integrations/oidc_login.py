@@ -26,7 +26,7 @@ LEEWAY: Final = 60.0
 MAX_NAME_LENGTH: Final = 200
 
 
-class AuthorizationEndpoint(Protocol):
+class _AuthorizationEndpoint(Protocol):
     """Endpoint to which the browser is redirected for sign-in."""
 
     @property
@@ -41,7 +41,7 @@ class IssuerClient(Protocol):
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims: ...
 
-    async def endpoints(self) -> AuthorizationEndpoint: ...
+    async def endpoints(self) -> _AuthorizationEndpoint: ...
 
     async def redeem(self, fields: Mapping[str, str], /) -> Claims: ...
 
@@ -71,14 +71,14 @@ def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIden
         name=named or subject,
         email=email,
         client=_text(claims, "client_id") or _text(claims, "azp") or "unknown",
-        scopes=parse_scopes(claims.get(settings.scopes_claim)),
+        scopes=_parse_scopes(claims.get(settings.scopes_claim)),
     )
 
 
-def parse_scopes(claim: Json) -> frozenset[Scope]:
+def _parse_scopes(claim: Json) -> frozenset[Scope]:
     """Return the scopes in a claim, which is a text or a list. Unknown scopes are ignored.
 
-    >>> sorted(parse_scopes("openid plan:read")), parse_scopes(["admin"]), parse_scopes(7)
+    >>> sorted(_parse_scopes("openid plan:read")), _parse_scopes(["admin"]), _parse_scopes(7)
     ([<Scope.PLAN_READ: 'plan:read'>], frozenset({<Scope.ADMIN: 'admin'>}), frozenset())
     """
     listed = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []

@@ -14,7 +14,7 @@ MESSAGE: Final = "database message"
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
-class OpenTelemetryCall:
+class _OpenTelemetryCall:
     """Span of a tool call. Within the block, it is the current span."""
 
     __slots__ = ("_outer", "_recording", "_span", "_token")
@@ -52,10 +52,10 @@ class OpenTelemetryTracer:
     def __init__(self, tracer: trace.Tracer) -> None:
         self._tracer = tracer
 
-    def call(self, tool: str, /) -> OpenTelemetryCall:
+    def call(self, tool: str, /) -> _OpenTelemetryCall:
         outer = context.get_current()
         span = self._tracer.start_span(tool, outer, SpanKind.SERVER)
-        call = OpenTelemetryCall(span, outer)
+        call = _OpenTelemetryCall(span, outer)
         if call.is_recording():
             span.set_attribute("waybook.tool", tool)
         return call

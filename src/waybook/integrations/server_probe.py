@@ -52,10 +52,10 @@ def read_urls(text: str) -> list[str]:
 
 
 async def probe_servers(urls: Sequence[str], metrics_token: str | None) -> list[ServerState]:
-    return await asyncio.gather(*[probe_server(url, metrics_token) for url in urls])
+    return await asyncio.gather(*[_probe_server(url, metrics_token) for url in urls])
 
 
-async def probe_server(url: str, metrics_token: str | None) -> ServerState:
+async def _probe_server(url: str, metrics_token: str | None) -> ServerState:
     """Return the state of one server. An unreachable server is neither alive nor ready."""
     headers = {"authorization": f"Bearer {metrics_token}"} if metrics_token else {}
     try:
@@ -70,7 +70,7 @@ async def probe_server(url: str, metrics_token: str | None) -> ServerState:
         return ServerState(url, error=f"no answer within {PROBE_SECONDS:g} s")
     except httpx2.HTTPError as error:
         return ServerState(url, error=type(error).__name__)
-    state = read_metrics(url, metrics) if status == httpx2.codes.OK else ServerState(url)
+    state = _read_metrics(url, metrics) if status == httpx2.codes.OK else ServerState(url)
     is_alive, is_ready = alive == httpx2.codes.OK, ready == httpx2.codes.OK
     return state._replace(is_alive=is_alive, is_ready=is_ready)
 
@@ -85,10 +85,10 @@ async def _get(client: httpx2.AsyncClient, path: str, headers: dict[str, str]) -
         return answer.status_code, body[:_MAX_ANSWER_BYTES].decode("utf-8", "replace")
 
 
-def read_metrics(url: str, text: str) -> ServerState:
+def _read_metrics(url: str, text: str) -> ServerState:
     """Return the state of a server from its metrics in the Prometheus text format.
 
-    >>> read_metrics("http://a", 'waybook_leader{worker="1"} 1').leads
+    >>> _read_metrics("http://a", 'waybook_leader{worker="1"} 1').leads
     True
     """
     version, schema, leads, lags = None, None, None, list[float]()

@@ -185,7 +185,7 @@ _REVIEW: dict[str, Json] = {
     "questions": 1,
 }
 
-DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
+_DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
     {
         NotificationKind.REVIEW_REQUESTED: {
             **_PLAN,
@@ -214,7 +214,7 @@ _WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "m
 
 
 def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
-    data = {**_WHO, **DATA[occasion]}
+    data = {**_WHO, **_DATA[occasion]}
     return {"type": str(occasion), "timestamp": "2030-01-01T12:00:00+00:00", "data": data}
 
 
@@ -290,12 +290,12 @@ class WebhookFormat(StrEnum):
     TEXT = "text"
 
 
-class EncodedBody(NamedTuple):
+class _EncodedBody(NamedTuple):
     content_type: str
     body: bytes
 
 
-def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
+def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) -> _EncodedBody:
     """Return the HTTP body of a message. Every delivery attempt sends the same bytes.
 
     Raises:
@@ -303,12 +303,12 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
     """
     fields = payload(message)
     if form is WebhookFormat.STANDARD:
-        return EncodedBody(JSON, orjson.dumps(fields))
+        return _EncodedBody(JSON, orjson.dumps(fields))
     template, seen = texts[NotificationKind(message.event)], _each_text(fields, escape_hidden)
     if form is WebhookFormat.TEXT:
-        return EncodedBody(PLAIN, _as_text(_render_message(template, seen)).encode())
-    text = _as_slack(_render_message(template, _each_text(seen, escape_chat_text)))
-    return EncodedBody(JSON, orjson.dumps({"text": text}))
+        return _EncodedBody(PLAIN, _as_text(_render_message(template, seen)).encode())
+    text = _as_slack(_render_message(template, _each_text(seen, _escape_chat_text)))
+    return _EncodedBody(JSON, orjson.dumps({"text": text}))
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:
@@ -342,10 +342,10 @@ def _changed(value: Json, change: Callable[[str], str]) -> Json:
             return value
 
 
-def escape_chat_text(text: str) -> str:
+def _escape_chat_text(text: str) -> str:
     """Escape a text so that a chat displays it literally and triggers no mentions.
 
-    >>> escape_chat_text("<!channel> & all")
+    >>> _escape_chat_text("<!channel> & all")
     '&lt;!channel&gt; &amp; all'
     """
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

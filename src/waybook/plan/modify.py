@@ -112,8 +112,8 @@ class CancelPlan:
     reason: str
 
 
-PendingEdit = SetTitle | SetDependencies | SetConditions
-StepModification = RemoveStep | UpdateInstructions | FailStep | RetryStep | PendingEdit
+_PendingEdit = SetTitle | SetDependencies | SetConditions
+StepModification = RemoveStep | UpdateInstructions | FailStep | RetryStep | _PendingEdit
 Modification = AddSteps | ReorderSteps | CancelPlan | SetBudget | StepModification
 
 
@@ -226,7 +226,7 @@ def _outdate_holder(draft: Draft, step: Step, instructions: str) -> None:
         draft.set_step(step.id, answers_revision=draft.plan.revision)
 
 
-def _edit_pending(draft: Draft, modification: PendingEdit, step: Step) -> dict[str, Json]:
+def _edit_pending(draft: Draft, modification: _PendingEdit, step: Step) -> dict[str, Json]:
     why = "the title, dependencies and conditions can be changed only while a step is pending"
     _demand(draft.plan, step, {StepStatus.PENDING}, why, "pending")
     match modification:

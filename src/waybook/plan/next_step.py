@@ -103,14 +103,14 @@ def is_paused(plan: Plan) -> bool:
 
 def _take(draft: Draft, patience: timedelta) -> NextStep:
     while True:
-        sent_back = unclaimed_step(draft.plan)
+        sent_back = _unclaimed_step(draft.plan)
         if sent_back:
             return _hand_out(draft, sent_back, resumed=True)
         pending = first_ready(draft.plan)
         if pending:
             draft.start_step(pending)
             return _record_start(draft, pending, resumed=False)
-        silent = next(silent_steps(draft.plan, draft.moment, patience), None)
+        silent = next(_silent_steps(draft.plan, draft.moment, patience), None)
         if silent is None:
             return _nothing_to_take(draft.plan)
         step, gap = silent
@@ -121,7 +121,7 @@ def _take(draft: Draft, patience: timedelta) -> NextStep:
             return PlanComplete()
 
 
-def silent_steps(
+def _silent_steps(
     plan: Plan, context: DecisionContext, patience: timedelta
 ) -> Iterator[tuple[Step, timedelta]]:
     """Yield each step whose holder is silent, with the time since the last heartbeat."""
@@ -180,7 +180,7 @@ def held_step(plan: Plan, actor: Actor) -> Step | None:
     return next((step for step in running if me.is_same_conversation(step.holder)), None)
 
 
-def unclaimed_step(plan: Plan) -> Step | None:
+def _unclaimed_step(plan: Plan) -> Step | None:
     """Return the first step that a reviewer sent back: in progress, without a holder."""
     return next(
         (s for s in plan.steps_with_status(StepStatus.IN_PROGRESS) if s.held_by is None), None

@@ -61,7 +61,7 @@ class StoredResearch:
     unchanged: bool = False
 
 
-class StandaloneDecision(NamedTuple):
+class _StandaloneDecision(NamedTuple):
     """Reply for research stored without a plan. It has an audit entry if something was stored."""
 
     reply: StoredResearch
@@ -98,14 +98,14 @@ def store_research(
 
 def store_standalone(
     research: Research, before: ExistingResearch, context: DecisionContext
-) -> StandaloneDecision:
+) -> _StandaloneDecision:
     """Store research without a plan. It has its own audit chain."""
     _refuse_reserved(research)
     if _is_there(research, before):
-        return StandaloneDecision(_there(before))
+        return _StandaloneDecision(_there(before))
     stored = StoredResearch(artifact_id=context.new_id(), version=before.version + 1)
     changes = tuple(_changes(research, stored, before, None, context))
-    return StandaloneDecision(
+    return _StandaloneDecision(
         stored, Entry(Event.PLAN_MODIFIED, _build_details(research, stored, None), changes)
     )
 

@@ -229,7 +229,9 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
     unassigned until an agent claims it.
     """
     actor = draft.moment.actor
-    draft.set_instructions(step_id, with_feedback(draft.plan.texts[step_id].instructions, feedback))
+    draft.set_instructions(
+        step_id, _with_feedback(draft.plan.texts[step_id].instructions, feedback)
+    )
     draft.move_step(step_id, StepStatus.IN_PROGRESS)
     step = draft.plan.step(step_id)
     is_holder = place is None and actor.holder.is_same_conversation(step.holder)
@@ -245,10 +247,10 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
     draft.set_plan(revision=draft.plan.revision + 1)
 
 
-def with_feedback(instructions: str, feedback: str) -> str:
+def _with_feedback(instructions: str, feedback: str) -> str:
     r"""Append a horizontal rule and a person's feedback to the instructions.
 
-    >>> with_feedback("Compare.", "Add prices.")
+    >>> _with_feedback("Compare.", "Add prices.")
     'Compare.\n\n---\n\nUser feedback: Add prices.'
     """
     return f"{instructions}\n\n---\n\nUser feedback: {feedback}"

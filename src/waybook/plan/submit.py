@@ -33,7 +33,7 @@ from waybook.plan.settle import record_usage, register_session, resume_plan, set
 _MAX_SOURCES_NAMED = 20
 
 
-def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
+def _check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
     """Check that a result matches the step's JSON Schema and that the step has enough sources.
 
     Raises:
@@ -158,7 +158,7 @@ def _submit(
 def _accept(draft: Draft, step: Step, submission: Submission) -> StepDone:
     plan, step_id = draft.plan, step.id
     _refuse_unreviewed_checkpoint(step, draft.moment)
-    check_result_evidence(plan, step_id, submission.result_summary)
+    _check_result_evidence(plan, step_id, submission.result_summary)
     register_session(draft)
     resume_plan(draft)
     if step.status is StepStatus.PENDING:

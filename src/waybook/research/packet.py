@@ -13,7 +13,7 @@ import orjson
 
 from waybook.json_values import Json
 
-SpaceClaim: TypeAlias = tuple[int, int, int]
+_SpaceClaim: TypeAlias = tuple[int, int, int]
 
 
 def json_size(value: Json) -> int:
@@ -70,7 +70,7 @@ def fair_share(lengths: list[int], budget: int) -> int:
     return budget
 
 
-def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
+def allocate_space(claims: Sequence[_SpaceClaim], room: int) -> list[int]:
     """Divide space between items by weight, within each item's minimum and maximum size.
 
     >>> allocate_space([(10, 5, 1), (100, 5, 1), (100, 5, 2)], 100)
@@ -86,7 +86,7 @@ def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
     return _allocate_at_level(claims, low)
 
 
-def _allocate_at_level(claims: Sequence[SpaceClaim], level: int) -> list[int]:
+def _allocate_at_level(claims: Sequence[_SpaceClaim], level: int) -> list[int]:
     return [min(most, max(floor, level * counts)) for most, floor, counts in claims]
 
 

@@ -183,7 +183,7 @@ class Job(NamedTuple):
             "job_type": str(self.job_type),
             "model": self.model,
             "rank": self.rank,
-            "unit": unit_json(self.unit),
+            "unit": _unit_json(self.unit),
             "status": str(self.status),
             "attempt": self.attempt,
             "tries": self.tries,
@@ -277,7 +277,7 @@ def origins_json(origins: Origins) -> Json:
     }
 
 
-def unit_json(unit: Unit | None) -> Json:
+def _unit_json(unit: Unit | None) -> Json:
     if unit is None:
         return None
     return {

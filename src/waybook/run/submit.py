@@ -166,14 +166,14 @@ def _join_parts(submission: Submission, parts: Sequence[str]) -> tuple[Submitted
     return (SubmittedDocument(content=joined, document_key=first.document_key, model=first.model),)
 
 
-DocumentTarget = tuple[str, ProducedDocument]
+_DocumentTarget = tuple[str, ProducedDocument]
 
 
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
-) -> Mapping[DocumentTarget, str]:
+) -> Mapping[_DocumentTarget, str]:
     """Return the text of each expected document."""
-    wanted: dict[DocumentTarget, str | None] = {
+    wanted: dict[_DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }
     for document in handed:
@@ -200,7 +200,7 @@ def _assigned(
     return {place: content for place, content in wanted.items() if content is not None}
 
 
-def _fits(place: DocumentTarget, document: SubmittedDocument) -> bool:
+def _fits(place: _DocumentTarget, document: SubmittedDocument) -> bool:
     key, made = place
     return document.document_key in {None, key} and document.model in {None, made.model}
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from waybook.cli.client_config import json_edit, toml_edit
 
-SERVER_NAME: Final = "waybook"
+_SERVER_NAME: Final = "waybook"
 TOKEN_VARIABLE: Final = "WAYBOOK_TOKEN"  # noqa: S105 - the name of a variable
 
 
@@ -80,23 +80,23 @@ class Client:
 
     def add(self, text: str | None, entry: Mapping[str, Any]) -> str:
         if self.syntax is Syntax.TOML:
-            return toml_edit.add_entry(text, self.container, SERVER_NAME, entry)
+            return toml_edit.add_entry(text, self.container, _SERVER_NAME, entry)
         comments = self.syntax is Syntax.JSONC
-        return json_edit.add_entry(text, self.container, SERVER_NAME, entry, comments=comments)
+        return json_edit.add_entry(text, self.container, _SERVER_NAME, entry, comments=comments)
 
     def remove(self, text: str, before: str | None) -> str:
         if self.syntax is Syntax.TOML:
-            return toml_edit.remove_entry(text, self.container, SERVER_NAME)
+            return toml_edit.remove_entry(text, self.container, _SERVER_NAME)
         comments = self.syntax is Syntax.JSONC
         return json_edit.remove_entry(
-            text, self.container, SERVER_NAME, comments=comments, before=before
+            text, self.container, _SERVER_NAME, comments=comments, before=before
         )
 
     def read(self, text: str) -> dict[str, Any] | None:
         if self.syntax is Syntax.TOML:
-            return toml_edit.read_entry(text, self.container, SERVER_NAME)
+            return toml_edit.read_entry(text, self.container, _SERVER_NAME)
         comments = self.syntax is Syntax.JSONC
-        entry = json_edit.read_entry(text, self.container, SERVER_NAME, comments=comments)
+        entry = json_edit.read_entry(text, self.container, _SERVER_NAME, comments=comments)
         return entry if isinstance(entry, dict) else None
 
 

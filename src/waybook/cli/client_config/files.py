@@ -26,12 +26,12 @@ def line_of(text: str, position: int) -> int:
 
 
 #: The limit is high, because Claude Code also keeps its history in its configuration file.
-MAX_CONFIG_BYTES: Final = 64 * 1024 * 1024
-BACKUP_SUFFIX: Final = ".waybook-backup"
+_MAX_CONFIG_BYTES: Final = 64 * 1024 * 1024
+_BACKUP_SUFFIX: Final = ".waybook-backup"
 
 
 def backup_of(path: Path) -> Path:
-    return path.with_name(path.name + BACKUP_SUFFIX)
+    return path.with_name(path.name + _BACKUP_SUFFIX)
 
 
 def read_config(path: Path) -> str | None:
@@ -42,13 +42,13 @@ def read_config(path: Path) -> str | None:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_CONFIG_BYTES + 1)
+            content = file.read(_MAX_CONFIG_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigError(f"the file cannot be read: {error.strerror}") from None
-    if len(content) > MAX_CONFIG_BYTES:
-        raise ConfigError(f"the file is longer than {MAX_CONFIG_BYTES:,} bytes")
+    if len(content) > _MAX_CONFIG_BYTES:
+        raise ConfigError(f"the file is longer than {_MAX_CONFIG_BYTES:,} bytes")
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -27,17 +27,17 @@ from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 from waybook.core.short_ids import IdKind
 
-ENGINE = "waybook"
-STYLES = {"ada": "cyan", "ben": "blue", "cleo": "magenta", "mira": "green", ENGINE: "bold"}
+_ENGINE = "waybook"
+STYLES = {"ada": "cyan", "ben": "blue", "cleo": "magenta", "mira": "green", _ENGINE: "bold"}
 MODELS = {"ada": "alpha", "ben": "beta", "cleo": "gamma"}
-REVIEW_POLL_MINUTES = 3
+_REVIEW_POLL_MINUTES = 3
 POLL_MINUTES = 4
-JOB_MINUTES = (4, 6, 5)
-LATE_RESULT_MINUTES = 24
-REVIEWED_STEP = "Agree on the recommendation"
+_JOB_MINUTES = (4, 6, 5)
+_LATE_RESULT_MINUTES = 24
+_REVIEWED_STEP = "Agree on the recommendation"
 
 Reply = dict[str, Any]
-Handling = Callable[["Actor", Reply], Awaitable[None]]
+_Handling = Callable[["Actor", Reply], Awaitable[None]]
 
 
 @dataclass
@@ -115,14 +115,14 @@ async def _ada(scene: DemoContext) -> None:
     for _ in range(3):
         await _complete_step(me)
     taken = await _claim_step(me)
-    await scene.clock.sleep(STORY["work"][REVIEWED_STEP]["minutes"])
+    await scene.clock.sleep(STORY["work"][_REVIEWED_STEP]["minutes"])
     await _request_review(me, taken, STORY["review"])
     taken = {}
     while taken.get("status") != "step_ready":
-        await scene.clock.sleep(REVIEW_POLL_MINUTES)
+        await scene.clock.sleep(_REVIEW_POLL_MINUTES)
         taken = await me.call("get_next_step", planId=scene.plan_id)
     me.say(f"claims it again, with the feedback (attempt {taken['attempt']})")
-    await scene.clock.sleep(STORY["work"][REVIEWED_STEP]["minutes"])
+    await scene.clock.sleep(STORY["work"][_REVIEWED_STEP]["minutes"])
     await _request_review(me, taken, STORY["reviewAgain"])
 
 
@@ -134,13 +134,13 @@ async def _ben(scene: DemoContext) -> None:
     await _complete_step(me)
     await _complete_step(me)
     done: set[str] = set()
-    while REVIEWED_STEP not in done:
-        await scene.clock.sleep(REVIEW_POLL_MINUTES)
+    while _REVIEWED_STEP not in done:
+        await scene.clock.sleep(_REVIEW_POLL_MINUTES)
         status = await me.call("get_plan_status", planId=scene.plan_id)
         done = {step["title"] for step in status["completedSteps"]}
     await _complete_step(me)
     await me.call("get_next_step", planId=scene.plan_id)
-    scene.say(ENGINE, "the plan is complete", strong=True)
+    scene.say(_ENGINE, "the plan is complete", strong=True)
 
 
 async def _cleo(scene: DemoContext) -> None:
@@ -164,7 +164,7 @@ async def _cleo_again(scene: DemoContext) -> None:
     status = await me.call("get_plan_status", planId=scene.plan_id)
     stalled = status["stalledSteps"][0]
     message = f"step {stalled['stepOrder']} is stalled: no heartbeat for {stalled['minutes']} min"
-    scene.say(ENGINE, message, strong=True)
+    scene.say(_ENGINE, message, strong=True)
     context = await me.call("get_research_context", planId=scene.plan_id)
     done = sum(step["status"] == "completed" for step in context["steps"])
     scene.say("cleo", f"reads the plan's context: question, {done} results, latest events")
@@ -180,7 +180,7 @@ async def _mira(scene: DemoContext) -> None:
         (4, {"decision": "approve"}, "approves it"),
     ):
         while not await list_reviews(scene.call, scene.plan_id):
-            await scene.clock.sleep(REVIEW_POLL_MINUTES)
+            await scene.clock.sleep(_REVIEW_POLL_MINUTES)
         await scene.clock.sleep(pause)
         await me.call("submit_user_decision", planId=scene.plan_id, **decision)
         scene.steps["mira"] += 1
@@ -221,7 +221,7 @@ async def _complete_step(me: Actor, *, connection_drops: bool = False) -> None:
     for branch in answer["branches"]:
         added, skipped = (len(branch.get(name, ())) for name in ("addedStepIds", "skippedStepIds"))
         what = f"{added} steps added" if added else f"{skipped} step skipped"
-        scene.say(ENGINE, f"condition {branch['expression']} is true: {what}", strong=True)
+        scene.say(_ENGINE, f"condition {branch['expression']} is true: {what}", strong=True)
     if connection_drops and (await me.call("submit_step_result", **args)).get("replayed"):
         me.say("submits it again after a network timeout: counted once", strong=True)
 
@@ -235,7 +235,7 @@ async def _request_review(me: Actor, taken: Reply, summary: str) -> None:
 async def play_run(scene: DemoContext, show: Show) -> None:
     await start_run(scene)
     #: What happens once to a job, by model and document.
-    once: dict[tuple[str, str], Handling] = {
+    once: dict[tuple[str, str], _Handling] = {
         ("beta", "business_case"): _fail_job,
         ("gamma", "technical_feasibility_assessment"): _submit_half,
         ("beta", "synthesis_pairwise_feature_spec"): _crash_and_submit_late,
@@ -260,10 +260,10 @@ async def start_run(scene: DemoContext) -> None:
     me.say(f"starts a run with three models: {len(stages)} stages, {steps} steps, {jobs} jobs")
 
 
-async def _work_on_jobs(me: Actor, after: float, once: dict[tuple[str, str], Handling]) -> None:
+async def _work_on_jobs(me: Actor, after: float, once: dict[tuple[str, str], _Handling]) -> None:
     scene, session = me.scene, me.session or me.name
     await scene.clock.sleep(after)
-    minutes = JOB_MINUTES[len(session) % len(JOB_MINUTES)]
+    minutes = _JOB_MINUTES[len(session) % len(_JOB_MINUTES)]
     while True:
         job = await me.call("get_next_job", runId=scene.run_id, modelId=MODELS[me.name])
         if job["status"] == "run_complete":
@@ -294,7 +294,7 @@ async def submit_job(me: Actor, job: Reply, text: str, **more: object) -> None:
     stage = answer["stage"]
     if stage["status"] == "completed":
         steps = stage["progress"]["totalSteps"]
-        me.scene.say(ENGINE, f"stage {stage['stageSlug']} is complete: {steps} steps", strong=True)
+        me.scene.say(_ENGINE, f"stage {stage['stageSlug']} is complete: {steps} steps", strong=True)
 
 
 async def _fail_job(me: Actor, job: Reply) -> None:
@@ -313,7 +313,7 @@ async def _crash_and_submit_late(me: Actor, job: Reply) -> None:
     """Kill the agent's session during a job; its result comes when another agent has the job."""
     me.say(f"is killed while working on: {job['stepName']}", strong=True)
     me.scene.abandoned_job = job["jobId"]
-    await me.scene.clock.sleep(LATE_RESULT_MINUTES)
+    await me.scene.clock.sleep(_LATE_RESULT_MINUTES)
     with contextlib.suppress(ToolError):
         await submit_job(me, job, document_for(job))
         raise RuntimeError("a late result was accepted")
@@ -357,4 +357,4 @@ async def give_feedback(scene: DemoContext) -> None:
         for begun in answer["started"]:
             jobs = sum(step["jobs"] for step in begun["openSteps"])
             ready = "1 job is ready" if jobs == 1 else f"{jobs} jobs are ready"
-            scene.say(ENGINE, f"stage {begun['stageSlug']} starts: {ready}")
+            scene.say(_ENGINE, f"stage {begun['stageSlug']} starts: {ready}")

@@ -48,19 +48,19 @@ from waybook.settings import Settings
 
 #: The demo's clock starts this long ago, so that the demo ends at about the current time.
 STORY_TIME = timedelta(minutes=360)
-FOOTER_LINES = 3
+_FOOTER_LINES = 3
 #: On wider terminals, the event log is next to the plan or run, not below.
-MIN_WIDTH_SIDE_BY_SIDE = 136
-FEED_WIDTH = 64
-MIN_FEED_LINES = 3
-MAX_WIDTH = 92
-SHOWN_DOCUMENT = "advisor_recommendations"
+_MIN_WIDTH_SIDE_BY_SIDE = 136
+_FEED_WIDTH = 64
+_MIN_FEED_LINES = 3
+_MAX_WIDTH = 92
+_SHOWN_DOCUMENT = "advisor_recommendations"
 
 BETWEEN = (
     "The answer is yes. A prepared workflow, the dialectic, now works out how.",
     "Three models propose, review and agree; a person gives feedback on each stage.",
 )
-SURVIVED = {
+_SURVIVED = {
     "two killed agents": "Others took over and completed their work.",
     "a lost reply": "The result was submitted again, and counted once.",
     "two agents on one job": "The late result was refused; the job is done once.",
@@ -68,7 +68,7 @@ SURVIVED = {
     "a new conversation": "cleo continued from what is stored in the plan.",
     "a person's review": "The plan waited, then went on with the feedback.",
 }
-NEXT = {
+_NEXT = {
     "waybook connect claude-code": "connect your agent (also codex, cursor, …)",
     "waybook serve": "serve agents and the dashboard over HTTP",
 }
@@ -109,11 +109,11 @@ async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
         now = await database.read_now(here.app.caller(Channel.CLI).org_id)
         clock = SimulatedClock(database, now - STORY_TIME, FAST if fast else SLOW)
         scene = DemoContext(app=here.app, clock=clock)
-        await _perform(scene, console, PLAN_PART, live=live)
+        await _perform(scene, console, _PLAN_PART, live=live)
         console.print(Text.assemble("\n", (BETWEEN[0], "bold"), f"\n{BETWEEN[1]}\n"))
         scene.lines.clear()
         clock.pace = FAST if fast else SLOW_RUN
-        board = await _perform(scene, console, RUN_PART, live=live)
+        board = await _perform(scene, console, _RUN_PART, live=live)
         verdicts = [org_verdict.verdict for org_verdict in await verify_all(scene.call, bar=False)]
         await _print_summary(console, scene, board, verdicts, keep=keep)
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
@@ -130,14 +130,14 @@ class Part:
     max_lines: int
 
 
-PLAN_PART = Part(
+_PLAN_PART = Part(
     play_plan,
     lambda scene: read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD),
     plan_board.plan_display,
     lambda board: len(board.plan.steps) + plan_board.PLAN_FIXED_ROWS,
     11 + plan_board.PLAN_FIXED_ROWS,
 )
-RUN_PART = Part(
+_RUN_PART = Part(
     play_run,
     lambda scene: read_run_detail(scene.call, scene.run_id, RunInclude.BOARD),
     run_board.run_display,
@@ -162,7 +162,7 @@ async def _perform(scene: DemoContext, console: Console, part: Part, *, live: bo
         scene.listener = lambda line: console.print(line, soft_wrap=True)
         await part.play(scene, _show_nothing)
         board = await part.read(scene)
-        height = part.max_lines + FOOTER_LINES
+        height = part.max_lines + _FOOTER_LINES
         console.print()
         console.print(part.draw(board, Viewport(width=console.width, height=height, holders=True)))
     if not board.is_closed:
@@ -176,19 +176,19 @@ async def _show_nothing() -> None: ...
 def _frame(part: Part, board: object, lines: list[Text], console: Console) -> RenderableType:
     """Return the plan or run with the last lines of the log beside or below it."""
     width, height = console.width, console.height - 1
-    if width < MIN_WIDTH_SIDE_BY_SIDE:
-        high = min(part.max_lines, height - MIN_FEED_LINES)
+    if width < _MIN_WIDTH_SIDE_BY_SIDE:
+        high = min(part.max_lines, height - _MIN_FEED_LINES)
         above = part.draw(board, Viewport(width=width, height=high, holders=True, foot=False))
         return Group(above, *_last(lines, height - min(part.count_lines(board), high)))
-    tall, left = min(height, part.max_lines + 3), width - FEED_WIDTH - 1
+    tall, left = min(height, part.max_lines + 3), width - _FEED_WIDTH - 1
     columns = Table.grid(padding=(0, 1, 0, 0))
     columns.add_column(width=left)
-    columns.add_column(width=FEED_WIDTH)
+    columns.add_column(width=_FEED_WIDTH)
     log = Panel(
         Group(*_last(lines, tall - 2)),
         title=Text(" events ", style="dim"),
         border_style="dim",
-        width=FEED_WIDTH,
+        width=_FEED_WIDTH,
         height=tall,
     )
     view = Viewport(width=left, height=tall, holders=True, filled=True)
@@ -215,18 +215,18 @@ async def _print_summary(
     console.print(_facts(STORY["work"]["Write the recommendation"]["result"]))
     _heading(console, "One of the documents that the run produced")
     listed = await list_documents(scene.call, scene.run_id)
-    chosen = next(item for item in listed if item.document_key == SHOWN_DOCUMENT)
+    chosen = next(item for item in listed if item.document_key == _SHOWN_DOCUMENT)
     document = await read_document(scene.call, chosen.resource_id)
     title = Text(f" {chosen.document_key}, by {chosen.model} ", style="dim")
     page = Panel(Markdown(document.markdown), title=title, border_style="dim")
-    console.print(Padding(page, (0, 2)), width=min(console.width, MAX_WIDTH))
+    console.print(Padding(page, (0, 2)), width=min(console.width, _MAX_WIDTH))
     write = f"waybook documents {short_id(scene.run_id)} --out documents"
     available = run_board.documents_available(board)
     console.print(_facts({available: write if keep else "to keep them, use --keep"}))
     _heading(console, "Who did what")
     console.print(_facts(_contributions(scene)))
     _heading(console, "What the work survived")
-    console.print(_facts(SURVIVED))
+    console.print(_facts(_SURVIVED))
     _heading(console, "Proof: every change is recorded in a hash-chained audit log")
     console.print(Padding(summary(verdicts), (0, 2)))
     for name, subject in (("plan", scene.plan_id), ("run", scene.run_id)):
@@ -236,7 +236,7 @@ async def _print_summary(
         console.print(Text(line, "dim"))
     _heading(console, "Next")
     _print_path(console)
-    console.print(_facts({**NEXT, **(STORED if keep else AGAIN)}))
+    console.print(_facts({**_NEXT, **(STORED if keep else AGAIN)}))
 
 
 def _print_path(console: Console) -> None:

@@ -24,8 +24,8 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.database import Database
 
 Show = Callable[[], Awaitable[None]]
-FRAME_SECONDS = 0.15
-MAX_SIMULATED = timedelta(days=7)
+_FRAME_SECONDS = 0.15
+_MAX_SIMULATED = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class SimulatedClock:
         Raises:
             TimeoutError: the actors wait for something that does not happen.
         """
-        end = self.now + MAX_SIMULATED
+        end = self.now + _MAX_SIMULATED
         tasks = []
         try:
             for actor in actors:
@@ -94,7 +94,7 @@ class SimulatedClock:
             while self._asleep and self._error is None:
                 at, _, woken = heapq.heappop(self._asleep)
                 if at > end:
-                    raise TimeoutError(f"the demo did not end within {MAX_SIMULATED.days} days")
+                    raise TimeoutError(f"the demo did not end within {_MAX_SIMULATED.days} days")
                 await self._pass_until(at, show)
                 woken.set_result(None)
                 await self._until_idle(show)
@@ -121,7 +121,7 @@ class SimulatedClock:
         self._is_idle.clear()
         owed, self._owed = self._owed, 0.0
         until = _real_time() + owed
-        if owed or _real_time() - self._shown >= FRAME_SECONDS:
+        if owed or _real_time() - self._shown >= _FRAME_SECONDS:
             await self._show(show)
             await asyncio.sleep(max(0, until - _real_time()))
 
@@ -133,9 +133,9 @@ class SimulatedClock:
         before, begun = self.now, _real_time()
         seconds = (at - before).total_seconds() / 60 * self.pace.per_minute
         while (left := begun + seconds - _real_time()) > 0:
-            await asyncio.sleep(min(FRAME_SECONDS, left))
+            await asyncio.sleep(min(_FRAME_SECONDS, left))
             self.now = before + (at - before) * min(1, (_real_time() - begun) / seconds)
-            if _real_time() - self._shown >= FRAME_SECONDS:
+            if _real_time() - self._shown >= _FRAME_SECONDS:
                 await self._show(show)
         self.now = at
 

@@ -22,37 +22,37 @@ from waybook.transport.mcp.tools import published_tools
 log = logging.getLogger(__name__)
 
 #: The code for tool calls is loaded after this delay, so that the tool list is answered first.
-STARTUP_DELAY_SECONDS: Final = 1.0
+_STARTUP_DELAY_SECONDS: Final = 1.0
 #: Maximum seconds that a call waits for the database at startup.
-MAX_CALL_WAIT_SECONDS: Final = 20.0
+_MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
-class StdioApplication(Protocol):
+class _StdioApplication(Protocol):
     @property
     def dispatcher(self) -> DispatcherPort: ...
 
     async def caller_resolver(self, channel: Channel) -> Caller: ...
 
 
-class DeferredStartup:
+class _DeferredStartup:
     """Starts the application in the background. If that fails, the next tool call retries."""
 
     def __init__(self, loaded: LoadedSettings, stack: AsyncExitStack) -> None:
         self._loaded = loaded
         self._stack = stack
-        self._task: asyncio.Task[StdioApplication] | None = None
+        self._task: asyncio.Task[_StdioApplication] | None = None
 
-    def start(self) -> asyncio.Task[StdioApplication]:
+    def start(self) -> asyncio.Task[_StdioApplication]:
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             self._task = task = asyncio.create_task(self._open())
         return task
 
-    async def _open(self) -> StdioApplication:
+    async def _open(self) -> _StdioApplication:
         running = await asyncio.to_thread(load, "waybook.bootstrap:start_application")
         pages = (await asyncio.to_thread(load, "waybook.cli.stdio.pages:PageServer"))(self._loaded)
         try:
-            services: StdioApplication = await self._stack.enter_async_context(
+            services: _StdioApplication = await self._stack.enter_async_context(
                 running(self._loaded.settings, waiting=_report_wait, find_base_url=pages.base_url)
             )
         except WaybookError as error:
@@ -63,14 +63,14 @@ class DeferredStartup:
         pages.start(services)
         return services
 
-    async def wait_ready(self) -> StdioApplication:
+    async def wait_ready(self) -> _StdioApplication:
         """Wait for the application. After a timeout, the startup continues in the background.
 
         Raises:
             Unavailable: the application is not running yet.
         """
         try:
-            async with asyncio.timeout(MAX_CALL_WAIT_SECONDS):
+            async with asyncio.timeout(_MAX_CALL_WAIT_SECONDS):
                 return await asyncio.shield(self.start())
         except TimeoutError:
             raise Unavailable("the database is still starting; repeat the call") from None
@@ -92,7 +92,7 @@ def serve(loaded: LoadedSettings) -> None:
 
 async def _serve(loaded: LoadedSettings) -> None:
     async with AsyncExitStack() as stack:
-        opening = DeferredStartup(loaded, stack)
+        opening = _DeferredStartup(loaded, stack)
 
         async def dispatcher() -> DispatcherPort:
             return (await opening.wait_ready()).dispatcher
@@ -107,7 +107,7 @@ async def _serve(loaded: LoadedSettings) -> None:
                 return False
             return True
 
-        timer = asyncio.get_running_loop().call_later(STARTUP_DELAY_SECONDS, opening.start)
+        timer = asyncio.get_running_loop().call_later(_STARTUP_DELAY_SECONDS, opening.start)
         try:
             gateway = ToolGateway(dispatcher, caller, still)
             folder = loaded.settings.data_dir / FOLDER

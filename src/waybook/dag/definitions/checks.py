@@ -24,7 +24,7 @@ from waybook.dag.model import Dag, Input, JobType, RecipeStep, Stage, Strategy
 from waybook.dag.templates.template import TemplateKind, template_error
 
 
-def item_list_errors(dag: Dag, graphs: Mapping[str, Graph]) -> Iterator[Diagnostic]:
+def _item_list_errors(dag: Dag, graphs: Mapping[str, Graph]) -> Iterator[Diagnostic]:
     for number, stage in enumerate(dag.stages):
         for place, step in enumerate(stage.recipe.steps):
             where = f"stages[{number}].recipe.steps[{place}]"
@@ -67,7 +67,7 @@ def _list_error(
 MAX_PRODUCERS_CHECKED = 20
 
 #: A set of steps as an integer with one bit per step, because this makes a union fast.
-Bits = int
+_Bits = int
 
 
 def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
@@ -100,8 +100,8 @@ def _needs(step: RecipeStep, slug: str) -> Iterator[tuple[int, str]]:
             yield place, wanted.document_key
 
 
-def _upto(graph: Graph, bit: Mapping[str, Bits]) -> Mapping[str, Bits]:
-    upto: dict[str, Bits] = {}
+def _upto(graph: Graph, bit: Mapping[str, _Bits]) -> Mapping[str, _Bits]:
+    upto: dict[str, _Bits] = {}
     for key in graph.order:
         bits = bit[key]
         for source in graph.predecessors[key]:
@@ -110,7 +110,7 @@ def _upto(graph: Graph, bit: Mapping[str, Bits]) -> Mapping[str, Bits]:
     return upto
 
 
-def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
+def _joined(keys: tuple[str, ...], bit: Mapping[str, _Bits]) -> _Bits:
     bits = 0
     for key in keys:
         bits |= bit[key]
@@ -118,7 +118,7 @@ def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
 
 
 def _dependency_message(
-    key: str, makers: tuple[str, ...], bit: Mapping[str, Bits], upto: Mapping[str, Bits]
+    key: str, makers: tuple[str, ...], bit: Mapping[str, _Bits], upto: Mapping[str, _Bits]
 ) -> str:
     others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
@@ -221,7 +221,7 @@ def check_structure(dag: Dag) -> tuple[list[Diagnostic], dict[str, Graph]]:
         else:
             faults += graph
         faults += islice(_stage_errors(dag, stage, before, at), MAX_ERRORS)
-    faults += islice(item_list_errors(dag, graphs), MAX_ERRORS)
+    faults += islice(_item_list_errors(dag, graphs), MAX_ERRORS)
     faults += islice(_template_faults(dag), MAX_ERRORS)
     return faults, graphs
 

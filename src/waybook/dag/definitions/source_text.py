@@ -40,7 +40,7 @@ _PLAIN_TAGS = frozenset(
 )
 
 Container: TypeAlias = list[object] | dict[str, object]
-NodeStart: TypeAlias = events.ScalarEvent | events.CollectionStartEvent
+_NodeStart: TypeAlias = events.ScalarEvent | events.CollectionStartEvent
 
 
 def decode_text(data: bytes) -> str:
@@ -218,7 +218,7 @@ class _Building:
             raise _refusal("bad_text", event.start_mark, "a key must be a text")
 
 
-def _refuse_tag(event: NodeStart) -> None:
+def _refuse_tag(event: _NodeStart) -> None:
     if event.tag not in _PLAIN_TAGS:
         raise _refusal(
             "bad_text", event.start_mark, f"the YAML tag {quote_name(event.tag)} is not supported"

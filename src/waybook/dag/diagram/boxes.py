@@ -46,7 +46,7 @@ def escape_text(text: str) -> str:
 
 
 #: XML attributes that Python does not allow as argument names.
-ATTRIBUTE_NAMES = {"class_": "class"}
+_ATTRIBUTE_NAMES = {"class_": "class"}
 
 
 def element(name: str, content: str = "", /, **attributes: object) -> str:
@@ -56,7 +56,7 @@ def element(name: str, content: str = "", /, **attributes: object) -> str:
     '<rect width="3" class="box" data-step="a&lt;b"/>'
     """
     attribute_text = "".join(
-        f' {ATTRIBUTE_NAMES.get(key) or key.replace("_", "-")}="{_escape_value(value)}"'
+        f' {_ATTRIBUTE_NAMES.get(key) or key.replace("_", "-")}="{_escape_value(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -81,7 +81,7 @@ LEGEND_HEIGHT = 30
 _LINE_HEIGHT = 15
 _STACK_OFFSET = 4
 MAX_TITLE_LENGTH = 300
-TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
+_TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
 
 
 def icon(x: int, y: int, status: str) -> str:
@@ -107,7 +107,7 @@ def draw_box(
     lane = layout.sketch.lanes[box.lane]
     first = lane.steps[box.steps[0]]
     many = len(box.steps)
-    name = first.name if many == 1 else f"{many} {TIMES_SIGN} {first.name}"
+    name = first.name if many == 1 else f"{many} {_TIMES_SIGN} {first.name}"
     note = marks.step(lane.slug, first.key).note if many == 1 else _done(box, layout, marks)
     description = ", ".join(filter(None, (symbol_for(status).label, note)))
     title = name[:MAX_TITLE_LENGTH] + (f": {description}" if description else "")

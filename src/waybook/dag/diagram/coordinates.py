@@ -84,14 +84,14 @@ def _settle(
         else:
             wishes.append(middle[item] - offset)
             weights.append(IDLE_WEIGHT)
-    for item, offset, moved in zip(column, offsets, monotone_fit(wishes, weights), strict=True):
+    for item, offset, moved in zip(column, offsets, _monotone_fit(wishes, weights), strict=True):
         middle[item] = offset + round(min(max(moved, 0.0), slack))
 
 
-def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
+def _monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Return the non-decreasing sequence nearest to `wishes` by weighted least squares.
 
-    >>> monotone_fit([1, 4, 2, 5], [1, 1, 1, 1])
+    >>> _monotone_fit([1, 4, 2, 5], [1, 1, 1, 1])
     [1, 3.0, 3.0, 5]
     """
     blocks: list[tuple[float, float, int]] = []
@@ -106,7 +106,7 @@ def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[floa
 
 
 #: A gap between two columns: its row, and the column to its right.
-Gap: TypeAlias = tuple[int, int]
+_Gap: TypeAlias = tuple[int, int]
 
 #: Free pixels in a gap: left of the vertical lines, right of them, and between them.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
@@ -119,19 +119,19 @@ class Gaps:
     #: below (False).
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
-    leaving: Mapping[Gap, int]
-    entering: Mapping[Gap, int]
+    leaving: Mapping[_Gap, int]
+    entering: Mapping[_Gap, int]
     #: Left edge of each column, and the right edge of the last one.
     columns: list[int]
     measures: Dimensions
 
-    def exit_x(self, source: int, gap: Gap) -> int:
+    def exit_x(self, source: int, gap: _Gap) -> int:
         left = self.columns[gap[1] - 1] + self.measures.box_width
         return (
             left + BEFORE + track_offset(self.exits[source], self.leaving[gap], self.measures.pitch)
         )
 
-    def entry_x(self, entry: tuple[int, bool], gap: Gap) -> int:
+    def entry_x(self, entry: tuple[int, bool], gap: _Gap) -> int:
         many, pitch = self.entering[gap], self.measures.pitch
         back = track_offset(many, many, pitch) - track_offset(self.entries[entry] + 1, many, pitch)
         return self.columns[gap[1]] - BEHIND - back
@@ -151,8 +151,8 @@ def track_offset(number: int, many: int, pitch: int) -> int:
 
 
 def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
-    leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
-    entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
+    leaving: dict[_Gap, dict[int, None]] = defaultdict(dict)
+    entering: dict[_Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
     for source, target in grid.detours:
         leaving[grid.band(source), grid.column(source) + 1][source] = None
         above = grid.band(target) > grid.band(source)
@@ -185,7 +185,7 @@ def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, i
 
 
 def _columns(
-    grid: Grid, many: tuple[Mapping[Gap, int], Mapping[Gap, int]], measures: Dimensions
+    grid: Grid, many: tuple[Mapping[_Gap, int], Mapping[_Gap, int]], measures: Dimensions
 ) -> list[int]:
     room: dict[int, int] = defaultdict(int)
     for gap in {*many[0], *many[1]}:

@@ -98,10 +98,10 @@ def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
     return order
 
 
-def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
+def _bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
     """Return the first column of each row. A row ends where the fewest edges cross.
 
-    >>> bands_of([0, 1, 2, 3, 4, 5, 6], [(n, n + 1) for n in range(6)], 5)
+    >>> _bands_of([0, 1, 2, 3, 4, 5, 6], [(n, n + 1) for n in range(6)], 5)
     [0, 4]
     """
     count = max(layer) + 1
@@ -131,12 +131,12 @@ LINES_PER_BOX: Final = 10
 _MAX_REDUCED_BOXES: Final = 2_000
 
 
-class Thinned(NamedTuple):
+class _Thinned(NamedTuple):
     edges: Pairs
     undrawn: int = 0
 
 
-def thin_edges(count: int, edges: Pairs) -> Thinned:
+def thin_edges(count: int, edges: Pairs) -> _Thinned:
     """Return the edges to draw. Some are left out if there are too many.
 
     >>> dense = [(a, b) for b in range(200) for a in range(b)]
@@ -145,11 +145,11 @@ def thin_edges(count: int, edges: Pairs) -> Thinned:
     """
     most = max(MIN_LINES, LINES_PER_BOX * count)
     if len(edges) <= most:
-        return Thinned(edges)
+        return _Thinned(edges)
     remaining = _without_implied(count, edges) if count <= _MAX_REDUCED_BOXES else edges
     if len(remaining) > most:
         remaining = _first_of_each(remaining, most)
-    return Thinned(remaining, len(edges) - len(remaining))
+    return _Thinned(remaining, len(edges) - len(remaining))
 
 
 def _without_implied(count: int, edges: Pairs) -> Pairs:
@@ -236,7 +236,7 @@ class Grid:
 
 def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
     """Assign boxes to columns. An edge across more than `longest` columns goes around the boxes."""
-    starts = bands_of(layer, edges, columns)
+    starts = _bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
     slots: dict[tuple[int, int], Item] = {}
@@ -274,17 +274,17 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 _MAX_ROUNDS = 4
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
-Columns = list[list[Item]]
-NeighborMap = Sequence[Sequence[Item]]
+_Columns = list[list[Item]]
+_NeighborMap = Sequence[Sequence[Item]]
 
 
-def order_columns(grid: Grid) -> Columns:
+def order_columns(grid: Grid) -> _Columns:
     if len(grid.layer) > MAX_COUNTED:
         return list(_rounds(grid, ROUNDS_BEYOND))[-1]
     _, lines = neighbors(grid, list(grid.through.values()))
-    best: tuple[int, Columns] | None = None
+    best: tuple[int, _Columns] | None = None
     for columns in _rounds(grid, _MAX_ROUNDS):
-        count = count_crossings(columns, lines, _places(columns))
+        count = _count_crossings(columns, lines, _places(columns))
         if best is None or count < best[0]:
             best = count, [list(column) for column in columns]
         if not count:
@@ -292,7 +292,7 @@ def order_columns(grid: Grid) -> Columns:
     return best[1] if best else []
 
 
-def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
+def _rounds(grid: Grid, rounds: int) -> Iterator[_Columns]:
     round_about = [[source, target] for source, target in grid.detours]
     before, after = neighbors(grid, [*grid.through.values(), *round_about])
     columns, families = grid.columns(), _families(grid)
@@ -306,7 +306,7 @@ def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
         yield columns
 
 
-def _places(columns: Columns) -> dict[Item, float]:
+def _places(columns: _Columns) -> dict[Item, float]:
     place: dict[Item, float] = {}
     for column in columns:
         _note(column, place)
@@ -319,7 +319,7 @@ def _note(column: list[Item], place: dict[Item, float]) -> None:
 
 
 def _sort(
-    column: list[Item], near: NeighborMap, place: dict[Item, float], families: list[list[Item]]
+    column: list[Item], near: _NeighborMap, place: dict[Item, float], families: list[list[Item]]
 ) -> None:
     wish = {item: _mean(near[item], place, place[item]) for item in column}
     column.sort(key=wish.__getitem__)
@@ -348,7 +348,7 @@ def _families(grid: Grid) -> list[list[list[Item]]]:
     return [[family for family in layer.values() if family[1:]] for layer in families]
 
 
-def count_crossings(columns: Columns, after: NeighborMap, place: dict[Item, float]) -> int:
+def _count_crossings(columns: _Columns, after: _NeighborMap, place: dict[Item, float]) -> int:
     total = 0
     for column in columns:
         seen: list[float] = []

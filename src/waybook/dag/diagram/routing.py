@@ -100,7 +100,7 @@ def path_data(way: Route) -> str:
         here, there = points[number - 1], points[number]
         if here[0] != there[0] and here[1] != there[1]:
             dx, dy = there[0] - here[0], there[1] - here[1]
-            parts.append(f"c{format_numbers(dx // 2, 0, dx // 2, dy, dx, dy)}")
+            parts.append(f"c{_format_numbers(dx // 2, 0, dx // 2, dy, dx, dy)}")
             continue
         behind = points[number + 1] if number + 1 < len(points) else None
         turn = _turn(here, there, behind)
@@ -108,7 +108,7 @@ def path_data(way: Route) -> str:
         cut = turn
         if turn and behind:
             first, second = _toward(here, there, turn), _toward(there, behind, turn)
-            parts.append(f"q{format_numbers(*first, first[0] + second[0], first[1] + second[1])}")
+            parts.append(f"q{_format_numbers(*first, first[0] + second[0], first[1] + second[1])}")
     return "".join(parts)
 
 
@@ -149,10 +149,10 @@ def _straight(here: Point, there: Point, shorter: int) -> str:
     return f"v{dy}" if dy else ""
 
 
-def format_numbers(*values: int) -> str:
+def _format_numbers(*values: int) -> str:
     """Return numbers as SVG path data, with spaces only where needed.
 
-    >>> format_numbers(1, -2, 3)
+    >>> _format_numbers(1, -2, 3)
     '1-2 3'
     """
     return "".join(
@@ -177,8 +177,8 @@ def arrowhead_data(way: Route) -> str:
     """
     x, y = way[-1]
     if way[-2][0] == x:
-        return f"M{x} {y}l{format_numbers(-HEAD_HALF, -HEAD_LENGTH)}h{2 * HEAD_HALF}z"
-    return f"M{x} {y}l{format_numbers(-HEAD_LENGTH, -HEAD_HALF)}v{2 * HEAD_HALF}z"
+        return f"M{x} {y}l{_format_numbers(-HEAD_HALF, -HEAD_LENGTH)}h{2 * HEAD_HALF}z"
+    return f"M{x} {y}l{_format_numbers(-HEAD_LENGTH, -HEAD_HALF)}v{2 * HEAD_HALF}z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,8 +56,8 @@ from waybook.dag.progress.structure import stage_order, structure_counts, valid_
 from waybook.dag.snapshots.snapshot import SnapshotFormat, is_definition, read_snapshot
 from waybook.dag.statuses import DrawingFormat
 
-StepUrl = Callable[[str, str], str | None]
-StageUrl = Callable[[str], str | None]
+_StepUrl = Callable[[str, str], str | None]
+_StageUrl = Callable[[str], str | None]
 _HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24
 COLLAPSED_MARK, EXPANDED_MARK = "▸ ", "▾ "
@@ -67,8 +67,8 @@ def render_svg(
     layout: Layout,
     marks: Annotations = NO_ANNOTATIONS,
     *,
-    address: StepUrl | None = None,
-    heading_url: StageUrl | None = None,
+    address: _StepUrl | None = None,
+    heading_url: _StageUrl | None = None,
     styled: bool = False,
     live: bool = False,
 ) -> str:
@@ -157,8 +157,8 @@ def _lanes(
     layout: Layout,
     marks: Annotations,
     statuses: list[str],
-    address: StepUrl | None,
-    heading_url: StageUrl | None,
+    address: _StepUrl | None,
+    heading_url: _StageUrl | None,
     *,
     live: bool,
 ) -> Iterator[str]:
@@ -186,7 +186,7 @@ def _lanes(
 
 
 def _heading(
-    layout: Layout, frame: Frame | None, marks: Annotations, url: StageUrl | None
+    layout: Layout, frame: Frame | None, marks: Annotations, url: _StageUrl | None
 ) -> Iterator[str]:
     if frame is None:
         return

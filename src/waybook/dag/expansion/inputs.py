@@ -53,11 +53,11 @@ class DocumentSlot(NamedTuple):
     model: str | None = None
 
 
-DocumentIndex = Mapping[DocumentSlot, tuple[Document, ...]]
+_DocumentIndex = Mapping[DocumentSlot, tuple[Document, ...]]
 ProducedDocuments = Collection[tuple[str, str]]
 
 
-def index_documents(documents: Iterable[Document]) -> DocumentIndex:
+def index_documents(documents: Iterable[Document]) -> _DocumentIndex:
     shelf: dict[DocumentSlot, list[Document]] = {}
     for doc in documents:
         for lineage in (None, doc.lineage):
@@ -77,7 +77,7 @@ def produced_documents(dag: Dag) -> ProducedDocuments:
 
 
 def resolve_inputs(
-    unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
+    unit: Unit, stage_slug: str, graph: Graph, shelf: _DocumentIndex, made: ProducedDocuments
 ) -> tuple[ResolvedInput, ...]:
     """Return the inputs of a job, without optional inputs that have no documents.
 
@@ -124,7 +124,7 @@ def _slot(wanted: Input, stage_slug: str) -> DocumentSlot:
 
 
 def resolve_all(
-    unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
+    unit: Unit, stage_slug: str, graph: Graph, shelf: _DocumentIndex, made: ProducedDocuments
 ) -> list[ResolvedInput]:
     step = graph.steps[unit.step_key]
     before = _before(step.key, graph)
@@ -171,7 +171,7 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
 
 
 def _of_source(
-    source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
+    source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: _DocumentIndex
 ) -> tuple[Document, ...]:
     here = DocumentSlot(place.stage, place.document_key, source.lineage, source.model)
     return tuple(
@@ -197,7 +197,7 @@ def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[D
 
 
 def _standing(
-    place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
+    place: DocumentSlot, shelf: _DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
     documents = shelf.get(place, ())
     return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)

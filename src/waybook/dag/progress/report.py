@@ -63,7 +63,7 @@ class StageDocuments:
     warnings: tuple[str, ...]
 
 
-Finding = tuple[str | None, AvailableDocument | str]
+_Finding = tuple[str | None, AvailableDocument | str]
 
 
 def available_documents(
@@ -82,7 +82,7 @@ def available_documents(
     }
 
 
-def _findings(renders: Iterable[RenderJob], resources: Iterable[Resource]) -> Iterator[Finding]:
+def _findings(renders: Iterable[RenderJob], resources: Iterable[Resource]) -> Iterator[_Finding]:
     jobs: dict[str, RenderJob] = {}
     for render in renders:
         jobs[render.id] = min(render, jobs.get(render.id, render), key=_doubt)
@@ -98,7 +98,7 @@ def _findings(renders: Iterable[RenderJob], resources: Iterable[Resource]) -> It
             yield job.stage, message
 
 
-def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Finding]:
+def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[_Finding]:
     name = f"the rendered document {quote_name(resource.id)}"
     if job is None:
         yield None, f"{name} is of no RENDER job that is known ({quote_name(resource.job_id)})"
@@ -155,13 +155,13 @@ class StageReport(TypedDict):
     warnings: list[str]
 
 
-class DagProgress(TypedDict):
+class _DagProgress(TypedDict):
     completedStages: int
     totalStages: int
 
 
 class Report(TypedDict):
-    dagProgress: DagProgress
+    dagProgress: _DagProgress
     stages: list[StageReport]
     warnings: list[str]
 
@@ -175,18 +175,18 @@ class StageEvidence:
     documents: tuple[AvailableDocument, ...] = ()
 
 
-Warnings = Mapping[str | None, Iterable[str]]
+_Warnings = Mapping[str | None, Iterable[str]]
 
 
 def report(
     structure: Structure,
     seen: Mapping[str, StageEvidence],
-    warnings: Warnings | None = None,
+    warnings: _Warnings | None = None,
     lengths: Lengths = NO_LENGTHS,
 ) -> Report:
     """Return the progress report of a run. A stage that is not in `seen` has not started.
 
-    `warnings` are additional warnings by stage. Warnings about no single stage have the key None.
+    `warnings` are additional warnings by stage. _Warnings about no single stage have the key None.
     `lengths` are the known lengths of the lists by which steps are split.
     """
     warnings_by_stage = warnings or {}
@@ -209,7 +209,7 @@ def report(
     }
 
 
-def _not_initiated(stage: Stage, warnings: Warnings) -> StageReport:
+def _not_initiated(stage: Stage, warnings: _Warnings) -> StageReport:
     return {
         "stageSlug": stage.slug,
         "status": ProgressStatus.NOT_STARTED,
@@ -228,7 +228,7 @@ def _initiated(
     structure: Structure,
     seen: StageEvidence,
     counts: StageCounts | None,
-    warnings: Warnings,
+    warnings: _Warnings,
 ) -> StageReport:
     standings = _standings(stage, structure, seen)
     expected = documents_expected(stage, counts) if counts and seen.models else None

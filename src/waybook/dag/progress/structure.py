@@ -29,7 +29,7 @@ from waybook.dag.statuses import ProgressStatus
 #: Expected counts are computed for at most this number of lineages, to save memory.
 MAX_LINEAGES = 300_000
 
-ModelsByStage = Mapping[str, Sequence[str]]
+_ModelsByStage = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def stage_order(dag: Dag) -> list[str]:
     return list(order)
 
 
-def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str, Sequence[str]]:
+def effective_models(order: Sequence[str], models_of: _ModelsByStage) -> dict[str, Sequence[str]]:
     """Return the models of each stage. A stage without models has those of the stage before.
 
     >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
@@ -73,7 +73,7 @@ def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str
 
 
 def structure_counts(
-    structure: Structure, models_of: ModelsByStage, lengths: Lengths = NO_LENGTHS
+    structure: Structure, models_of: _ModelsByStage, lengths: Lengths = NO_LENGTHS
 ) -> dict[str, StageCounts]:
     """Return the expected counts of the stages, given the lengths of the lists that are known.
 
@@ -107,7 +107,7 @@ def _limits(
 
 
 def _counts(
-    structure: Structure, models_of: ModelsByStage, lists: ItemLists, lengths: Lengths
+    structure: Structure, models_of: _ModelsByStage, lists: ItemLists, lengths: Lengths
 ) -> dict[str, StageCounts]:
     dag, order = structure.dag, stage_order(structure.dag)
     room = MAX_LINEAGES - sum(lengths.get(item_list.name, 0) for item_list in lists.values())
@@ -152,7 +152,7 @@ class Map(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-def map_json(structure: Structure, models_of: ModelsByStage, lengths: Lengths = NO_LENGTHS) -> Map:
+def map_json(structure: Structure, models_of: _ModelsByStage, lengths: Lengths = NO_LENGTHS) -> Map:
     counts = structure_counts(structure, models_of, lengths)
     slugs = [stage.slug for stage in structure.dag.stages]
     return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}

@@ -27,7 +27,7 @@ from waybook.errors import InvalidInput
 
 #: A task instance that is not scheduled has the state null in the API, and an empty text on the
 #: command line. Airflow also counts a task as failed if an earlier failure keeps it from running.
-STATES = {
+_STATES = {
     "": Outcome.WAITING,
     **dict.fromkeys(("scheduled", "queued", "running", "restarting"), Outcome.ACTIVE),
     **dict.fromkeys(("up_for_retry", "up_for_reschedule", "deferred"), Outcome.ACTIVE),
@@ -52,7 +52,7 @@ EXPORT: Mapping[str, Shape] = {
             "task_id": text,
             "dag_id?": text,
             "map_index?": map_index,
-            "state?": one_of("state of a task instance", [*STATES, REMOVED]),
+            "state?": one_of("state of a task instance", [*_STATES, REMOVED]),
             "start_date?": time,
             "end_date?": time,
         }
@@ -121,7 +121,7 @@ def _jobs(rows: Sequence[Object], steps: Mapping[str, None]) -> Iterator[Job]:
         state = row.get("state") or ""
         if state != REMOVED and step in steps:
             started, ended = parse_time(row.get("start_date")), parse_time(row.get("end_date"))
-            yield Job(step, STATES[state], started, ended)
+            yield Job(step, _STATES[state], started, ended)
 
 
 def _warnings(raw: Object, steps: Mapping[str, None]) -> Iterator[str]:

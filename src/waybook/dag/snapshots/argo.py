@@ -29,7 +29,7 @@ from waybook.dag.snapshots.exports import (
 from waybook.dag.snapshots.rows import Raw, Snapshot, as_list, as_object, as_text
 from waybook.errors import InvalidInput
 
-PHASES = {
+_PHASES = {
     "Pending": Outcome.ACTIVE,
     "Running": Outcome.ACTIVE,
     "Succeeded": Outcome.DONE,
@@ -40,7 +40,7 @@ PHASES = {
 }
 GROUPS = frozenset({"DAG", "Steps"})
 #: Nodes that are never a step; the others are, or stand for the nodes inside them.
-NO_STEPS = ("StepGroup", "Container")
+_NO_STEPS = ("StepGroup", "Container")
 OTHERS = ("Pod", "TaskGroup", "Retry", "Skipped", "Suspend", "HTTP", "Plugin")
 #: The phase of a workflow is empty until the controller has processed it.
 UNFINISHED = ("", "Pending", "Running")
@@ -51,7 +51,7 @@ EXPORT: Mapping[str, Shape] = {
         "phase?": one_of("workflow phase", (*UNFINISHED, "Succeeded", *FAILED)),
         "nodes?": {
             "*": {
-                "type": one_of("node type", (*sorted(GROUPS), *NO_STEPS, *OTHERS)),
+                "type": one_of("node type", (*sorted(GROUPS), *_NO_STEPS, *OTHERS)),
                 "name": text,
                 "children?": [text],
                 "startedAt?": time,
@@ -60,15 +60,15 @@ EXPORT: Mapping[str, Shape] = {
         },
     },
 }
-PHASE = one_of("phase of a node", PHASES)
+PHASE = one_of("phase of a node", _PHASES)
 #: Fields of a status without nodes, and what they mean.
-NODES_ELSEWHERE = (
+_NODES_ELSEWHERE = (
     ("compressedNodes", "the nodes are compressed"),
     ("offloadNodeStatusVersion", "the nodes are in a database"),
 )
-EXIT_HANDLER = "onExit"
+_EXIT_HANDLER = "onExit"
 #: Name of a step or task, perhaps with a group number, a loop item or an attempt number.
-LOCAL_NAME = re.compile(r"((?:\[\d+\])?\.?[A-Za-z0-9_-]+)(?:\(\d+(?::.*)?\))*", re.DOTALL)
+_LOCAL_NAME = re.compile(r"((?:\[\d+\])?\.?[A-Za-z0-9_-]+)(?:\(\d+(?::.*)?\))*", re.DOTALL)
 TASK_NAME = re.compile(r"(?<![.\w-])[A-Za-z0-9_-]+")
 
 Nodes = Mapping[str, Object]
@@ -96,7 +96,7 @@ def read_argo(data: object) -> Snapshot:
     raw = checked(data, EXPORT)
     name, status = raw["metadata"]["name"], raw.get("status") or {}
     nodes: Nodes = status.get("nodes") or {}
-    for field, why in NODES_ELSEWHERE:
+    for field, why in _NODES_ELSEWHERE:
         if status.get(field) and not nodes:
             message = f"{why}; export the workflow with: argo get NAME -o json"
             raise invalid_at(f"status.{field}", message)
@@ -107,17 +107,17 @@ def read_argo(data: object) -> Snapshot:
         node = nodes[node_id]
         checked(node.get("phase"), PHASE, f"status.nodes[{quote_name(node_id)}].phase")
         started, ended = parse_time(node.get("startedAt")), parse_time(node.get("finishedAt"))
-        jobs.append(Job(key, PHASES[node["phase"]], started, ended))
+        jobs.append(Job(key, _PHASES[node["phase"]], started, ended))
     edges = _edges(nodes, keys)
     steps = dict.fromkeys(keys.values())
     planned, unknown = _planned(raw, name, nodes)
     _connect(planned, steps, edges)
     existing = {_step_key(node, nodes, name) for node in nodes.values()}
     steps |= dict.fromkeys(planned)
-    if as_text(as_object(raw.get("spec")).get("onExit")) and EXIT_HANDLER not in existing:
+    if as_text(as_object(raw.get("spec")).get("onExit")) and _EXIT_HANDLER not in existing:
         sources = {source for source, _ in edges}
-        edges |= {(key, EXIT_HANDLER): None for key in steps if key not in sources}
-        steps[EXIT_HANDLER] = None
+        edges |= {(key, _EXIT_HANDLER): None for key in steps if key not in sources}
+        steps[_EXIT_HANDLER] = None
     missing = {c: None for n in nodes.values() for c in _children(n) if c not in nodes}
     warnings = []
     if missing:
@@ -156,7 +156,7 @@ def _working(nodes: Nodes) -> Iterator[str]:
             # A loop without items has only this node.
             is_working = not instances
         else:
-            is_working = kind not in NO_STEPS
+            is_working = kind not in _NO_STEPS
         if is_working and node_id not in attempts:
             yield node_id
 
@@ -178,7 +178,7 @@ def _step_key(node: Object, nodes: Nodes, workflow: str) -> str:
     name: str = node["name"]
     boundary = nodes.get(as_text(node.get("boundaryID")) or "", {}).get("name")
     if boundary is not None and name.startswith(boundary):
-        local = LOCAL_NAME.fullmatch(name, len(boundary))
+        local = _LOCAL_NAME.fullmatch(name, len(boundary))
         name = name if local is None else boundary + local.group(1)
     return _short_name(name, workflow)
 

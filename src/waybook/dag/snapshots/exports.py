@@ -22,7 +22,7 @@ from waybook.json_values import rfc3339
 
 #: Workflow definitions have the same limit.
 MAX_EDGES = 100_000
-MAX_NAMES_SHOWN = 5
+_MAX_NAMES_SHOWN = 5
 
 Object: TypeAlias = dict[str, Any]
 Edge: TypeAlias = tuple[str, str]
@@ -120,14 +120,14 @@ def parse_time(value: object) -> datetime | None:
 
 
 def list_names(names: Iterable[str]) -> str:
-    """Return names for a warning. Only the first `MAX_NAMES_SHOWN` are included.
+    """Return names for a warning. Only the first `_MAX_NAMES_SHOWN` are included.
 
     >>> print(list_names(["b", "a"]), list_names("abcdefg"))
     'b', 'a' 'a', 'b', 'c', 'd', 'e' and 2 more
     """
     quoted = [quote_name(name) for name in names]
-    more = len(quoted) - MAX_NAMES_SHOWN
-    shown = ", ".join(quoted[:MAX_NAMES_SHOWN])
+    more = len(quoted) - _MAX_NAMES_SHOWN
+    shown = ", ".join(quoted[:_MAX_NAMES_SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown
 
 

@@ -24,7 +24,7 @@ SCALAR_TYPES = {str, NoneType}
 KINDS = frozenset(map(str, JobType))
 RENDER = str(JobType.RENDER)
 
-JobGroup: TypeAlias = tuple[str | None, str | None, str | None, str | None]
+_JobGroup: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 
 
 class Row(NamedTuple):
@@ -53,10 +53,10 @@ FIELDS = (
 
 
 _read_id: Callable[[Raw], str | None] = itemgetter("id")
-_read_group: Callable[[Raw], JobGroup] = itemgetter("stageSlug", "stepKey", "jobType", "status")
+_read_group: Callable[[Raw], _JobGroup] = itemgetter("stageSlug", "stepKey", "jobType", "status")
 
 
-class JobTable:
+class _JobTable:
     def __init__(self, raws: object) -> None:
         self._rows = cast("Sequence[Raw]", as_list(raws))
         if not self._count():
@@ -64,19 +64,19 @@ class JobTable:
             self._count()
 
     def _count(self) -> bool:
-        """Count the rows of each `JobGroup`, and return whether all of them can be used."""
+        """Count the rows of each `_JobGroup`, and return whether all of them can be used."""
         try:
             self.ids: list[str | None] = list(map(_read_id, self._rows))
-            self.groups: Counter[JobGroup] = Counter(map(_read_group, self._rows))
+            self.groups: Counter[_JobGroup] = Counter(map(_read_group, self._rows))
         except (KeyError, TypeError):
             # A field is missing, or a value has an unexpected type.
             return False
-        # All rows of a `JobGroup` have equal values, so it is enough to check one row.
+        # All rows of a `_JobGroup` have equal values, so it is enough to check one row.
         values = chain(self.ids, chain.from_iterable(self.groups))
         # A row with an empty id must be read on its own.
         return SCALAR_TYPES.issuperset(map(type, values)) and "" not in self.ids
 
-    def select(self, groups: Collection[JobGroup]) -> Iterator[tuple[int, JobGroup]]:
+    def select(self, groups: Collection[_JobGroup]) -> Iterator[tuple[int, _JobGroup]]:
         if not groups and all(self.ids):
             return
         for place, group in enumerate(map(_read_group, self._rows)):
@@ -126,7 +126,7 @@ class AssignedJobs:
 
 
 def assign_jobs(raws: object, slugs: Collection[str]) -> tuple[AssignedJobs, list[StageWarning]]:
-    jobs = JobTable(raws)
+    jobs = _JobTable(raws)
     assigned, strange = AssignedJobs(), Counter[StageWarning]()
     groups = jobs.groups
     for place, group in jobs.select(set(filter(_is_single, groups))):
@@ -150,14 +150,14 @@ def assign_jobs(raws: object, slugs: Collection[str]) -> tuple[AssignedJobs, lis
     ]
 
 
-def _is_single(group: JobGroup) -> bool:
-    """Return whether the rows of a `JobGroup` must be examined one by one."""
+def _is_single(group: _JobGroup) -> bool:
+    """Return whether the rows of a `_JobGroup` must be examined one by one."""
     stage, step, kind, _ = group
     return not (stage and step and kind) or kind == RENDER
 
 
 def _assign_row(
-    jobs: JobTable, place: int, slugs: Collection[str], assigned: AssignedJobs
+    jobs: _JobTable, place: int, slugs: Collection[str], assigned: AssignedJobs
 ) -> Iterator[StageWarning]:
     row = jobs.row(place)
     named, step = _locate(row, jobs)
@@ -174,7 +174,7 @@ def _assign_row(
         assigned.renders.append(RenderJob(row.id, stage, row.status or "", key, model))
 
 
-def _locate(row: Row, jobs: JobTable) -> tuple[str | None, str | None]:
+def _locate(row: Row, jobs: _JobTable) -> tuple[str | None, str | None]:
     if row.stage is not None and row.step is not None:
         return row.stage, row.step
     if row.type == RENDER:
@@ -184,7 +184,7 @@ def _locate(row: Row, jobs: JobTable) -> tuple[str | None, str | None]:
     return row.stage or continued.stage, continued.step
 
 
-def _continued(row: Row, jobs: JobTable) -> Row:
+def _continued(row: Row, jobs: _JobTable) -> Row:
     for _ in range(MAX_CONTINUATION_DEPTH):
         before = jobs.find(row.continues) if row.step is None else None
         if before is None:

@@ -30,7 +30,7 @@ from waybook.dag.snapshots.rows import (
 )
 from waybook.errors import BadRecipe, InvalidInput
 
-PLACEHOLDER_RECIPE = {
+_PLACEHOLDER_RECIPE = {
     "steps": [{"stepKey": "x", "jobType": "PLAN", "granularityStrategy": "all_to_one"}]
 }
 
@@ -78,7 +78,7 @@ def _stage_by_stage(data: Raw) -> tuple[Structure, Mapping[str | None, Sequence[
 
 
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
-    stages = [{"slug": slug, "recipe": PLACEHOLDER_RECIPE} for slug in slugs]
+    stages = [{"slug": slug, "recipe": _PLACEHOLDER_RECIPE} for slug in slugs]
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):
         return result.transitions, []
@@ -101,7 +101,7 @@ def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[St
         if isinstance(as_object(wanted).get("stage"), str)
     }
     others = [other for other in slugs if other in mentioned - {slug}]
-    before = [{"slug": other, "recipe": PLACEHOLDER_RECIPE} for other in sorted(others)]
+    before = [{"slug": other, "recipe": _PLACEHOLDER_RECIPE} for other in sorted(others)]
     result = _read({"slug": "x", "stages": [*before, raw]})
     if isinstance(result, Dag):
         return result.stages[-1], []

@@ -21,11 +21,11 @@ class Snapshot:
 
 Raw = Mapping[str, object]
 
-EMPTY_OBJECT: Raw = {}
+_EMPTY_OBJECT: Raw = {}
 
 
 def as_object(value: object) -> Raw:
-    return value if isinstance(value, dict) else EMPTY_OBJECT
+    return value if isinstance(value, dict) else _EMPTY_OBJECT
 
 
 def as_list(value: object) -> Sequence[object]:
@@ -40,11 +40,11 @@ def as_text(value: object) -> str | None:
     """
     if type(value) is str:
         return value or None
-    return str(value) if type(value) is int and abs(value) < MAX_ID else None
+    return str(value) if type(value) is int and abs(value) < _MAX_ID else None
 
 
 #: Largest integer that is accepted as an id, because formatting larger ones is slow.
-MAX_ID = 1 << 64
+_MAX_ID = 1 << 64
 
 
 def bare_step(key: str, number: int, *, skip: bool = False) -> RecipeStep:

@@ -33,7 +33,7 @@ READERS: Mapping[SnapshotFormat, Callable[[object], Snapshot]] = {
     SnapshotFormat.ARGO: read_argo,
     SnapshotFormat.LANGGRAPH: read_langgraph,
 }
-DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = {
+_DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = {
     SnapshotFormat.AIRFLOW: is_airflow,
     SnapshotFormat.ARGO: is_argo,
     SnapshotFormat.LANGGRAPH: is_langgraph,
@@ -43,7 +43,7 @@ DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = {
 def detect_format(data: object) -> SnapshotFormat:
     if isinstance(data, dict) and "dag" in data:
         return SnapshotFormat.WAYBOOK
-    matches = (form for form, matches in DETECTORS.items() if matches(data))
+    matches = (form for form, matches in _DETECTORS.items() if matches(data))
     return next(matches, SnapshotFormat.WAYBOOK)
 
 

@@ -258,7 +258,7 @@ def strip_unstorable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
-class MissingField(Undefined):
+class _MissingField(Undefined):
     """A missing field. It is empty, and so is every field below it."""
 
     def __init__(
@@ -274,7 +274,7 @@ class MissingField(Undefined):
             raise UndefinedError(f"there is no variable {name!r} here")
 
 
-class DataEnvironment(ImmutableSandboxedEnvironment):
+class _DataEnvironment(ImmutableSandboxedEnvironment):
     """Jinja sandbox in which a dot or a bracket reads only from mappings and lists."""
 
     def getattr(self, obj: object, attribute: str) -> object:
@@ -328,9 +328,9 @@ def _finalize(context: Context, value: object) -> str:
     return to_text(plain)
 
 
-def _environment() -> DataEnvironment:
-    environment = DataEnvironment(
-        undefined=MissingField,
+def _environment() -> _DataEnvironment:
+    environment = _DataEnvironment(
+        undefined=_MissingField,
         finalize=_finalize,
         autoescape=False,
         trim_blocks=True,

@@ -119,7 +119,7 @@ def _layout() -> MarkdownIt:
 
 _LAYOUT = _layout()
 
-STYLE = """\
+_STYLE = """\
 :root { color-scheme: light dark; }
 body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.55;
   font-family: system-ui, sans-serif; }
@@ -132,7 +132,7 @@ hr { border: 0; border-top: 1px solid #8888; }
 """
 #: Text between HTML tags.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
-_DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
+_DIGEST = b64encode(sha256(_STYLE.encode()).digest()).decode()
 
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
@@ -149,7 +149,7 @@ def build_page(title: str, html: str) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="content-security-policy" content="{CONTENT_SECURITY_POLICY}">\n'
         '<meta name="viewport" content="width=device-width">\n'
-        f"<title>{escape(escape_hidden(title))}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escape(escape_hidden(title))}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"{escape_hidden_characters(html)}\n</body>\n</html>\n"
     )
 

@@ -10,7 +10,7 @@ from waybook.json_values import Json
 from waybook.store.driver.queries import AsJson, Ids, Statement, load
 
 PAGE = 40
-QUERY_TEXT_LENGTH = 500
+_QUERY_TEXT_LENGTH = 500
 
 
 class TextPrefix(NamedTuple):
@@ -116,7 +116,7 @@ FIRST_PAGE = Page()
 
 
 def about_step_statement(step_id: str) -> Statement:
-    return SQL["about_step"](step_id=step_id, most=QUERY_TEXT_LENGTH)
+    return SQL["about_step"](step_id=step_id, most=_QUERY_TEXT_LENGTH)
 
 
 def results_statement(plan_id: str, most: int) -> Statement:

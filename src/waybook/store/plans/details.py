@@ -14,7 +14,7 @@ from waybook.store.plans.rows import ConditionRow, ReviewRow
 EXCERPT_LENGTH = 300
 NAME = 200
 MAX_ENTRIES = 5_000
-MAX_REVIEWS = 50
+_MAX_REVIEWS = 50
 MAX_SOURCES = 200
 
 
@@ -67,24 +67,24 @@ class Result(NamedTuple):
     formatting_notes: str | None
 
 
-class StepNameRow(NamedTuple):
+class _StepNameRow(NamedTuple):
     step_id: str
     beginning: str
 
 
-class StatusChangesRow(NamedTuple):
+class _StatusChangesRow(NamedTuple):
     at: datetime
     actor: str
     session: str | None
     moves: list[tuple[str, str]]
 
 
-class OutputText(NamedTuple):
+class _OutputText(NamedTuple):
     id: str
     content: str
 
 
-class OutputRow(NamedTuple):
+class _OutputRow(NamedTuple):
     id: str
     title: str
     media_type: str
@@ -94,20 +94,20 @@ class OutputRow(NamedTuple):
     created_by: str
 
 
-class OutputContentRow(NamedTuple):
-    output: OutputRow
+class _OutputContentRow(NamedTuple):
+    output: _OutputRow
     plan_id: str
     content: str
 
 
-class LatestOutputRow(NamedTuple):
-    output: OutputRow
+class _LatestOutputRow(NamedTuple):
+    output: _OutputRow
     plan_id: str
     plan_name: str
 
 
 MAX_PLANS = 20
-MAX_FINISHED_STEPS = 500
+_MAX_FINISHED_STEPS = 500
 
 
 class FinishedStepRow(NamedTuple):
@@ -142,18 +142,18 @@ class ReviewArtifact(NamedTuple):
 
 SQL = load(
     "plans/details",
-    names=StepNameRow,
-    step_status_changes=StatusChangesRow,
+    names=_StepNameRow,
+    step_status_changes=_StatusChangesRow,
     history=HistoryEntry,
     research=Research,
     result=Result,
     conditions_about=ConditionRow,
     reviews_of=ReviewRow,
     sources_of=Source,
-    output_texts=OutputText,
-    outputs=OutputRow,
-    output=OutputContentRow,
-    latest_outputs=LatestOutputRow,
+    output_texts=_OutputText,
+    outputs=_OutputRow,
+    output=_OutputContentRow,
+    latest_outputs=_LatestOutputRow,
     finished_steps=FinishedStepRow,
     previous_reviews=PreviousReview,
     review_artifacts=ReviewArtifact,
@@ -188,7 +188,7 @@ def step_statements(plan_id: str, step_id: str) -> list[Statement]:
     return [
         SQL["result"](step_id=step_id),
         SQL["conditions_about"](**named),
-        SQL["reviews_of"](**named, most=MAX_REVIEWS),
+        SQL["reviews_of"](**named, most=_MAX_REVIEWS),
         SQL["sources_of"](**named, words=EXCERPT_LENGTH, most=MAX_SOURCES),
         status_changes_statement(plan_id, [step_id]),
     ]
@@ -202,11 +202,11 @@ def read_history(rows: Iterable[HistoryEntry]) -> list[HistoryEntry]:
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
-def read_names(rows: Iterable[StepNameRow]) -> Mapping[str, str]:
+def read_names(rows: Iterable[_StepNameRow]) -> Mapping[str, str]:
     return {row.step_id: row.beginning.strip().split("\n", 1)[0] for row in rows}
 
 
-def read_status_changes(rows: Iterable[StatusChangesRow]) -> list[StepStatusChange]:
+def read_status_changes(rows: Iterable[_StatusChangesRow]) -> list[StepStatusChange]:
     return [
         StepStatusChange(
             step_id, row.at.astimezone(UTC), StepStatus(status), row.actor, row.session
@@ -232,7 +232,7 @@ def latest_statement(before: tuple[str, str], most: int) -> Statement:
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
 
 
-def read_outputs(rows: Iterable[OutputRow]) -> list[Output]:
+def read_outputs(rows: Iterable[_OutputRow]) -> list[Output]:
     return [
         Output(
             id=row.id,
@@ -248,7 +248,7 @@ def read_outputs(rows: Iterable[OutputRow]) -> list[Output]:
 
 
 def finished_steps_statement(plan_id: str) -> Statement:
-    return SQL["finished_steps"](plan_id=plan_id, plans=MAX_PLANS, most=MAX_FINISHED_STEPS)
+    return SQL["finished_steps"](plan_id=plan_id, plans=MAX_PLANS, most=_MAX_FINISHED_STEPS)
 
 
 def evidence_statements(review_ids: Iterable[str]) -> tuple[Statement, Statement]:

@@ -43,7 +43,7 @@ class PlanSummary(NamedTuple):
         return self.state in OPEN_STATES
 
 
-class PlanCountRow(NamedTuple):
+class _PlanCountRow(NamedTuple):
     state: str
     plans: int
 
@@ -105,7 +105,7 @@ SQL = load(
     plans_of_creator=PlanSummary,
     plans_by_activity=PlanSummary,
     plans_with_text=PlanSummary,
-    count_plans=PlanCountRow,
+    count_plans=_PlanCountRow,
     open_reviews=ReviewRecord,
     one_review=ReviewRecord,
     review_outcome=ReviewOutcomeRow,

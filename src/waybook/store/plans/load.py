@@ -111,16 +111,16 @@ _READ_STEPS = TABLES["plan_step"].reader(
         "uuid[]": lambda ids: tuple(ids.split()) if ids else (),
     },
 )
-LOAD_PLAN = SQL["load_plan"]
-LOCK_PLAN = LOAD_PLAN.for_update("p")
+_LOAD_PLAN = SQL["load_plan"]
+_LOCK_PLAN = _LOAD_PLAN.for_update("p")
 
 
 def lock_statements(wanted: PlanRequest, key: Key | None = None) -> list[Statement]:
-    return [LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
+    return [_LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
 
 
 def snapshot_statements(wanted: PlanRequest) -> list[Statement]:
-    return [LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None)]
+    return [_LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None)]
 
 
 def steps_statement(wanted: PlanRequest) -> Statement:

@@ -14,10 +14,10 @@ from waybook.store.parameters import fill, new_row
 SQL = load("plans/step_writer")
 
 #: The most frequent change: one call completes a step and claims the next.
-PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
-COMPLETED_FIELDS = {"status", "completed_at"}
-STARTED_FIELDS = {"status", "in_progress_since", "held_by"}
-SESSION_FIELDS = {"held_session"}
+_PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
+_COMPLETED_FIELDS = {"status", "completed_at"}
+_STARTED_FIELDS = {"status", "in_progress_since", "held_by"}
+_SESSION_FIELDS = {"held_session"}
 
 _OWN_COLUMNS = [column.field for column in TABLES["plan_step"].inserted if column.role != "parent"]
 _OWN_VALUES = attrgetter(*_OWN_COLUMNS)
@@ -109,9 +109,9 @@ def _changed_step(
 def _is_pair(completed: Patch, started: Patch, touched: tuple[StepId, ...]) -> bool:
     """Return whether the write completes one step, starts another, and changes nothing else."""
     return (
-        (completed.values.get("status"), started.values.get("status")) == PAIR
-        and started.values.keys() - SESSION_FIELDS == STARTED_FIELDS
-        and completed.values.keys() - RESULT_FIELDS == COMPLETED_FIELDS
+        (completed.values.get("status"), started.values.get("status")) == _PAIR
+        and started.values.keys() - _SESSION_FIELDS == _STARTED_FIELDS
+        and completed.values.keys() - RESULT_FIELDS == _COMPLETED_FIELDS
         and "result_summary" in completed.values
         and touched == (started.id,)
     )

@@ -37,7 +37,7 @@ class SkillExecutionRow(NamedTuple):
 SQL = load("plans/writer", update_plan_if_unchanged=LockRow, lock_execution=SkillExecutionRow)
 
 
-class LedgerWrite(NamedTuple):
+class _LedgerWrite(NamedTuple):
     statements: list[Statement]
     head: ChainHead
 
@@ -48,20 +48,20 @@ def statements(
     write_context: WriteContext,
     *,
     is_cached: bool = False,
-) -> LedgerWrite:
+) -> _LedgerWrite:
     """Return the SQL statements that write a decision.
 
     If the plan comes from the cache, the first statement fails if the plan has changed.
     """
     if not decision.entries and not decision.touched:
-        return LedgerWrite([], write_context.head)
+        return _LedgerWrite([], write_context.head)
     patches = Patches([change for entry in decision.entries for change in entry.changes])
     sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), write_context)
     written = _plan(before, decision.plan, patches, sealed, write_context, is_cached=is_cached)
     if conditions := patches.deletes[Entity.CONDITION]:
         written.append(SQL["delete_conditions"](ids=Ids(conditions)))
     written += step_statements(before, decision, patches, write_context)
-    for entity, write in CHILD_WRITERS.items():
+    for entity, write in _CHILD_WRITERS.items():
         if entity in patches.entities:
             written += write(decision.plan, patches)
     if Entity.ARTIFACT in patches.entities:
@@ -70,7 +70,7 @@ def statements(
     head = (
         ChainHead(sealed[-1].seq, sealed[-1].hash, sealed[-1].at) if sealed else write_context.head
     )
-    return LedgerWrite(written + audit_statements(sealed), head)
+    return _LedgerWrite(written + audit_statements(sealed), head)
 
 
 def check_stalls_statement(patience_seconds: int, most: int) -> Statement:
@@ -222,7 +222,7 @@ def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
 
 
 #: Functions that write rows which reference the plan or its steps, so they run last.
-CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
+_CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,
     Entity.SESSION: _sessions,

@@ -12,7 +12,7 @@ from waybook.store.runs.rows import DocumentRow, DocumentVersionRow
 
 SQL = load("runs/inputs", documents_of=DocumentRow, documents_of_lineage=DocumentRow)
 
-MAX_CACHED_DOCUMENTS = 2_000
+_MAX_CACHED_DOCUMENTS = 2_000
 MAX_CACHED_CHARACTERS = 131_072
 
 
@@ -111,7 +111,7 @@ class DocumentCache:
     def _add(self, slot: DocumentSlot, documents: tuple[DocumentInfo, ...]) -> None:
         self._documents += len(documents) + 1
         self._characters += sum(len(info.content or "") for info in documents)
-        if self._documents > MAX_CACHED_DOCUMENTS or self._characters > MAX_CACHED_CHARACTERS:
+        if self._documents > _MAX_CACHED_DOCUMENTS or self._characters > MAX_CACHED_CHARACTERS:
             self._places.clear()
             self._documents = self._characters = 0
             return

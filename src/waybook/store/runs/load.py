@@ -44,8 +44,8 @@ SQL = load(
     versions=VersionRow,
 )
 MAX_NEWEST_RUNS = 1_000
-LOAD_RUN = SQL["load_run"]
-LOCK_RUN = LOAD_RUN.for_update("r")
+_LOAD_RUN = SQL["load_run"]
+_LOCK_RUN = _LOAD_RUN.for_update("r")
 
 LOAD_STATEMENT_COUNT = 3
 
@@ -60,11 +60,11 @@ class LoadedRun:
 
 
 def lock_statements(run_id: str) -> tuple[Statement, ...]:
-    return (LOCK_RUN(run_id=run_id), *_rest(run_id))
+    return (_LOCK_RUN(run_id=run_id), *_rest(run_id))
 
 
 def snapshot_statements(run_id: str) -> tuple[Statement, ...]:
-    return (LOAD_RUN(run_id=run_id), *_rest(run_id))
+    return (_LOAD_RUN(run_id=run_id), *_rest(run_id))
 
 
 def _rest(run_id: str) -> tuple[Statement, Statement]:

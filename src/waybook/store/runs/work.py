@@ -48,7 +48,7 @@ class JobEventRow(NamedTuple):
     error: str | None
 
 
-class AttemptUsageRow(NamedTuple):
+class _AttemptUsageRow(NamedTuple):
     attempt: int
     input_tokens: int
     output_tokens: int
@@ -56,7 +56,7 @@ class AttemptUsageRow(NamedTuple):
     results: int
 
 
-class RunModelUsageRow(NamedTuple):
+class _RunModelUsageRow(NamedTuple):
     model: str | None
     input_tokens: int
     output_tokens: int
@@ -89,7 +89,7 @@ class MarkdownRow(NamedTuple):
 
 
 MAX_DOCUMENTS = 8
-BEGINNING_LENGTH = 600
+_BEGINNING_LENGTH = 600
 
 
 class StageDocument(NamedTuple):
@@ -105,10 +105,10 @@ class StageDocument(NamedTuple):
 
 #: Number of completed runs, newest first, that are searched for runs of the same workflow.
 MAX_NEWEST_RUNS = 2_000
-MAX_FINISHED_RUNS = 20
-MAX_RESULT_COSTS = 400
-MAX_RUNS_WITH_MODELS = 200
-MAX_KNOWN_MODELS = 20
+_MAX_FINISHED_RUNS = 20
+_MAX_RESULT_COSTS = 400
+_MAX_RUNS_WITH_MODELS = 200
+_MAX_KNOWN_MODELS = 20
 
 
 class FinishedRunRow(NamedTuple):
@@ -122,7 +122,7 @@ class ResultCostRow(NamedTuple):
     cost_micros: int
 
 
-class KnownModelRow(NamedTuple):
+class _KnownModelRow(NamedTuple):
     model: str
 
 
@@ -130,8 +130,8 @@ SQL = load(
     "runs/work",
     run_jobs=RunJobRow,
     job_events=JobEventRow,
-    attempt_usage=AttemptUsageRow,
-    model_usage=RunModelUsageRow,
+    attempt_usage=_AttemptUsageRow,
+    model_usage=_RunModelUsageRow,
     job_counts=JobCountRow,
     job_times=JobTimesRow,
     document_versions=ReadableRow,
@@ -140,7 +140,7 @@ SQL = load(
     stage_documents=StageDocument,
     finished_runs=FinishedRunRow,
     result_costs=ResultCostRow,
-    known_models=KnownModelRow,
+    known_models=_KnownModelRow,
 )
 
 
@@ -209,15 +209,15 @@ def read_times(rows: Sequence[JobTimesRow]) -> tuple[JobTimesRow, ...]:
     )
 
 
-def read_usage(rows: Iterable[AttemptUsageRow]) -> dict[int, Totals]:
+def read_usage(rows: Iterable[_AttemptUsageRow]) -> dict[int, Totals]:
     return {row.attempt: _totals(row) for row in rows}
 
 
-def read_model_usage(rows: Iterable[RunModelUsageRow]) -> tuple[tuple[str, Totals], ...]:
+def read_model_usage(rows: Iterable[_RunModelUsageRow]) -> tuple[tuple[str, Totals], ...]:
     return tuple((row.model or "", _totals(row)) for row in rows)
 
 
-def _totals(row: RunJobRow | AttemptUsageRow | RunModelUsageRow) -> Totals:
+def _totals(row: RunJobRow | _AttemptUsageRow | _RunModelUsageRow) -> Totals:
     return Totals(
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,
@@ -228,19 +228,19 @@ def _totals(row: RunJobRow | AttemptUsageRow | RunModelUsageRow) -> Totals:
 
 def stage_documents_statement(run_id: str, stage: str) -> Statement:
     return SQL["stage_documents"](
-        run_id=run_id, stage=stage, most=MAX_DOCUMENTS, longest=BEGINNING_LENGTH
+        run_id=run_id, stage=stage, most=MAX_DOCUMENTS, longest=_BEGINNING_LENGTH
     )
 
 
 def finished_runs_statement(*, slug: str | None = None, run_id: str | None = None) -> Statement:
     return SQL["finished_runs"](
-        slug=slug, run_id=run_id, newest=MAX_NEWEST_RUNS, most=MAX_FINISHED_RUNS
+        slug=slug, run_id=run_id, newest=MAX_NEWEST_RUNS, most=_MAX_FINISHED_RUNS
     )
 
 
 def result_costs_statement(run_id: str) -> Statement:
-    return SQL["result_costs"](run_id=run_id, most=MAX_RESULT_COSTS)
+    return SQL["result_costs"](run_id=run_id, most=_MAX_RESULT_COSTS)
 
 
 def known_models_statement() -> Statement:
-    return SQL["known_models"](runs=MAX_RUNS_WITH_MODELS, most=MAX_KNOWN_MODELS)
+    return SQL["known_models"](runs=_MAX_RUNS_WITH_MODELS, most=_MAX_KNOWN_MODELS)
