@@ -186,7 +186,7 @@ def report(
 ) -> Report:
     """Return the progress report of a run. A stage that is not in `seen` has not started.
 
-    `warnings` are additional warnings by stage. _Warnings about no single stage have the key None.
+    `warnings` are additional warnings by stage. Warnings about no single stage have the key None.
     `lengths` are the known lengths of the lists by which steps are split.
     """
     warnings_by_stage = warnings or {}
