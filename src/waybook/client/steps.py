@@ -122,7 +122,9 @@ class Step(Claim):
         """Change the step if this client still holds it."""
         for conflicts in range(1, _MAX_REVISION_CONFLICTS + 1):
             plan = await self._caller.call("get_plan_status", planId=self.plan_id, detail=True)
-            self._require_hold(plan)
+            holds = {(step["stepId"], step["attempt"]) for step in plan["activeSteps"]}
+            if (self.step_id, self.attempt) not in holds:
+                raise HoldLost(f"step {self.step_id}, attempt {self.attempt}, is not in progress")
             try:
                 await self._caller.call(
                     "modify_plan",
@@ -136,11 +138,6 @@ class Step(Claim):
                     raise
             else:
                 return
-
-    def _require_hold(self, plan: Mapping[str, Any]) -> None:
-        holds = {(step["stepId"], step["attempt"]) for step in plan["activeSteps"]}
-        if (self.step_id, self.attempt) not in holds:
-            raise HoldLost(f"step {self.step_id}, attempt {self.attempt}, is not in progress")
 
 
 _BEATS_PER_LEASE = 3

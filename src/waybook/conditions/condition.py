@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from waybook.conditions.evaluator import Program, program, start
-from waybook.conditions.operators import SIGNATURES, Signature
+from waybook.conditions.operators import SIGNATURES
 from waybook.conditions.parser import (
     Binary,
     Call,
@@ -71,7 +71,19 @@ def _check_names(node: Node, known: frozenset[str]) -> None:
         case Name():
             _check_name(node, known)
         case Call():
-            _check_call(node)
+            signature = SIGNATURES.get(node.function)
+            if signature is None:
+                raise _unknown_function(node)
+            if node.receiver is None and not signature.bare:
+                raise ConditionError(
+                    f"{node.function} is a method,", node.at, f"write {signature.example}"
+                )
+            expected = signature.arguments + (node.receiver is None)
+            if len(node.arguments) != expected:
+                text = (
+                    f"{node.function} takes {expected} here, but {len(node.arguments)} are given,"
+                )
+                raise ConditionError(text, node.at, f"write {signature.example}")
         case Macro():
             _check_names(node.source, known)
             _check_names(node.body, known | {node.variable})
@@ -90,22 +102,6 @@ def _check_name(node: Name, known: frozenset[str]) -> None:
     names = ", ".join(VARIABLES)
     advice = f'did you mean {hint}, or the string "{node.name}"? The names are {names}'
     raise ConditionError(text, node.at, advice, hint=hint)
-
-
-def _check_call(node: Call) -> None:
-    signature = SIGNATURES.get(node.function)
-    if signature is None:
-        raise _unknown_function(node)
-    if node.receiver is None and not signature.bare:
-        raise ConditionError(f"{node.function} is a method,", node.at, f"write {signature.example}")
-    _check_arity(node, signature)
-
-
-def _check_arity(node: Call, signature: Signature) -> None:
-    expected = signature.arguments + (node.receiver is None)
-    if len(node.arguments) != expected:
-        text = f"{node.function} takes {expected} here, but {len(node.arguments)} are given,"
-        raise ConditionError(text, node.at, f"write {signature.example}")
 
 
 def _unknown_function(node: Call) -> ConditionError:

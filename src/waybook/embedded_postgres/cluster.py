@@ -135,7 +135,12 @@ def create_cluster(
     if not home.cluster.exists():
         _create(home, binaries, durable=durable)
     _check_version(home)
-    _bootstrap(home, binaries, passwords, durable=durable)
+    single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
+    # Do not log a failed statement, because it could contain a password.
+    careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
+    strict = (*careful, *layout.server_arguments(durable=durable))
+    _run((*single, *strict, "postgres"), home, _role_statements(passwords))
+    _run((*single, *strict, DATABASE), home, BOOTSTRAP + "\n")
     write_private(home.bootstrapped, _digest(passwords))
 
 
@@ -177,17 +182,6 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
     unfinished.rename(home.cluster)
     _sync(home.cluster)
     _sync(home.directory)
-
-
-def _bootstrap(
-    home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
-) -> None:
-    single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
-    # Do not log a failed statement, because it could contain a password.
-    careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
-    strict = (*careful, *layout.server_arguments(durable=durable))
-    _run((*single, *strict, "postgres"), home, _role_statements(passwords))
-    _run((*single, *strict, DATABASE), home, BOOTSTRAP + "\n")
 
 
 def _role_statements(passwords: Passwords) -> str:

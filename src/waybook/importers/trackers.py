@@ -50,7 +50,13 @@ def read_beads(text: str) -> ItemList:
     for issue in issues:
         key = key_field(issue)
         for link in list_field(issue, "dependencies"):
-            _link(issue, key, link, after)
+            if not isinstance(link, LocatedObject):
+                raise at_line(issue.line, "a dependency is not a JSON object")
+            target, kind = key_field(link, "depends_on_id"), text_field(link, "type") or "blocks"
+            if kind in _BLOCKING:
+                after[key].append((target, issue.line))
+            elif kind == PARENT:
+                after[target].append((key, issue.line))
     for issue in issues:
         key = key_field(issue)
         item_list.add(
@@ -64,18 +70,6 @@ def read_beads(text: str) -> ItemList:
             )
         )
     return item_list
-
-
-def _link(
-    issue: LocatedObject, key: str, link: object, after: dict[str, list[tuple[str, int]]]
-) -> None:
-    if not isinstance(link, LocatedObject):
-        raise at_line(issue.line, "a dependency is not a JSON object")
-    target, kind = key_field(link, "depends_on_id"), text_field(link, "type") or "blocks"
-    if kind in _BLOCKING:
-        after[key].append((target, issue.line))
-    elif kind == PARENT:
-        after[target].append((key, issue.line))
 
 
 _DEFAULT_TAG: Final = "master"

@@ -36,7 +36,9 @@ def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
             dependencies form a cycle.
         BadExpression: a condition does not compile.
     """
-    _check_plan(new)
+    if not new.steps:
+        raise InvalidInput("a plan needs at least one step", argument="steps")
+    check_new_steps(new.steps, new.conditions)
     draft = Draft(blank_plan(new, PlanId(context.new_id()), context), context)
     draft.insert(Entity.PLAN, draft.plan.id, plan_row(new, context))
     ids = draft.add_steps(new.steps, after=0)
@@ -48,12 +50,6 @@ def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
     )
     draft.record(Event.PLAN_MODIFIED, action="created", steps=len(ids), **linked)
     return draft.decide(draft.plan)
-
-
-def _check_plan(new: NewPlan) -> None:
-    if not new.steps:
-        raise InvalidInput("a plan needs at least one step", argument="steps")
-    check_new_steps(new.steps, new.conditions)
 
 
 def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:

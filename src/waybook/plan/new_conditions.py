@@ -77,7 +77,11 @@ def _with_ids(new: NewCondition, ids: Sequence[StepId], order: int, level: int =
         target = step_at(ids, new.target_step_order, "actionParams.targetStepOrder")
         _check_target(new, order)
     if new.action is BranchAction.REPEAT:
-        _check_repeat(new)
+        if new.max_repeats is None or not 1 <= new.max_repeats <= MAX_REPEATS:
+            raise InvalidInput(
+                f"a repeat branch needs actionParams.max, from 1 to {MAX_REPEATS}",
+                argument="actionParams.max",
+            )
         if first is None and new.from_step_order is not None:
             first = step_at(ids, new.from_step_order, "actionParams.fromStepOrder")
     if new.action is BranchAction.ADD_STEPS and not new.steps:
@@ -115,14 +119,6 @@ def _check_target(new: NewCondition, order: int) -> None:
             argument="actionParams.targetStepOrder",
             given=new.target_step_order,
             stepOrder=order,
-        )
-
-
-def _check_repeat(new: NewCondition) -> None:
-    if new.max_repeats is None or not 1 <= new.max_repeats <= MAX_REPEATS:
-        raise InvalidInput(
-            f"a repeat branch needs actionParams.max, from 1 to {MAX_REPEATS}",
-            argument="actionParams.max",
         )
 
 

@@ -82,7 +82,18 @@ def store_research(
         InvalidInput: the kind is reserved.
     """
     _refuse_reserved(research)
-    _refuse_closed(plan, research)
+    if plan.status in CLOSED_PLAN:
+        raise PlanTerminal(
+            f"this plan is {plan.status} and can no longer be changed",
+            next_call=NextCall(
+                "store_research",
+                {"kind": research.kind, "title": research.title},
+                "Store it without planId and stepId, for every plan to find.",
+            ),
+            planId=plan.id,
+            status=str(plan.status),
+            reason=plan.fail_reason,
+        )
     draft = Draft(plan, context)
     register_session(draft)
     if step_id is not None:
@@ -115,21 +126,6 @@ def _refuse_reserved(research: Research) -> None:
         raise InvalidInput(
             f"kind: {research.kind!r} is reserved; use another word, such as note",
             reserved=sorted(RESERVED),
-        )
-
-
-def _refuse_closed(plan: Plan, research: Research) -> None:
-    if plan.status in CLOSED_PLAN:
-        raise PlanTerminal(
-            f"this plan is {plan.status} and can no longer be changed",
-            next_call=NextCall(
-                "store_research",
-                {"kind": research.kind, "title": research.title},
-                "Store it without planId and stepId, for every plan to find.",
-            ),
-            planId=plan.id,
-            status=str(plan.status),
-            reason=plan.fail_reason,
         )
 
 

@@ -205,21 +205,17 @@ def _carry_out(
     if kind is DecisionKind.SKIP:
         draft.move_step(step_id, StepStatus.SKIPPED)
     elif kind is DecisionKind.REJECT:
-        _reject(draft, step_id, feedback)
+        reason = rejection_reason(draft.moment.actor.user) + (f": {feedback}" if feedback else "")
+        draft.move_step(step_id, StepStatus.FAILED)
+        draft.set_step(step_id, fail_reason=reason)
+        draft.set_plan(fail_reason=reason)
+        draft.move_plan(PlanStatus.FAILED)
     else:
         _send_back(draft, step_id, feedback or "", place)
     settle(draft)
     step = draft.plan.step(step_id)
     draft.record(Event.USER_REVIEWED, stepId=step_id, stepOrder=step.order, **details)
     return draft.decide(StepDone(step))
-
-
-def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
-    reason = rejection_reason(draft.moment.actor.user) + (f": {feedback}" if feedback else "")
-    draft.move_step(step_id, StepStatus.FAILED)
-    draft.set_step(step_id, fail_reason=reason)
-    draft.set_plan(fail_reason=reason)
-    draft.move_plan(PlanStatus.FAILED)
 
 
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:

@@ -157,19 +157,7 @@ def _submit(
 
 def _accept(draft: Draft, step: Step, submission: Submission) -> StepDone:
     plan, step_id = draft.plan, step.id
-    _refuse_unreviewed_checkpoint(step, draft.moment)
-    _check_result_evidence(plan, step_id, submission.result_summary)
-    register_session(draft)
-    resume_plan(draft)
-    if step.status is StepStatus.PENDING:
-        draft.move_step(step_id, StepStatus.IN_PROGRESS)
-    draft.assign_to_actor(step_id)
-    record_usage(draft, step_id, step.attempt, submission.usage)
-    return _complete(draft, step_id, submission.values())
-
-
-def _refuse_unreviewed_checkpoint(step: Step, context: DecisionContext) -> None:
-    if step.type is StepType.CHECKPOINT and context.policy is ReviewPolicy.HUMAN:
+    if step.type is StepType.CHECKPOINT and draft.moment.policy is ReviewPolicy.HUMAN:
         why = "Ask a person; the step completes when they approve it."
         raise InvalidTransition(
             f"step {step.order} is a checkpoint: in this org only an approved review completes it",
@@ -178,6 +166,14 @@ def _refuse_unreviewed_checkpoint(step: Step, context: DecisionContext) -> None:
             next_call=NextCall("request_user_review", {"stepId": step.id}, why),
             stepId=step.id,
         )
+    _check_result_evidence(plan, step_id, submission.result_summary)
+    register_session(draft)
+    resume_plan(draft)
+    if step.status is StepStatus.PENDING:
+        draft.move_step(step_id, StepStatus.IN_PROGRESS)
+    draft.assign_to_actor(step_id)
+    record_usage(draft, step_id, step.attempt, submission.usage)
+    return _complete(draft, step_id, submission.values())
 
 
 def _refusal(draft: Draft, step: Step, submission: Submission) -> Refused | None:
@@ -195,21 +191,17 @@ def _refusal(draft: Draft, step: Step, submission: Submission) -> Refused | None
     elif step.status in {StepStatus.PENDING, StepStatus.IN_PROGRESS}:
         return None
     else:
-        refusal = _not_open(plan, step)
+        refusal = InvalidTransition(
+            f"step {step.order} is {step.status}: only a step in progress accepts a result",
+            old=step.status,
+            new=StepStatus.COMPLETED,
+            next_call=status_call(plan, "See the status of the plan; a result counts once."),
+            stepId=step.id,
+            attempt=step.attempt,
+        )
     if step.status is StepStatus.COMPLETED and is_repeated_result(attempt, step, actor):
         raise refusal
     return refusal
-
-
-def _not_open(plan: Plan, step: Step) -> InvalidTransition:
-    return InvalidTransition(
-        f"step {step.order} is {step.status}: only a step in progress accepts a result",
-        old=step.status,
-        new=StepStatus.COMPLETED,
-        next_call=status_call(plan, "See the status of the plan; a result counts once."),
-        stepId=step.id,
-        attempt=step.attempt,
-    )
 
 
 def complete(

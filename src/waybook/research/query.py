@@ -166,7 +166,10 @@ def build_snippet(text: str, question: SearchQuery, longest: int = _MAX_SNIPPET_
     '…**dams** broke.'
     """
     text = text[:MAX_TEXT_LENGTH]
-    weights = _weights(question)
+    weights: dict[str, float] = {}
+    for term in question.terms:
+        for word in split_words(f"{term.text} {term.correction or ''}"):
+            weights[word_root(word)] = max(term.weight, weights.get(word_root(word), 0))
     matches = [
         _Match(word_match.start(), word_match.end(), root)
         for word_match in _WORD.finditer(text)
@@ -180,14 +183,6 @@ def build_snippet(text: str, question: SearchQuery, longest: int = _MAX_SNIPPET_
         cut_before=bool(text[:start].strip()),
         cut_after=bool(text[end:].strip()),
     )
-
-
-def _weights(question: SearchQuery) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for term in question.terms:
-        for word in split_words(f"{term.text} {term.correction or ''}"):
-            weights[word_root(word)] = max(term.weight, weights.get(word_root(word), 0))
-    return weights
 
 
 def word_root(word: str) -> str:

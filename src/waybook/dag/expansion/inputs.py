@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from waybook.dag.expansion.units import ProducedDocument, Unit
+from waybook.dag.expansion.units import Unit
 from waybook.dag.graph import Graph, output_keys, primary_source
 from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
@@ -138,7 +138,13 @@ def resolve_all(
             inputs.append(ResolvedInput(input=wanted, external=True))
         elif primary and unit.source is not None:
             maker = primary_source(step, stage_slug, graph)
-            documents = _of_source(unit.source, maker, place, shelf)
+            source = unit.source
+            here = DocumentSlot(place.stage, place.document_key, source.lineage, source.model)
+            documents = tuple(
+                document
+                for document in shelf.get(here, ())
+                if document.step_key == maker and document.reviewer == source.reviewer
+            )
             inputs.append(ResolvedInput(input=wanted, documents=documents))
         else:
             near = _nearness(place, unit, _author(unit, step, place, stage_slug))
@@ -168,17 +174,6 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
     before = [graph.steps[key] for key in graph.predecessors[step.key]]
     keys = dict.fromkeys(key for predecessor in before for key in output_keys(predecessor))
     return [Input(document_key=key, required=False) for key in keys]
-
-
-def _of_source(
-    source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: _DocumentIndex
-) -> tuple[Document, ...]:
-    here = DocumentSlot(place.stage, place.document_key, source.lineage, source.model)
-    return tuple(
-        document
-        for document in shelf.get(here, ())
-        if document.step_key == maker and document.reviewer == source.reviewer
-    )
 
 
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:

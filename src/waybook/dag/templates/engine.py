@@ -92,7 +92,20 @@ def check(tree: nodes.Template, names: frozenset[str]) -> None:
             raise TemplateRuleError("the template is too large or nested too deeply", node.lineno)
         if loops > _MAX_LOOP_DEPTH:
             raise TemplateRuleError(f"loops may nest at most {_MAX_LOOP_DEPTH} deep", node.lineno)
-        _check_node(node)
+        match node:
+            case nodes.For():
+                _check_loop(node)
+            case nodes.Filter():
+                _check_filter(node)
+            case nodes.Test():
+                _check_test(node)
+            case nodes.Compare() | nodes.Getitem() | nodes.List() | nodes.Const():
+                _check_form(node)
+            case _ if not isinstance(node, _PLAIN):
+                called = _CALLED.get(type(node), f"{type(node).__name__.lower()} (an operation)")
+                raise TemplateRuleError(
+                    f"{called} is not part of the template language", node.lineno
+                )
     _check_names(tree, names)
 
 
@@ -104,21 +117,6 @@ def _walk(tree: nodes.Node) -> Iterator[tuple[nodes.Node, int, int]]:
         yield node, depth, loops
         inside = list(node.iter_child_nodes(exclude=("target",)))
         waiting += [(child, depth + 1, loops) for child in reversed(inside)]
-
-
-def _check_node(node: nodes.Node) -> None:
-    match node:
-        case nodes.For():
-            _check_loop(node)
-        case nodes.Filter():
-            _check_filter(node)
-        case nodes.Test():
-            _check_test(node)
-        case nodes.Compare() | nodes.Getitem() | nodes.List() | nodes.Const():
-            _check_form(node)
-        case _ if not isinstance(node, _PLAIN):
-            called = _CALLED.get(type(node), f"{type(node).__name__.lower()} (an operation)")
-            raise TemplateRuleError(f"{called} is not part of the template language", node.lineno)
 
 
 def _check_form(node: nodes.Compare | nodes.Getitem | nodes.List | nodes.Const) -> None:
