@@ -5,7 +5,7 @@ import secrets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.accounts.tokens import (
+from waybook.accounts.model import (
     ALPHABET,
     LENGTH,
     PREFIX,

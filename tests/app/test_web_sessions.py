@@ -8,7 +8,7 @@ import pytest
 from auth_env import at, leaks, make_token
 from org_env import OrgEnv
 from sign_in_env import make_team
-from waybook.accounts.tokens import hash_token
+from waybook.accounts.model import hash_token
 from waybook.app.accounts.authentication import (
     authenticate_session,
     end_session,

@@ -17,10 +17,11 @@ from waybook.cli.client_config.clients import (
     ConfigScope,
     Places,
     Syntax,
+    command_for,
     config_file,
+    is_temporary_environment,
 )
 from waybook.cli.client_config.files import ConfigError, read_config, write_config
-from waybook.cli.client_config.program import command_for, is_temporary_environment
 
 ENTRY = {"command": "/opt/way book/bin/waybook", "args": ["mcp", "--data-dir", 'C:\\d "x" é']}
 

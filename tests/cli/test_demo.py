@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 
 from cli.terminal import Body, Terminal
+from waybook.cli.demo.actors import STORY
 from waybook.cli.demo.environment import FAST, Killed, PlaybackSpeed, SimulatedClock
-from waybook.cli.demo.script import STORY
 from waybook.cli.runtime import AppSession
 from waybook.dag.progress.report import check
 from waybook.store.driver.database import Database

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
-from waybook.integrations.llm_anthropic import ANTHROPIC, MAX_TOKENS
+from waybook.integrations.llm_client import ANTHROPIC, MAX_TOKENS, OPENAI
 from waybook.integrations.llm_messages import ModelRequest, WireFormat
-from waybook.integrations.llm_openai import OPENAI
 from waybook.json_values import Json
 
 SCHEMA: dict[str, Json] = {

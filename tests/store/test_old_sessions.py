@@ -5,7 +5,7 @@ import pytest
 
 from auth_env import make_token
 from org_env import OrgEnv
-from waybook.accounts.tokens import hash_token
+from waybook.accounts.model import hash_token
 from waybook.app.accounts.authentication import authenticate_session, end_session, start_by_token
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention

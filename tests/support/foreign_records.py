@@ -9,7 +9,7 @@ from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from run_calls import make_gathering
 from tool_calls import MUTATING, PREPARE, submit_late_result, valid_call
-from waybook.accounts.tokens import hash_token
+from waybook.accounts.model import hash_token
 from waybook.app.operations.sharing import create_snapshot_link
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs

@@ -12,9 +12,8 @@ from typing import Any
 
 from waybook.application import BasicApplication
 from waybook.cli.demo import actors
-from waybook.cli.demo.actors import Actor, DemoContext, agent
+from waybook.cli.demo.actors import Actor, DemoContext, agent, document_for
 from waybook.cli.demo.environment import FAST, SimulatedClock
-from waybook.cli.demo.script import document_for
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 

@@ -7,10 +7,16 @@ from functools import partial
 
 from waybook.errors import InvalidInput, TooLarge
 from waybook.importers.github import is_github, read_github
-from waybook.importers.located_json import read_json
 from waybook.importers.markdown import read_markdown
 from waybook.importers.mermaid import is_mermaid, read_mermaid
-from waybook.importers.steps import MAX_LENGTH, ImportedPlan, ItemList, at_line, build_plan
+from waybook.importers.steps import (
+    MAX_LENGTH,
+    ImportedPlan,
+    ItemList,
+    at_line,
+    build_plan,
+    read_json,
+)
 from waybook.importers.trackers import is_beads, is_task_master, read_beads, read_task_master
 
 

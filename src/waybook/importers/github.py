@@ -6,15 +6,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from waybook.errors import InvalidInput
-from waybook.importers.located_json import (
+from waybook.importers.markdown import MAX_LINE_LENGTH, Line, read_check_list, split_lines
+from waybook.importers.steps import (
+    MAX_TEXT_LENGTH,
+    Item,
+    ItemList,
     LocatedObject,
+    at_line,
     list_field,
     read_json,
     read_json_lines,
     text_field,
 )
-from waybook.importers.markdown import MAX_LINE_LENGTH, Line, read_check_list, split_lines
-from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 
 _WRAPPERS: Final = (
     *("event", "issue", "issueOrPullRequest", "issues", "search", "items", "nodes"),

@@ -4,8 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from waybook.importers.located_json import (
+from waybook.importers.steps import (
+    Item,
+    ItemList,
     LocatedObject,
+    at_line,
     key_field,
     list_field,
     read_json,
@@ -13,7 +16,6 @@ from waybook.importers.located_json import (
     required_text,
     text_field,
 )
-from waybook.importers.steps import Item, ItemList, at_line
 
 _BEADS_DONE: Final = frozenset({"closed", "done"})
 _DELETED: Final = frozenset({"tombstone"})

@@ -1,17 +1,191 @@
-"""HTTP client for a language model endpoint, in one of the supported wire formats."""
+"""HTTP client for a language model endpoint, in one of the supported wire formats.
+
+These are OpenAI's Chat Completions API, which many other servers implement too, and Anthropic's
+Messages API.
+"""
 
 import asyncio
+import json
 import logging
 from dataclasses import replace
 
+from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
 from waybook.integrations.http_client import BoundedHttpClient
-from waybook.integrations.llm_anthropic import ANTHROPIC
-from waybook.integrations.llm_messages import ModelReply, ModelRequest, WireFormat
-from waybook.integrations.llm_openai import OPENAI
+from waybook.integrations.llm_messages import (
+    ModelReply,
+    ModelRequest,
+    WireFormat,
+    get_path,
+    parse_token_count,
+)
 from waybook.json_values import Json
 
 log = logging.getLogger(__name__)
+
+_OPENAI_PATH = "/chat/completions"
+
+
+def _openai_url(url: str) -> str:
+    """Return the URL of the Chat Completions API endpoint.
+
+    >>> _openai_url("http://127.0.0.1:8000/v1/")
+    'http://127.0.0.1:8000/v1/chat/completions'
+    """
+    url = url.rstrip("/")
+    return url if url.endswith(_OPENAI_PATH) else url + _OPENAI_PATH
+
+
+def _openai_headers(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def _openai_request(question: ModelRequest, model: str) -> dict[str, Json]:
+    """Return the JSON body of a request to the Chat Completions API.
+
+    No length limit is sent, because servers disagree on the name of that field.
+    """
+    body: dict[str, Json] = {
+        "model": model,
+        "messages": [
+            {"role": "system", "content": question.instructions},
+            {"role": "user", "content": question.text},
+        ],
+    }
+    if question.structured:
+        named: dict[str, Json] = {"name": "data", "schema": question.schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": named}
+    return body
+
+
+def _openai_reply(answer: Json, model: str) -> ModelReply:
+    """Parse the language model's reply.
+
+    Raises:
+        EndpointFailed: the JSON is not a chat completion, or the model refused to answer.
+    """
+    message = get_path(answer, "choices", 0, "message")
+    if not isinstance(message, dict):
+        raise EndpointFailed("its answer is not a chat completion of the OpenAI API")
+    if isinstance(message.get("refusal"), str):
+        raise EndpointFailed("the model refused to answer")
+    named = get_path(answer, "model")
+    return ModelReply(
+        text=_text(message.get("content")),
+        usage=Usage(
+            input_tokens=parse_token_count(get_path(answer, "usage", "prompt_tokens")),
+            output_tokens=parse_token_count(get_path(answer, "usage", "completion_tokens")),
+            model=named[:200] if isinstance(named, str) and named else model,
+        ),
+        truncated=get_path(answer, "choices", 0, "finish_reason") == "length",
+    )
+
+
+def _text(content: Json) -> str:
+    """Return the text of the model's message."""
+    if isinstance(content, list):
+        return "".join(_text(get_path(part, "text")) for part in content)
+    return content if isinstance(content, str) else ""
+
+
+OPENAI = WireFormat(
+    address=_openai_url, headers=_openai_headers, request=_openai_request, read=_openai_reply
+)
+
+
+_ANTHROPIC_VERSION = "2023-06-01"
+#: The API requires a maximum number of answer tokens in every request.
+MAX_TOKENS = 8_192
+_ANTHROPIC_TOOL = "hand_in"
+
+
+def _anthropic_url(url: str) -> str:
+    """Return the URL of the Messages API endpoint.
+
+    >>> _anthropic_url("https://api.anthropic.com"), _anthropic_url("http://127.0.0.1/v1")
+    ('https://api.anthropic.com/v1/messages', 'http://127.0.0.1/v1/messages')
+    """
+    url = url.rstrip("/")
+    if url.endswith("/messages"):
+        return url
+    return f"{url}/messages" if url.endswith("/v1") else f"{url}/v1/messages"
+
+
+def _anthropic_headers(key: str | None) -> dict[str, str]:
+    return {"anthropic-version": _ANTHROPIC_VERSION, **({"x-api-key": key} if key else {})}
+
+
+def _anthropic_request(question: ModelRequest, model: str) -> dict[str, Json]:
+    body: dict[str, Json] = {
+        "model": model,
+        "max_tokens": MAX_TOKENS,
+        "system": question.instructions,
+        "messages": [{"role": "user", "content": question.text}],
+    }
+    if question.structured:
+        body["tools"] = [_tool(question.schema)]
+        body["tool_choice"] = {"type": "tool", "name": _ANTHROPIC_TOOL}
+    return body
+
+
+def _tool(schema: dict[str, Json]) -> dict[str, Json]:
+    """Return the definition of a tool whose input field `data` is the extracted data."""
+    shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
+    taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
+    description = "Hand in the data that were extracted."
+    return {"name": _ANTHROPIC_TOOL, "description": description, "input_schema": taken}
+
+
+def _anthropic_reply(answer: Json, model: str) -> ModelReply:
+    """Return the model's reply: its tool input, or its text if it called no tool.
+
+    Raises:
+        EndpointFailed: the JSON is not a message, or the model refused to answer.
+    """
+    blocks = get_path(answer, "content")
+    if not isinstance(blocks, list):
+        raise EndpointFailed("its answer is not a message of the Anthropic API")
+    stopped = get_path(answer, "stop_reason")
+    if stopped == "refusal":
+        raise EndpointFailed("the model refused to answer")
+    named = get_path(answer, "model")
+    return ModelReply(
+        text=_handed_in(blocks) or _join_texts(blocks),
+        usage=Usage(
+            input_tokens=sum(
+                parse_token_count(get_path(answer, "usage", name)) for name in _INPUT_TOKEN_FIELDS
+            ),
+            output_tokens=parse_token_count(get_path(answer, "usage", "output_tokens")),
+            model=named[:200] if isinstance(named, str) and named else model,
+        ),
+        truncated=stopped == "max_tokens",
+    )
+
+
+#: The API counts cached and uncached input tokens separately.
+_INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def _handed_in(blocks: list[Json]) -> str | None:
+    for block in blocks:
+        handed = get_path(block, "input")
+        if get_path(block, "type") == "tool_use" and isinstance(handed, dict):
+            return json.dumps(handed["data"] if set(handed) == {"data"} else handed)
+    return None
+
+
+def _join_texts(blocks: list[Json]) -> str:
+    texts = (get_path(block, "text") for block in blocks if get_path(block, "type") == "text")
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+ANTHROPIC = WireFormat(
+    address=_anthropic_url,
+    headers=_anthropic_headers,
+    request=_anthropic_request,
+    read=_anthropic_reply,
+)
+
 
 FORMATS = {"openai": OPENAI, "anthropic": ANTHROPIC}
 UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from waybook.accounts.manage import NewUser
-from waybook.accounts.tokens import PREFIX, hash_token
+from waybook.accounts.model import PREFIX, hash_token
 from waybook.app.accounts.lookup import TokenCache, authenticate_token, find_by_secret
 from waybook.app.accounts.members import add_user
 from waybook.app.request.caller import Caller

@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
-from waybook.accounts.model import OrgListItem
-from waybook.accounts.tokens import hash_token, looks_like_token
+from waybook.accounts.model import OrgListItem, hash_token, looks_like_token
 from waybook.app.request.caller import Caller
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel

@@ -11,8 +11,7 @@ from waybook.accounts.manage import NewToken, NewUser
 from waybook.accounts.manage import add_token as add
 from waybook.accounts.manage import change_org as change
 from waybook.accounts.manage import revoke_token as revoke
-from waybook.accounts.model import Org, Token, TokenUse, User
-from waybook.accounts.tokens import generate_token, hash_token
+from waybook.accounts.model import Org, Token, TokenUse, User, generate_token, hash_token
 from waybook.app.request.caller import require_scope
 from waybook.app.request.locks.locked_org import LockedOrg, OrgDecision
 from waybook.app.request.locks.locking import Commit, Proposal

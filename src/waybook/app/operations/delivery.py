@@ -14,8 +14,8 @@ from waybook.app.request.locks.locking import OpenTransaction, Written
 from waybook.app.request.outbox import notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
-from waybook.notifications.action_links import LINKED_ACTIONS
 from waybook.notifications.message import (
+    LINKED_ACTIONS,
     Delivery,
     DeliveryOutcome,
     DeliveryStatus,

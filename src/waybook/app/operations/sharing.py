@@ -4,7 +4,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from waybook.accounts.tokens import hash_token
+from waybook.accounts.model import hash_token
 from waybook.app.queries.plans.plan_snapshot import read_snapshot_entries
 from waybook.app.queries.work_list import resolve_plan
 from waybook.app.request.caller import require_scope

@@ -19,6 +19,7 @@ from waybook.cli.client_config.clients import (
     ConfigScope,
     Places,
     config_file,
+    program_command,
 )
 from waybook.cli.client_config.files import (
     ConfigError,
@@ -28,7 +29,6 @@ from waybook.cli.client_config.files import (
     read_config,
     write_config,
 )
-from waybook.cli.client_config.program import program_command
 from waybook.cli.lazy import load
 from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError

@@ -5,12 +5,15 @@ sessions. A person reviews both.
 """
 
 import contextlib
+import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.resources import files
 from typing import Any
 
+import yaml
 from rich.text import Text
 
 from waybook.app.dispatcher import Dispatcher
@@ -22,10 +25,41 @@ from waybook.app.request.short_ids import full_id_of
 from waybook.application import BasicApplication
 from waybook.background import render_orgs
 from waybook.cli.demo.environment import Killed, Show, SimulatedClock
-from waybook.cli.demo.script import STORY, document_for
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 from waybook.core.short_ids import IdKind
+
+STORY: Mapping[str, Any] = yaml.safe_load(
+    (files("waybook.cli.demo") / "story.yaml").read_text("utf-8")
+)
+DOCUMENTS = {
+    key: group["opening"] + text
+    for group in STORY["documents"]
+    for key, text in group["texts"].items()
+}
+
+
+def document_for(job: Mapping[str, Any]) -> str:
+    """Return the document that a job of the run asks for, in the opinion of its model."""
+    model, opinions = job["modelId"], STORY["opinions"]
+    key = job["documents"][0]["documentKey"] if job["documents"] else ""
+    opinion = opinions[model]
+    if job["jobType"] == "PLAN" or key == "comparison_vector":
+        notes = {
+            "title": STORY["run"]["name"],
+            "request": STORY["run"]["input"],
+            "document": key,
+            "goals": ["no report is lost", "a failed run is seen at once"],
+            "look at": [opinion["doubt"], opinion["risk"]],
+        }
+        return json.dumps(notes, ensure_ascii=False, indent=1)
+    authors = [read["modelId"] for read in job["inputs"] or () if read.get("modelId") in opinions]
+    other = next((author for author in authors if author != model), model)
+    text = DOCUMENTS.get(key, STORY["otherDocuments"])
+    theirs = opinions[other]["idea"]
+    body = text.format(**opinion, whose=other, theirs=theirs, agreed=STORY["agreed"])
+    return f"# {key.replace('_', ' ').capitalize()}\n\n{body}"
+
 
 _ENGINE = "waybook"
 STYLES = {"ada": "cyan", "ben": "blue", "cleo": "magenta", "mira": "green", _ENGINE: "bold"}

@@ -28,7 +28,7 @@ from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, list_documents, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
 from waybook.cli.commands.anchoring import summary, verify_all
-from waybook.cli.demo.actors import DemoContext, play_plan, play_run
+from waybook.cli.demo.actors import STORY, DemoContext, play_plan, play_run
 from waybook.cli.demo.environment import (
     FAST,
     SLOW,
@@ -37,7 +37,6 @@ from waybook.cli.demo.environment import (
     SimulatedClock,
     temporary_database,
 )
-from waybook.cli.demo.script import STORY
 from waybook.cli.options import database_options
 from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.cli.terminal import plan_board, run_board
