@@ -1,21 +1,24 @@
 """Compiles a JSON Schema to checks that report each error with its position.
 
-It supports only the keywords that the published schemas use.
+A fast check of many values at once runs first; only if it fails are the errors looked for. Only the
+keywords that the published schemas use are supported.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
+from itertools import chain
 from types import NoneType
-from typing import cast
+from typing import Any, cast
 
-from waybook.dag.definitions.schema_batch import compile_batch_check, is_broken
 from waybook.dag.diagnostics import Diagnostic
 
 Schema = Mapping[str, object]
 Check = Callable[[object], Sequence[Diagnostic]]
+#: Function that returns False if a value is invalid, and perhaps for an unusual valid value.
+_BatchCheck = Callable[[Sequence[object]], bool]
 
 MAX_ERRORS = 100
 _MAX_QUOTE_LENGTH = 60
@@ -43,51 +46,65 @@ _WORDS: Mapping[str, str] = {
 
 
 def compile_check(schema: Schema, *, strict: bool = True) -> Check:
-    named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
-    batch = compile_batch_check(schema, strict=strict)
-    slow = _Forms(named, {}, strict).check_of(schema)
+    batch: _BatchCheck = _Compiler(schema, _BATCH_MAKERS, _check_types, strict=strict).check
+    slow: Check = _Compiler(schema, _MAKERS, _check_kind, strict=strict).check
     # The slow check, which finds the errors, runs only if the fast check fails.
     return lambda value: _NO_DIAGNOSTICS if batch([value]) else slow(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Forms:
-    named: Mapping[str, Schema]
-    known: dict[str, Check]
-    strict: bool
+_AnyCheck = Callable[[Any], Any]
+_Maker = Callable[["_Compiler", Schema], _AnyCheck]
 
-    def check_of(self, schema: Schema) -> Check:
+
+class _Compiler:
+    """Compiles a schema to checks of one value, or to fast checks of many values."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        makers: Mapping[str, _Maker],
+        check_kinds: Callable[..., Any],
+        *,
+        strict: bool,
+    ) -> None:
+        self._named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
+        self._known: dict[str, _AnyCheck] = {}
+        self._makers = makers
+        self._check_kinds = check_kinds
+        self.strict = strict
+        self.check = self.check_of(schema)
+
+    def check_of(self, schema: Schema) -> _AnyCheck:
         if "$ref" in schema:
             name = str(schema["$ref"]).removeprefix("#/$defs/")
-            if name not in self.known:
-                self.known[name] = self.check_of(self.named[name])
-            return self.known[name]
-        makers: Mapping[str, Callable[[Schema], Check]] = {
-            "object": self._object_check,
-            "array": self._list_check,
-            "string": _text_check,
-            "integer": _number_check,
-        }
+            if name not in self._known:
+                self._known[name] = self.check_of(self._named[name])
+            return self._known[name]
         declared = schema["type"]
         kinds = [declared] if isinstance(declared, str) else cast("Sequence[str]", declared)
-        checks = {
-            kind: makers[kind](schema) if kind in makers else lambda _: _NO_DIAGNOSTICS
-            for kind in kinds
-        }
-        return partial(_check_kind, checks)
+        checks = {kind: self._makers.get(kind, self._makers[""])(self, schema) for kind in kinds}
+        return partial(self._check_kinds, checks)
 
-    def _object_check(self, schema: Schema) -> Check:
+    def property_checks(self, schema: Schema) -> dict[str, _AnyCheck]:
         properties = cast("Mapping[str, Schema]", schema["properties"])
-        checks = {name: self.check_of(inner) for name, inner in properties.items()}
-        required = cast("Sequence[str]", schema.get("required", ()))
-        return partial(_check_object, checks, required, strict=self.strict)
+        return {name: self.check_of(inner) for name, inner in properties.items()}
 
-    def _list_check(self, schema: Schema) -> Check:
-        least = cast("int", schema.get("minItems", 0))
-        most = cast("int", schema["maxItems"])
-        error = str(schema.get("x-fault", "bad_form"))
-        inner = self.check_of(cast("Schema", schema["items"]))
-        return partial(_check_list, inner, range(least, most + 1), error)
+
+def _object_check(compiler: _Compiler, schema: Schema) -> Check:
+    required = cast("Sequence[str]", schema.get("required", ()))
+    checks = compiler.property_checks(schema)
+    return partial(_check_object, checks, required, strict=compiler.strict)
+
+
+def _list_check(compiler: _Compiler, schema: Schema) -> Check:
+    error = str(schema.get("x-fault", "bad_form"))
+    inner = compiler.check_of(cast("Schema", schema["items"]))
+    return partial(_check_list, inner, _sizes(schema, "Items"), error)
+
+
+def _sizes(schema: Schema, unit: str) -> range:
+    least, most = schema.get(f"min{unit}", 0), schema[f"max{unit}"]
+    return range(cast("int", least), cast("int", most) + 1)
 
 
 def _kind_of(value: object) -> str:
@@ -139,13 +156,16 @@ def _check_list(inner: Check, sizes: range, empty: str, value: object) -> Sequen
     return faults
 
 
-def _text_check(schema: Schema) -> Check:
+def _text_check(_: _Compiler, schema: Schema) -> Check:
     if "enum" in schema:
         choices = cast("Sequence[str]", schema["enum"])
         return partial(_check_choice, choices, str(schema.get("x-fault", "bad_form")))
-    least, most = cast("int", schema.get("minLength", 0)), cast("int", schema["maxLength"])
+    return partial(_check_text, _sizes(schema, "Length"), _refused(schema))
+
+
+def _refused(schema: Schema) -> re.Pattern[str] | None:
     refused = cast("Mapping[str, str]", schema.get("not", {})).get("pattern")
-    return partial(_check_text, range(least, most + 1), re.compile(refused) if refused else None)
+    return re.compile(refused) if refused else None
 
 
 def _check_text(
@@ -158,7 +178,7 @@ def _check_text(
         return [_fault(f"has {len(text):,} characters; at most {sizes.stop - 1:,} are allowed")]
     if refused and refused.search(text):
         return [_fault("contains a control character, which is not allowed")]
-    if not text.isascii() and is_broken(text):
+    if not text.isascii() and _is_broken(text):
         return [_fault("contains half a character (a lone surrogate); send well-formed Unicode")]
     return _NO_DIAGNOSTICS
 
@@ -170,10 +190,19 @@ def _check_choice(choices: Sequence[str], error: str, value: object) -> Sequence
     return [_fault(message, error)]
 
 
-def _number_check(schema: Schema) -> Check:
+def _number_check(_: _Compiler, schema: Schema) -> Check:
     least, most = cast("int", schema["minimum"]), cast("int", schema["maximum"])
     wrong = [_fault(f"must be between {least:,} and {most:,}")]
     return lambda value: _NO_DIAGNOSTICS if least <= cast("int", value) <= most else wrong
+
+
+_MAKERS: Mapping[str, _Maker] = {
+    "object": _object_check,
+    "array": _list_check,
+    "string": _text_check,
+    "integer": _number_check,
+    "": lambda *_: lambda _: _NO_DIAGNOSTICS,
+}
 
 
 def _fault(message: str, name: str = "bad_form") -> Diagnostic:
@@ -200,3 +229,92 @@ def _did_you_mean(value: object, known: Iterable[str]) -> str:
 
 def _plain(name: str) -> str:
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
+
+
+def _check_types(checks: Mapping[str, _BatchCheck], values: Sequence[object]) -> bool:
+    present = set(map(type, values))
+    if not all(_KINDS.get(kind) in checks for kind in present):
+        return False
+    if len(present) == 1:
+        return checks[_KINDS[present.pop()]](values)
+    return all(checks[_KINDS[kind]]([v for v in values if type(v) is kind]) for kind in present)
+
+
+def _objects_check(compiler: _Compiler, schema: Schema) -> _BatchCheck:
+    required = frozenset(cast("Sequence[str]", schema.get("required", ())))
+    checks = compiler.property_checks(schema)
+    return partial(_check_objects, checks, required, strict=compiler.strict)
+
+
+def _check_objects(
+    checks: Mapping[str, _BatchCheck],
+    required: frozenset[str],
+    values: Sequence[object],
+    *,
+    strict: bool,
+) -> bool:
+    objects = cast("Sequence[Mapping[str, object]]", values)
+    if strict and not checks.keys() >= set(chain.from_iterable(objects)):
+        return False
+    for name, check in checks.items():
+        column = [fields[name] for fields in objects if name in fields]
+        if len(column) < len(objects) and name in required:
+            return False
+        if not check(column):
+            return False
+    return True
+
+
+def _lists_check(compiler: _Compiler, schema: Schema) -> _BatchCheck:
+    inner = compiler.check_of(cast("Schema", schema["items"]))
+    return partial(_check_lists, inner, _sizes(schema, "Items"))
+
+
+def _check_lists(inner: _BatchCheck, sizes: range, values: Sequence[object]) -> bool:
+    lists = cast("Sequence[Sequence[object]]", values)
+    return all(map(sizes.__contains__, set(map(len, lists)))) and inner(
+        list(chain.from_iterable(lists))
+    )
+
+
+def _texts_check(_: _Compiler, schema: Schema) -> _BatchCheck:
+    if "enum" in schema:
+        return frozenset(cast("Sequence[object]", schema["enum"])).issuperset
+    return partial(_check_texts, _sizes(schema, "Length"), _refused(schema))
+
+
+def _check_texts(sizes: range, refused: re.Pattern[str] | None, values: Sequence[object]) -> bool:
+    # Many edges name the same step, so each name is checked once.
+    texts = set(cast("Sequence[str]", values))
+    if not all(map(sizes.__contains__, set(map(len, texts)))):
+        return False
+    if refused and any(map(refused.search, texts)):
+        return False
+    return all(map(str.isascii, texts)) or not any(map(_is_broken, texts))
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _numbers_check(_: _Compiler, schema: Schema) -> _BatchCheck:
+    least, most = cast("int", schema["minimum"]), cast("int", schema["maximum"])
+
+    def check(values: Sequence[object]) -> bool:
+        numbers = cast("Sequence[int]", values)
+        return least <= min(numbers) and max(numbers) <= most
+
+    return check
+
+
+_BATCH_MAKERS: Mapping[str, _Maker] = {
+    "object": _objects_check,
+    "array": _lists_check,
+    "string": _texts_check,
+    "integer": _numbers_check,
+    "": lambda *_: lambda _: True,
+}
