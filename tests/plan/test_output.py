@@ -98,7 +98,7 @@ def test_json_output_with_invalid_json_is_refused(text: str) -> None:
 
 def test_too_many_outputs_are_refused() -> None:
     (output,) = stored(REPORT)
-    full = [replace(output, version=n) for n in range(1, MAX_OUTPUTS + 1)]
+    full = [output._replace(version=n) for n in range(1, MAX_OUTPUTS + 1)]
     with pytest.raises(TooLarge):
         store_output(COMPLETE, replace(REPORT, content="# More"), full, make_context())
     assert not store_output(COMPLETE, REPORT, full, make_context()).reply.is_new

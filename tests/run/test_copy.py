@@ -12,8 +12,7 @@ from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidTransition, NotFound
 from waybook.run.copy import CopiedRun, OriginalDocument, copy_run, earlier_stages
 from waybook.run.draft import RunDecision
-from waybook.run.model import Run
-from waybook.run.start import StartedStages
+from waybook.run.model import Run, StageRun
 
 TRANSITIONS = [("first", "left"), ("first", "right"), ("left", "last"), ("right", "last")]
 
@@ -33,7 +32,7 @@ def world() -> RunEnv:
     return world
 
 
-def copied(world: RunEnv, stage: str) -> RunDecision[StartedStages]:
+def copied(world: RunEnv, stage: str) -> RunDecision[tuple[StageRun, ...]]:
     records = world.records
     documents = [
         OriginalDocument(
@@ -52,7 +51,7 @@ def copied(world: RunEnv, stage: str) -> RunDecision[StartedStages]:
     return copy_run(source, world.chart, "copy", stage, world.moment(PAT))
 
 
-def stored(world: RunEnv, decision: RunDecision[StartedStages]) -> RunRowStore:
+def stored(world: RunEnv, decision: RunDecision[tuple[StageRun, ...]]) -> RunRowStore:
     empty = Run(id="copy", name="", seq=0, completed_at=None, stages={}, steps={})
     records = RunRowStore(chart=world.chart, run=empty, now=world.records.now)
     records.write(decision)
@@ -84,7 +83,7 @@ def test_copying_a_run_without_earlier_feedback_is_refused(world: RunEnv) -> Non
     with pytest.raises(InvalidTransition, match="the stage 'right' before it"):
         copied(world, "last")
     world.feedback("right")
-    assert [stage.slug for stage in copied(world, "last").reply.stages] == ["last"]
+    assert [stage.slug for stage in copied(world, "last").reply] == ["last"]
 
 
 def test_copying_a_run_from_unknown_stage_is_refused(world: RunEnv) -> None:

@@ -285,7 +285,7 @@ def test_stage_started_after_feedback_uses_requested_or_previous_models(
     decided = start_open_stage(
         run, make_compiled_dag(two_stages()), "two", requested, world.moment(ANN)
     )
-    (started,) = decided.reply.stages
+    (started,) = decided.reply
     assert (started.slug, started.models) == ("two", models)
     assert len(decided.jobs) == len(models)
 

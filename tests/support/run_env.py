@@ -177,24 +177,22 @@ class RunEnv:
             retryable=retryable,
             context=self.moment(ANN),
         )
-        return self.keep(decision).job
+        return self.keep(decision)
 
     def feedback(
         self, stage: str, text: str = "Go on.", models: Sequence[str] | None = None
     ) -> tuple[StageRun, ...]:
         moment = self.moment(PAT)
-        return self.keep(give_feedback(self.run, self.chart, stage, text, models, moment)).stages
+        return self.keep(give_feedback(self.run, self.chart, stage, text, models, moment))
 
     def begin(self, stage: str, models: Sequence[str] | None = None) -> tuple[StageRun, ...]:
         decision = start_open_stage(self.run, self.chart, stage, models, self.moment(PAT))
-        return self.keep(decision).stages
+        return self.keep(decision)
 
     def retry(self, stage: str, step: str | None = None) -> tuple[Job, ...]:
         failed = self.records.failed(stage, step)
         moment = self.moment(PAT)
-        return self.keep(
-            retry_failed(self.run, self.chart, stage, failed, moment, step_key=step)
-        ).jobs
+        return self.keep(retry_failed(self.run, self.chart, stage, failed, moment, step_key=step))
 
     def regenerate(self, document_id: str) -> Job:
         """Regenerate the latest version of a document."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
+from typing import NamedTuple
 
 from waybook.core.changes import Entity, Event, as_json, text_hash
 from waybook.core.decision_context import DecisionContext
@@ -107,8 +108,7 @@ def file_extension(kind: str) -> str:
 OUTPUT = "output"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(NamedTuple):
     id: str
     title: str
     media_type: str

@@ -10,7 +10,7 @@ from waybook.dag.model import JobStatus
 from waybook.errors import InvalidTransition, NextCall
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision, RunDraft
-from waybook.run.model import CompiledDag, Job, NewDocument, Run
+from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun
 from waybook.run.stages import (
     copy_lists,
     lists_row,
@@ -19,7 +19,6 @@ from waybook.run.stages import (
     require_stage,
     start_stage,
 )
-from waybook.run.start import StartedStages
 
 MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"
@@ -53,7 +52,7 @@ def copy_run(
     *,
     name: str | None = None,
     models: Sequence[str] | None = None,
-) -> RunDecision[StartedStages]:
+) -> RunDecision[tuple[StageRun, ...]]:
     """Create a copy of a run with its workflow version, and start the given stage again.
 
     Raises:
@@ -98,7 +97,7 @@ def copy_run(
         carriedOver=[*earlier],
     )
     start_stage(draft, from_stage, models or _models(old, compiled_dag, from_stage))
-    return draft.decide(StartedStages((draft.stages[from_stage],)))
+    return draft.decide((draft.stages[from_stage],))
 
 
 def earlier_stages(compiled_dag: CompiledDag, slug: str) -> tuple[str, ...]:

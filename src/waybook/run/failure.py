@@ -24,17 +24,12 @@ from waybook.run.model import (
 from waybook.run.stages import recreate_job, require_stage, require_step
 
 
-@dataclass(frozen=True, slots=True)
-class Cancellation:
-    """Reply to a cancellation, with the amount of unfinished work."""
-
-    open_units: int
-
-
 def cancel_run(
     run: Run, compiled_dag: CompiledDag, reason: str, context: DecisionContext
-) -> RunDecision[Cancellation]:
-    """Cancel a run permanently. Its rows and documents are not changed.
+) -> RunDecision[int]:
+    """Cancel a run permanently, and reply with the amount of unfinished work.
+
+    The rows and documents of the run are not changed.
 
     Raises:
         RunCanceled: the run is already canceled.
@@ -53,7 +48,7 @@ def cancel_run(
     draft.set_run(canceled_at=context.now, canceled_by=context.actor.user, cancel_reason=reason)
     draft.record(Event.PLAN_MODIFIED, action="cancel_run", reason=reason)
     open_units = sum(step.total - step.done - step.failed for step in run.steps.values())
-    return draft.decide(Cancellation(open_units))
+    return draft.decide(open_units)
 
 
 def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
@@ -82,11 +77,6 @@ def _look(run: Run) -> NextCall:
 
 
 @dataclass(frozen=True, slots=True)
-class RetriedJobs:
-    jobs: tuple[Job, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RegenerationJob:
     job: Job
     #: Number of jobs that regenerate later documents.
@@ -101,7 +91,7 @@ def retry_failed(
     context: DecisionContext,
     *,
     step_key: str | None = None,
-) -> RunDecision[RetriedJobs]:
+) -> RunDecision[tuple[Job, ...]]:
     """Reset the failed jobs of a stage, or of one of its steps, to pending.
 
     Raises:
@@ -116,7 +106,7 @@ def retry_failed(
     brought = tuple(_fresh(draft, job) for job in failed if job.status in FAILED_JOB)
     if brought:
         draft.record(Event.PLAN_MODIFIED, action="retry_failed", stageSlug=slug, jobs=len(brought))
-    return draft.decide(RetriedJobs(brought))
+    return draft.decide(brought)
 
 
 def _fresh(draft: RunDraft, job: Job) -> Job:
@@ -233,11 +223,6 @@ def not_processing_error(job: Job) -> InvalidTransition:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class JobFailed:
-    job: Job
-
-
 def fail_job(
     run: Run,
     compiled_dag: CompiledDag,
@@ -247,7 +232,7 @@ def fail_job(
     error: str,
     retryable: bool,
     context: DecisionContext,
-) -> RunDecision[JobFailed]:
+) -> RunDecision[Job]:
     """Record the failure of a job: schedule a retry, or fail the job permanently.
 
     Raises:
@@ -262,9 +247,9 @@ def fail_job(
         ready_at = context.now + backoff(job.tries)
         failed = draft.set_job(job, status=JobStatus.RETRYING, error=error, ready_at=ready_at)
         _record(draft, failed, error)
-        return draft.decide(JobFailed(failed))
+        return draft.decide(failed)
     status = JobStatus.RETRY_LOOP_FAILED if retryable else JobStatus.FAILED
-    return draft.decide(JobFailed(fail_permanently(draft, job, error, status)))
+    return draft.decide(fail_permanently(draft, job, error, status))
 
 
 def fail_permanently(

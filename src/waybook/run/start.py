@@ -1,7 +1,6 @@
 """Starts a run with its first stage, and later stages after feedback."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext, require_decider
@@ -13,11 +12,6 @@ from waybook.run.model import CompiledDag, Run, StageRun
 from waybook.run.stages import input_lists, lists_row, require_stage, start_stage, validate_models
 
 
-@dataclass(frozen=True, slots=True)
-class StartedStages:
-    stages: tuple[StageRun, ...]
-
-
 def new_run(
     compiled_dag: CompiledDag,
     run_id: str,
@@ -25,7 +19,7 @@ def new_run(
     run_input: Json,
     models: Sequence[str],
     context: DecisionContext,
-) -> RunDecision[StartedStages]:
+) -> RunDecision[tuple[StageRun, ...]]:
     lists = input_lists(compiled_dag, run_input)
     run = Run(id=run_id, name=name, seq=0, completed_at=None, stages={}, steps={}, lists=lists)
     draft = RunDraft(run, compiled_dag, context)
@@ -42,7 +36,7 @@ def new_run(
     draft.record(Event.PLAN_MODIFIED, action="run_started", dagSlug=compiled_dag.dag.slug)
     entry = compiled_dag.order[0]
     start_stage(draft, entry, models)
-    return draft.decide(StartedStages((draft.stages[entry],)))
+    return draft.decide((draft.stages[entry],))
 
 
 def give_feedback(
@@ -54,7 +48,7 @@ def give_feedback(
     context: DecisionContext,
     *,
     place: str | None = None,
-) -> RunDecision[StartedStages]:
+) -> RunDecision[tuple[StageRun, ...]]:
     """Store a person's feedback on a completed stage, and start the stages that waited for it.
 
     Raises:
@@ -93,7 +87,7 @@ def give_feedback(
     ready = [after for after in compiled_dag.dag.after(slug) if _is_open(draft, after)]
     for after in ready:
         start_stage(draft, after, chosen)
-    return draft.decide(StartedStages(tuple(draft.stages[after] for after in ready)))
+    return draft.decide(tuple(draft.stages[after] for after in ready))
 
 
 def start_open_stage(
@@ -102,7 +96,7 @@ def start_open_stage(
     slug: str,
     models: Sequence[str] | None,
     context: DecisionContext,
-) -> RunDecision[StartedStages]:
+) -> RunDecision[tuple[StageRun, ...]]:
     """Start a stage unless it is already started.
 
     Raises:
@@ -114,7 +108,7 @@ def start_open_stage(
     require_stage(compiled_dag, slug)
     draft = RunDraft(run, compiled_dag, context)
     if slug in run.stages:
-        return draft.decide(StartedStages(()))
+        return draft.decide(())
     for before in compiled_dag.dag.before(slug):
         stage = _completed(run, before, f"{slug!r} can start only after it")
         if stage.feedback is None:
@@ -125,7 +119,7 @@ def start_open_stage(
                 next_call=_ask_feedback(run, before),
             )
     start_stage(draft, slug, models or run.stages[compiled_dag.dag.before(slug)[-1]].models)
-    return draft.decide(StartedStages((draft.stages[slug],)))
+    return draft.decide((draft.stages[slug],))
 
 
 def _is_open(draft: RunDraft, slug: str) -> bool:

@@ -118,13 +118,16 @@ def check_frames(layout: Layout) -> None:
         assert all(within((*point, *point), area(frame)) for point in line.route)
     for way_on in layout.transitions:
         assert way_on.source < way_on.target
-        way = (between(*ends) for ends in pairwise(way_on.way))
+        way = (between(*ends) for ends in pairwise(way_on.route))
         assert not any(meet(piece, area(frame)) for piece in way for frame in layout.frames)
 
 
 def check_extent(layout: Layout) -> None:
     everything = 0, 0, layout.width, layout.height
-    ways = [*(line.route for line in layout.lines), *(way_on.way for way_on in layout.transitions)]
+    ways = [
+        *(line.route for line in layout.lines),
+        *(way_on.route for way_on in layout.transitions),
+    ]
     assert all(within((*point, *point), everything) for way in ways for point in way)
     assert all(within(area(box), everything) for box in layout.boxes)
     assert all(within(area(frame), everything) for frame in layout.frames)

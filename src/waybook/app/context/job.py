@@ -33,7 +33,7 @@ from waybook.dag.templates.template import is_constant, render_prompt
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.packet import escaped_size, fair_share, truncate
 from waybook.run.model import Job
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, first_column
 from waybook.store.runs import inputs, jobs, load
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentInfo
@@ -176,7 +176,7 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
         *rest, brief_rows = await locked.send(*statements)
         count, run_brief = len(documents_before), brief_rows[0]
         documents = inputs.read_documents(chain.from_iterable(rest[:count]))
-        so_far = "".join(row.content for part in rest[count:] for row in part)
+        so_far = "".join(chain.from_iterable(map(first_column, rest[count:])))
     supplied = await _supplied(locked, job, documents, run_brief)
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     prompt = step.prompt or _DEFAULT_PROMPT

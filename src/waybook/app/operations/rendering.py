@@ -14,6 +14,7 @@ from waybook.errors import WaybookError
 from waybook.json_values import Json, parse_content
 from waybook.run.model import CompiledDag
 from waybook.run.submit import RenderedPage, store_rendered
+from waybook.store.driver.queries import first_column
 from waybook.store.runs import jobs, load
 from waybook.store.runs.rows import RenderRow
 
@@ -26,7 +27,7 @@ MAX_BATCH_CHARACTERS = 1 << 19
 
 async def render_documents(ctx: RequestContext) -> int:
     (rows,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
-    return sum([await _render_run_if_possible(ctx, row.run_id) for row in rows])
+    return sum([await _render_run_if_possible(ctx, run_id) for run_id in first_column(rows)])
 
 
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:

@@ -20,6 +20,7 @@ from waybook.dag.expansion.counts import Count, StageCounts, add_counts
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.plan.model import CLOSED_PLAN, Plan, Step, StepStatus
 from waybook.run.model import MAX_JOBS, CompiledDag, Run
+from waybook.store.driver.queries import first_column
 from waybook.store.plans.details import FinishedStepRow
 from waybook.store.runs import work as runs_store
 from waybook.store.runs.work import FinishedRunRow, JobTimesRow, ResultCostRow
@@ -121,7 +122,7 @@ async def read_finished_runs(ctx: RequestContext, slug: str) -> Sequence[Finishe
 
 async def read_known_models(ctx: RequestContext) -> list[str]:
     (rows,) = await ctx.read(runs_store.known_models_statement())
-    return [row.model for row in rows]
+    return first_column(rows)
 
 
 FinishedStep: TypeAlias = FinishedStepRow

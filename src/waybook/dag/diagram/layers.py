@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from waybook.dag.diagram.model import STACK_FROM, Lane
 
@@ -131,25 +131,21 @@ LINES_PER_BOX: Final = 10
 _MAX_REDUCED_BOXES: Final = 2_000
 
 
-class _Thinned(NamedTuple):
-    edges: Pairs
-    undrawn: int = 0
-
-
-def thin_edges(count: int, edges: Pairs) -> _Thinned:
-    """Return the edges to draw. Some are left out if there are too many.
+def thin_edges(count: int, edges: Pairs) -> tuple[Pairs, int]:
+    """Return the edges to draw, and the number of those left out because there are too many.
 
     >>> dense = [(a, b) for b in range(200) for a in range(b)]
-    >>> [len(thin_edges(200, dense).edges), thin_edges(200, dense).undrawn]
-    [199, 19701]
+    >>> drawn, undrawn = thin_edges(200, dense)
+    >>> len(drawn), undrawn
+    (199, 19701)
     """
     most = max(MIN_LINES, LINES_PER_BOX * count)
     if len(edges) <= most:
-        return _Thinned(edges)
+        return edges, 0
     remaining = _without_implied(count, edges) if count <= _MAX_REDUCED_BOXES else edges
     if len(remaining) > most:
         remaining = _first_of_each(remaining, most)
-    return _Thinned(remaining, len(edges) - len(remaining))
+    return remaining, len(edges) - len(remaining)
 
 
 def _without_implied(count: int, edges: Pairs) -> Pairs:

@@ -62,12 +62,6 @@ class Frame(NamedTuple):
     lane: int
 
 
-class TransitionRoute(NamedTuple):
-    source: int
-    target: int
-    way: Route
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     sketch: Diagram
@@ -77,7 +71,7 @@ class Layout:
     boxes: tuple[Box, ...]
     lines: tuple[EdgeLine, ...]
     frames: tuple[Frame, ...]
-    transitions: tuple[TransitionRoute, ...]
+    transitions: tuple[EdgeLine, ...]
     undrawn: int = 0
 
 
@@ -312,8 +306,8 @@ def compute_layout(
     stacked_lanes = [stack_siblings(lane, stack_from) for lane in shown]
     thinned = [thin_edges(len(stacked.boxes), stacked.edges) for stacked in stacked_lanes]
     boxes = [
-        replace(stacked, edges=few.edges)
-        for stacked, few in zip(stacked_lanes, thinned, strict=True)
+        replace(stacked, edges=few)
+        for stacked, (few, _) in zip(stacked_lanes, thinned, strict=True)
     ]
     measures = dimensions_for(sketch, sum(len(stacked.boxes) for stacked in boxes))
     layers = [layers_of(len(stacked.boxes), stacked.edges) for stacked in boxes]
@@ -326,7 +320,7 @@ def compute_layout(
         for number, (stacked, layer) in enumerate(zip(boxes, layers, strict=True))
     ]
     layout = _stacked_lanes(sketch, insides, measures)
-    return replace(layout, undrawn=sum(few.undrawn for few in thinned))
+    return replace(layout, undrawn=sum(undrawn for _, undrawn in thinned))
 
 
 def _rows(layer: list[int]) -> list[int]:
@@ -393,7 +387,7 @@ def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions
         lines=tuple(lines),
         frames=tuple(frames) if framed else (),
         transitions=tuple(
-            TransitionRoute(s, t, _way_on(frames[s], frames[t], sides.get(number), measures))
+            EdgeLine(s, t, _way_on(frames[s], frames[t], sides.get(number), measures))
             for number, (s, t) in enumerate(ways)
         ),
     )

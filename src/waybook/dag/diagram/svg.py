@@ -35,7 +35,6 @@ from waybook.dag.diagram.routing import (
     EdgeLine,
     Frame,
     Layout,
-    TransitionRoute,
     arrowhead_data,
     compute_layout,
     is_detour,
@@ -248,15 +247,15 @@ def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:
     for way_on in layout.transitions:
         status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
         gone = NOT_STARTED if status in {NOT_STARTED, NO_STATUS} else "completed"
-        yield element("path", class_="edges", data_status=gone, d=path_data(way_on.way))
-        yield element("path", class_="heads", data_status=gone, d=arrowhead_data(way_on.way))
+        yield element("path", class_="edges", data_status=gone, d=path_data(way_on.route))
+        yield element("path", class_="heads", data_status=gone, d=arrowhead_data(way_on.route))
         if way_on.target == way_on.source + 1:
             yield _caption(layout, way_on, marks)
 
 
-def _caption(layout: Layout, way_on: TransitionRoute, marks: Annotations) -> str:
+def _caption(layout: Layout, way_on: EdgeLine, marks: Annotations) -> str:
     caption = marks.captions.get(layout.sketch.lanes[way_on.source].slug, "")
-    (x, top), (_, bottom) = way_on.way
+    (x, top), (_, bottom) = way_on.route
     room = layout.width - x - 4 * layout.measures.margin
     return text(x + 14, (top + bottom) // 2 + 4, truncate(caption, room, WORD_SIZE), "note")
 

@@ -84,24 +84,14 @@ class _OutputText(NamedTuple):
     content: str
 
 
-class _OutputRow(NamedTuple):
-    id: str
-    title: str
-    media_type: str
-    version: int
-    content_hash: str
-    created_at: datetime
-    created_by: str
-
-
 class _OutputContentRow(NamedTuple):
-    output: _OutputRow
+    output: Output
     plan_id: str
     content: str
 
 
 class _LatestOutputRow(NamedTuple):
-    output: _OutputRow
+    output: Output
     plan_id: str
     plan_name: str
 
@@ -151,7 +141,7 @@ SQL = load(
     reviews_of=ReviewRow,
     sources_of=Source,
     output_texts=_OutputText,
-    outputs=_OutputRow,
+    outputs=Output,
     output=_OutputContentRow,
     latest_outputs=_LatestOutputRow,
     finished_steps=FinishedStepRow,
@@ -232,19 +222,8 @@ def latest_statement(before: tuple[str, str], most: int) -> Statement:
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
 
 
-def read_outputs(rows: Iterable[_OutputRow]) -> list[Output]:
-    return [
-        Output(
-            id=row.id,
-            title=row.title,
-            media_type=row.media_type,
-            version=row.version,
-            content_hash=row.content_hash,
-            created_at=row.created_at.astimezone(UTC),
-            created_by=row.created_by,
-        )
-        for row in rows
-    ]
+def read_outputs(rows: Iterable[Output]) -> list[Output]:
+    return [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]
 
 
 def finished_steps_statement(plan_id: str) -> Statement:

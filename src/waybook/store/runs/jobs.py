@@ -26,20 +26,14 @@ from waybook.store.runs.rows import (
     JobRow,
     OpenJobsRow,
     OriginalDocumentRow,
-    PartRow,
     ReadableRow,
     RenderedRow,
     RenderRow,
-    RunIdRow,
-    SecondsRow,
     WorkerRow,
 )
 
 SQL = load(
     "runs/jobs",
-    run_of_job=RunIdRow,
-    run_with_claimable_job=RunIdRow,
-    runs_to_render=RunIdRow,
     run_of_document=DocumentRunRow,
     versions=DocumentVersionRow,
     load_job=JobRow,
@@ -48,11 +42,9 @@ SQL = load(
     claimable_job_for_model=JobRow,
     failed_jobs=JobRow,
     to_render=RenderRow,
-    seconds_until_claimable=SecondsRow,
     open_jobs=OpenJobsRow,
     workers=WorkerRow,
     failures=FailedJobRow,
-    parts=PartRow,
     finished_jobs=JobRow,
     original_documents=OriginalDocumentRow,
     contents=DocumentTextRow,
@@ -149,10 +141,6 @@ def to_render_statement(run_id: str, most: int) -> Statement:
 
 def runs_to_render_statement(most: int) -> Statement:
     return SQL["runs_to_render"](most=most)
-
-
-def first_run_id(rows: Sequence[RunIdRow]) -> str | None:
-    return rows[0].run_id if rows else None
 
 
 def read_job(row: JobRow) -> Job:

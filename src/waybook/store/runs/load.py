@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from waybook.core.changes import Rows as RunRows
 from waybook.core.usage import totals_from_json
@@ -20,16 +20,14 @@ from waybook.store.runs.rows import (
     RunListRow,
     RunRow,
     RunSummaryRow,
-    StageRow,
-    StepRow,
     VersionRow,
 )
 
 SQL = load(
     "runs/load",
     load_run=RunRow,
-    load_stages=StageRow,
-    load_steps=StepRow,
+    load_stages=StageRun,
+    load_steps=StepRun,
     run_brief=RunBriefRow,
     runs_by_activity=RunSummaryRow,
     runs_by_start=RunSummaryRow,
@@ -137,36 +135,23 @@ def read_lists(rows: Iterable[RunListRow] | None) -> tuple[RunList, ...]:
     )
 
 
-def _stage(row: StageRow) -> StageRun:
-    return StageRun(
-        slug=row.stage_slug,
+def _stage(row: StageRun) -> StageRun:
+    """Return a stage whose columns have the types of its model."""
+    prior = cast("dict[str, Any]", row.prior)
+    first_author = dict(prior["firstAuthor"])
+    return row._replace(
         models=tuple(row.models),
-        prior=_origins(row.prior),
+        prior=Origins(
+            lineages=tuple(first_author), authors=tuple(prior["authors"]), first_author=first_author
+        ),
         started_at=row.started_at.astimezone(UTC),
         completed_at=in_utc(row.completed_at),
-        feedback=row.feedback,
         feedback_at=in_utc(row.feedback_at),
-        feedback_by=row.feedback_by,
     )
 
 
-def _origins(fields: dict[str, Any]) -> Origins:
-    first_author = dict(fields["firstAuthor"])
-    return Origins(
-        lineages=tuple(first_author), authors=tuple(fields["authors"]), first_author=first_author
-    )
-
-
-def _step(row: StepRow) -> StepRun:
-    return StepRun(
-        stage=row.stage_slug,
-        key=row.step_key,
-        total=row.total,
-        done=row.done,
-        failed=row.failed,
-        opened_at=row.opened_at.astimezone(UTC),
-        closed_at=in_utc(row.closed_at),
-    )
+def _step(row: StepRun) -> StepRun:
+    return row._replace(opened_at=row.opened_at.astimezone(UTC), closed_at=in_utc(row.closed_at))
 
 
 def read_events(rows: Sequence[RunEventRow]) -> tuple[RunEventRow, ...]:

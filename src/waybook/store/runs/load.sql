@@ -8,13 +8,13 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_se
  where r.org_id = :org and r.id = %(run_id)s;
 
 -- name: load_stages
-select stage_slug, models, prior, started_at, completed_at, feedback, feedback_at, feedback_by
+select stage_slug as slug, models, prior, started_at, completed_at, feedback, feedback_at, feedback_by
   from stage_run
  where org_id = :org and run_id = %(run_id)s
  order by started_at, stage_slug;
 
 -- name: load_steps
-select stage_slug, step_key, total, done, failed, opened_at, closed_at
+select stage_slug as stage, step_key as key, total, opened_at, done, failed, closed_at
   from stage_step
  where org_id = :org and run_id = %(run_id)s;
 

@@ -47,27 +47,6 @@ class RunRow(NamedTuple):
     lists: list[RunListRow] | None
 
 
-class StageRow(NamedTuple):
-    stage_slug: str
-    models: list[str]
-    prior: dict[str, Any]
-    started_at: datetime
-    completed_at: datetime | None
-    feedback: str | None
-    feedback_at: datetime | None
-    feedback_by: str | None
-
-
-class StepRow(NamedTuple):
-    stage_slug: str
-    step_key: str
-    total: int
-    done: int
-    failed: int
-    opened_at: datetime
-    closed_at: datetime | None
-
-
 class RunBriefRow(NamedTuple):
     input: Json
     created_at: datetime
@@ -100,10 +79,6 @@ class VersionRow(NamedTuple):
     created_by: str
 
 
-class RunIdRow(NamedTuple):
-    run_id: str
-
-
 class JobRow(NamedTuple):
     id: str
     stage_slug: str
@@ -134,10 +109,6 @@ class RenderRow(NamedTuple):
     lineage: str
     version: int
     content: str
-
-
-class SecondsRow(NamedTuple):
-    seconds: float | None
 
 
 class OpenJobsRow(NamedTuple):
@@ -177,10 +148,6 @@ class FailedStageRow(NamedTuple):
     at: datetime
     #: The stage, and the job of it that failed last: the fields of `RunFailure`.
     failure: tuple[str, str, str, int, str, str | None, str, bool, int]
-
-
-class PartRow(NamedTuple):
-    content: str
 
 
 class DocumentRow(NamedTuple):

@@ -122,10 +122,6 @@ class ResultCostRow(NamedTuple):
     cost_micros: int
 
 
-class _KnownModelRow(NamedTuple):
-    model: str
-
-
 SQL = load(
     "runs/work",
     run_jobs=RunJobRow,
@@ -140,7 +136,6 @@ SQL = load(
     stage_documents=StageDocument,
     finished_runs=FinishedRunRow,
     result_costs=ResultCostRow,
-    known_models=_KnownModelRow,
 )
 
 

@@ -46,7 +46,7 @@ from waybook.run.next_job import (
     StageFailed,
     next_job,
 )
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, first_value
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
@@ -92,7 +92,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextJob, attempt: Attempt) -
     for _ in range(_MAX_CLAIM_ATTEMPTS):
         if args.run_id is None:
             (rows,) = await ctx.read(jobs.run_with_claimable_job_statement(wanted))
-            run_id = jobs.first_run_id(rows)
+            run_id = first_value(rows)
         if run_id is None:
             break
         locked = LockedRun(ctx, run_id, unless_cached=partial(_claim_statements, run_id, wanted))
@@ -148,11 +148,11 @@ async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) ->
     open_jobs: tuple[OpenJobs, ...] = ()
     free_in: float | None = None
     if mine is None and free is None:
-        rows, (gap,) = await locked.send(
+        rows, gap = await locked.send(
             jobs.open_statement(locked.run.id, _MAX_OPEN_LISTED),
             jobs.seconds_until_claimable_statement(locked.run.id, wanted),
         )
-        open_jobs, free_in = jobs.read_open(rows), gap.seconds
+        open_jobs, free_in = jobs.read_open(rows), first_value(gap)
     decision = next_job(
         locked.run,
         locked.compiled_dag,
@@ -254,9 +254,9 @@ async def _nothing_anywhere(
     # The answer is stored even though no run is locked, so that a repeated call gets the same
     # answer.
     async def decide() -> Proposal[Written]:
-        ((gap,),) = locked.results
+        (gap,) = locked.results
         subject = _subject(args.run_id, wanted)
-        attempt.nothing = Nothing(subject, RETRY_AFTER_WORK_SECONDS, gap.seconds)
+        attempt.nothing = Nothing(subject, RETRY_AFTER_WORK_SECONDS, first_value(gap))
         reply = {**body, **attempt.retry_advice()}
         return Proposal(Written([]), reply, is_answer=attempt.is_answer)
 

@@ -52,7 +52,7 @@ async def retry_failed(ctx: RequestContext, args: RetryFailed) -> ToolReply:
         run = decision.run
         body: Body = {
             "runId": run.id,
-            "retried": len(decision.reply.jobs),
+            "retried": len(decision.reply),
             **stage_view(run, locked.compiled_dag, args.stage_slug),
             "next": next_job_call(run.id),
         }
@@ -144,7 +144,7 @@ async def cancel_run(ctx: RequestContext, args: CancelRun) -> ToolReply:
             "runId": run.id,
             "status": str(run_state(run, locked.compiled_dag)),
             **cancellation_view(run),
-            "openJobs": decision.reply.open_units,
+            "openJobs": decision.reply,
             "next": next_call("get_run_progress", "See what the run produced.", runId=run.id),
         }
         return Proposal(decision, body)

@@ -43,8 +43,8 @@ from waybook.json_values import Body, non_empty
 from waybook.run.copy import CopiedRun
 from waybook.run.copy import copy_run as decide_copy
 from waybook.run.draft import RunDecision
-from waybook.run.model import CompiledDag
-from waybook.run.start import StartedStages, give_feedback, new_run, start_open_stage
+from waybook.run.model import CompiledDag, StageRun
+from waybook.run.start import give_feedback, new_run, start_open_stage
 from waybook.store.accounts import accounts
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.runs import jobs, load, writer
@@ -80,7 +80,7 @@ async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
 
 def _started_run_proposal(
     opened: OpenTransaction,
-    decision: RunDecision[StartedStages],
+    decision: RunDecision[tuple[StageRun, ...]],
     compiled_dag: CompiledDag,
     made: list[Statement],
 ) -> Proposal[Written]:
@@ -104,7 +104,7 @@ def _started_run_proposal(
         "dagSlug": compiled_dag.dag.slug,
         "version": compiled_dag.version,
         **non_empty(copiedFrom=run_origin_view(run)),
-        "stages": [started_view(stage, run) for stage in decision.reply.stages],
+        "stages": [started_view(stage, run) for stage in decision.reply],
         "next": next_job_call(run.id, "Claim the first job."),
     }
     look = next_call("get_run_progress", "See everything that was started.", runId=run.id)
@@ -198,7 +198,7 @@ async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
         body: Body = {
             "runId": run.id,
             **stage_view(run, locked.compiled_dag, args.stage_slug),
-            "started": [started_view(stage, run) for stage in decision.reply.stages],
+            "started": [started_view(stage, run) for stage in decision.reply],
             "next": next_job_call(run.id),
         }
         look = next_call("get_run_progress", "See everything that was started.", runId=run.id)
@@ -245,8 +245,8 @@ async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) 
         body: Body = {
             "runId": run.id,
             "stageSlug": args.stage_slug,
-            "started": [started_view(stage, run) for stage in decision.reply.stages],
-            "next": next_job_call(run.id) if decision.reply.stages else over,
+            "started": [started_view(stage, run) for stage in decision.reply],
+            "next": next_job_call(run.id) if decision.reply else over,
         }
         return Proposal(decision, fit_reply(body, ("started",), over))
 

@@ -41,8 +41,9 @@ from waybook.run.draft import RunDecision
 from waybook.run.failure import fail_job as decide_failure
 from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job
 from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
+from waybook.store.driver.queries import first_column
 from waybook.store.runs import jobs
-from waybook.store.runs.rows import DocumentJobRow, PartRow
+from waybook.store.runs.rows import DocumentJobRow
 
 
 class DocumentArgument(Nested):
@@ -150,9 +151,8 @@ def _with_next(submitted: Body, following: Body) -> Body:
 async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
     parts: list[str] = []
     if job.continues is not None:
-        part_rows: list[PartRow]
         (part_rows,) = await locked.send(jobs.parts_statement(job.id))
-        parts = [row.content for row in part_rows]
+        parts = first_column(part_rows)
     if job.document is None:
         return parts, 1
     latest: list[DocumentJobRow]
@@ -208,7 +208,7 @@ async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
             retryable=args.retryable,
             context=locked.decision_context,
         )
-        failed = decision.reply.job
+        failed = decision.reply
         is_retried = failed.completed_at is None
         body = non_empty(
             runId=run_id,
