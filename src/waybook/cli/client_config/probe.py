@@ -19,7 +19,7 @@ MAX_PROBE_SECONDS: Final = 90.0
 MAX_ERROR_LENGTH: Final = 500
 
 
-class _ProbeFailed(Exception):
+class ProbeFailed(Exception):
     """The configured server did not answer."""
 
 
@@ -35,20 +35,20 @@ def probe(entry: Mapping[str, Any], token: str | None) -> ProbeReport:
     """Connect to the server of this entry and return its answers.
 
     Raises:
-        _ProbeFailed: the server does not start, does not answer in time, or refuses the call.
+        ProbeFailed: the server does not start, does not answer in time, or refuses the call.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         try:
             return asyncio.run(_probe(entry, token, log))
         except TimeoutError:
             reason = f"no answer within {MAX_PROBE_SECONDS:.0f} seconds"
-        except _ProbeFailed as error:
+        except ProbeFailed as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - the SDK raises errors of many libraries
             reason = _innermost(error)
         log.seek(0)
         lines = [line.strip() for line in log if line.strip()]
-    raise _ProbeFailed("; ".join([reason, *lines[-1:]])[:MAX_ERROR_LENGTH])
+    raise ProbeFailed("; ".join([reason, *lines[-1:]])[:MAX_ERROR_LENGTH])
 
 
 async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> ProbeReport:
@@ -60,7 +60,7 @@ async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> Pr
         tools = [tool.name for tool in (await client.list_tools()).tools]
         answer = await client.call_tool("ping", {})
         if answer.is_error or answer.structured_content is None:
-            raise _ProbeFailed(f"the tool ping was refused: {_text_of(answer.content)}")
+            raise ProbeFailed(f"the tool ping was refused: {_text_of(answer.content)}")
         info = client.server_info
         return ProbeReport(
             server=f"{info.name} {info.version}" if info else "unknown",
@@ -86,7 +86,7 @@ async def _transport(
         yield streamable_http_client(str(url), http_client=http)
 
 
-def _expand_token(entry: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
+def expand_token(entry: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
     """Return the token that a client would send with this entry, if any."""
     if "bearer_token_env_var" in entry:
         return environment.get(entry["bearer_token_env_var"])

@@ -29,7 +29,7 @@ class OpenPort:
     settings: Settings
 
 
-class _PageServer:
+class PageServer:
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = loaded
         self._application: Application | None = None
