@@ -56,11 +56,11 @@ from waybook.store.maintenance.migrate import (
 )
 
 #: Seconds between two polls for changes, while there are subscribers.
-CHANGE_POLL_SECONDS = 3.0
+_CHANGE_POLL_SECONDS = 3.0
 #: An org may use the calls of this many seconds at once.
-BURST_SECONDS = 2
+_BURST_SECONDS = 2
 #: Maximum seconds for writing the remaining logged calls at shutdown.
-FLUSH_SECONDS = 1.0
+_FLUSH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class BasicApplication:
         return org_id
 
 
-StartCheck: TypeAlias = Callable[[BasicApplication], Awaitable[None]]
+_StartCheck: TypeAlias = Callable[[BasicApplication], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ async def open_application(
     *,
     serving: bool = False,
     waiting: WaitReport | None = None,
-    check: StartCheck | None = None,
+    check: _StartCheck | None = None,
     find_base_url: Callable[[], str] | None = None,
     rate_limit_times: SharedTimes | None = None,
 ) -> AsyncIterator[BasicApplication]:
@@ -166,7 +166,7 @@ async def _run(
     serving: bool,
     find_base_url: Callable[[], str] | None,
     rate_limit_times: SharedTimes | None,
-    check: StartCheck | None,
+    check: _StartCheck | None,
 ) -> AsyncIterator[BasicApplication]:
     await asyncio.to_thread(_prepare_schema, postgres, settings)
     webhook = webhook_from_settings(settings)
@@ -217,7 +217,7 @@ def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:
 
 def _rate_limit(settings: Settings, times: SharedTimes | None) -> TokenBuckets | None:
     rate = settings.effective_calls_per_second
-    return TokenBuckets(rate, BURST_SECONDS * rate, times) if rate else None
+    return TokenBuckets(rate, _BURST_SECONDS * rate, times) if rate else None
 
 
 async def run_migrations(settings: Settings) -> list[str]:
@@ -282,7 +282,7 @@ async def _working(services: Services, calls: CallLog) -> AsyncIterator[None]:
         asyncio.create_task(token_use_flush_loop(services)),
         asyncio.create_task(event_publish_loop(services)),
         asyncio.create_task(event_listen_loop(services)),
-        asyncio.create_task(change_poll_loop(services, CHANGE_POLL_SECONDS)),
+        asyncio.create_task(change_poll_loop(services, _CHANGE_POLL_SECONDS)),
     ]
     try:
         yield
@@ -290,7 +290,7 @@ async def _working(services: Services, calls: CallLog) -> AsyncIterator[None]:
         await cancel(tasks)
         # Telemetry is not important enough to wait for an unreachable database.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH_SECONDS):
+            async with asyncio.timeout(_FLUSH_SECONDS):
                 await calls.flush()
                 await services.last_used.flush(services.database)
                 # If sending fails, other processes find the changes by polling.

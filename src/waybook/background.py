@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 #: The search is loaded after this delay, so that loading it does not slow down the startup.
 WARMUP_DELAY_SECONDS = 2.0
 #: Seconds between two passes that delete expired data.
-RETENTION_INTERVAL_SECONDS = 3_600.0
-LEADER_CHECK_SECONDS = 10.0
+_RETENTION_INTERVAL_SECONDS = 3_600.0
+_LEADER_CHECK_SECONDS = 10.0
 
 
 async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
@@ -36,7 +36,7 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
         await asyncio.sleep(every_seconds)
         if services.leadership.take_turn("sweep"):
             await sweep_all_orgs(services)
-            await remind_all_orgs(services)
+            await _remind_all_orgs(services)
             await count_all_orgs(services)
             services.leadership.finish_turn("sweep")
 
@@ -48,7 +48,7 @@ async def sweep_all_orgs(services: Services) -> int:
     return await _in_every_org(services, sweep_stalls)
 
 
-async def remind_all_orgs(services: Services) -> int:
+async def _remind_all_orgs(services: Services) -> int:
     return await _in_every_org(services, remind_of_reviews)
 
 
@@ -136,9 +136,9 @@ async def retention_loop(services: Services, owner_dsn: str, settings: Settings)
         if services.leadership.is_leader:
             await retain(owner_dsn, settings)
             services.loops.note_success("retention")
-            await asyncio.sleep(RETENTION_INTERVAL_SECONDS)
+            await asyncio.sleep(_RETENTION_INTERVAL_SECONDS)
         else:
-            await asyncio.sleep(LEADER_CHECK_SECONDS)
+            await asyncio.sleep(_LEADER_CHECK_SECONDS)
 
     await repeat(services, "retention", turn)
 
@@ -146,7 +146,7 @@ async def retention_loop(services: Services, owner_dsn: str, settings: Settings)
 async def delivery_loop(services: Services, every_seconds: float) -> None:
     async def turn() -> None:
         orgs = await services.delivery_requested.wait(every_seconds)
-        while await deliver_in_orgs(services, orgs):
+        while await _deliver_in_orgs(services, orgs):
             pass
         if services.leadership.take_turn(DELIVERY):
             while await deliver_all_orgs(services):
@@ -160,7 +160,7 @@ async def deliver_all_orgs(services: Services) -> int:
     return await _in_every_org(services, deliver_notifications)
 
 
-async def deliver_in_orgs(services: Services, orgs: Iterable[UUID]) -> int:
+async def _deliver_in_orgs(services: Services, orgs: Iterable[UUID]) -> int:
     return await _in_orgs(services, orgs, deliver_notifications)
 
 

@@ -31,7 +31,7 @@ from waybook.store.driver.pool import WaitReport
 log = logging.getLogger(__name__)
 
 #: All tools are imported together with this module, so that no call waits for an import.
-SERVED_TOOLS: Final = tuple(TOOLS.values())
+_SERVED_TOOLS: Final = tuple(TOOLS.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from waybook.store.driver import pg_notify
 log = logging.getLogger(__name__)
 
 #: Seconds for which change events are collected into one batch.
-EVENT_BATCH_DELAY_SECONDS = 0.05
+_EVENT_BATCH_DELAY_SECONDS = 0.05
 #: Seconds for which uses of tokens are collected before they are written.
-TOKEN_USE_FLUSH_SECONDS = 1.0
+_TOKEN_USE_FLUSH_SECONDS = 1.0
 #: First and maximum delay in seconds after a loop has failed. The delay doubles with each failure.
 MIN_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
@@ -43,14 +43,14 @@ async def repeat(
             failures = services.loops.note_failure(loop, error)
             unexpected = failures == 1 and not isinstance(error, WaybookError)
             log.warning("%s will be tried again: %s", loop, error, exc_info=unexpected)
-            await pause(backoff_seconds(failures))
+            await pause(_backoff_seconds(failures))
         else:
             services.loops.note_success(loop)
             if is_done:
                 return
 
 
-def backoff_seconds(failures: int) -> float:
+def _backoff_seconds(failures: int) -> float:
     """Return the delay in seconds after this many consecutive failures, with random variation.
 
     >>> all(MAX_BACKOFF_SECONDS / 2 <= backoff_seconds(9_999) <= MAX_BACKOFF_SECONDS for _ in "abc")
@@ -71,7 +71,7 @@ async def token_use_flush_loop(services: Services) -> None:
 
     async def turn() -> None:
         await services.last_used.wait_pending()
-        await asyncio.sleep(TOKEN_USE_FLUSH_SECONDS)
+        await asyncio.sleep(_TOKEN_USE_FLUSH_SECONDS)
         await services.last_used.flush(services.database)
 
     await repeat(services, "noting the use of tokens", turn)
@@ -82,7 +82,7 @@ async def event_publish_loop(services: Services) -> None:
 
     async def turn() -> None:
         await services.bus.has_outgoing.wait()
-        await asyncio.sleep(EVENT_BATCH_DELAY_SECONDS)
+        await asyncio.sleep(_EVENT_BATCH_DELAY_SECONDS)
         await pg_notify.send_pending(services.database, services.bus)
 
     await repeat(services, "sending changes to other processes", turn)

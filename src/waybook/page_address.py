@@ -21,9 +21,9 @@ from waybook.embedded_postgres.layout import ControlDirectory
 from waybook.settings import Settings
 
 #: Maximum seconds that `waybook serve` waits for a stdio process to stop serving the dashboard.
-MAX_HANDOVER_SECONDS: Final = 10.0
+_MAX_HANDOVER_SECONDS: Final = 10.0
 #: Maximum seconds that `waybook serve` waits for `serve.lock`.
-MAX_PROBE_SECONDS: Final = 0.2
+_MAX_PROBE_SECONDS: Final = 0.2
 POLL_SECONDS: Final = 0.02
 
 
@@ -41,7 +41,7 @@ class PageRecord:
             return None
 
 
-def read_record(control_dir: ControlDirectory) -> PageRecord | None:
+def _read_record(control_dir: ControlDirectory) -> PageRecord | None:
     try:
         record = PageRecord(**json.loads(control_dir.pages_record.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -58,7 +58,7 @@ def find_page_server(settings: Settings) -> PageRecord | None:
     # The data directory belongs to another user or was just deleted.
     except OSError:
         return None
-    return read_record(control_dir) if is_served else None
+    return _read_record(control_dir) if is_served else None
 
 
 def current_base_url(settings: Settings) -> str:
@@ -89,7 +89,7 @@ class PageClaim:
 
         Reusing the port keeps old links valid.
         """
-        record = read_record(self._control_dir)
+        record = _read_record(self._control_dir)
         return record.port if record else None
 
     def try_take(self) -> bool:
@@ -114,10 +114,10 @@ class PageClaim:
         """Wait until a stdio process that serves the dashboard has released its port."""
         begun = time.monotonic()
         while not self._try_lock(self._control_dir.serve_lock):
-            if time.monotonic() > begun + MAX_PROBE_SECONDS:
+            if time.monotonic() > begun + _MAX_PROBE_SECONDS:
                 return
             time.sleep(POLL_SECONDS)
-        while not self.try_take() and time.monotonic() < begun + MAX_HANDOVER_SECONDS:
+        while not self.try_take() and time.monotonic() < begun + _MAX_HANDOVER_SECONDS:
             time.sleep(POLL_SECONDS)
 
     def close(self) -> None:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-MASK: Final = "…"
+_MASK: Final = "…"
 
 #: Shorter secrets are not masked, because they could be ordinary words.
-MIN_KNOWN_SECRET_LENGTH: Final = 6
+_MIN_KNOWN_SECRET_LENGTH: Final = 6
 
 #: Password in a URL. The word `password` itself is a placeholder and not masked.
 _IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
@@ -97,14 +97,14 @@ def redactor(known: Iterable[str]) -> Callable[[str], str]:
     'it is: …'
     """
     listed = sorted(
-        {secret for secret in known if len(secret) >= MIN_KNOWN_SECRET_LENGTH},
+        {secret for secret in known if len(secret) >= _MIN_KNOWN_SECRET_LENGTH},
         key=len,
         reverse=True,
     )
     if not listed:
         return redact
     values = re.compile("|".join(map(re.escape, listed)))
-    return lambda text: redact(values.sub(MASK, text))
+    return lambda text: redact(values.sub(_MASK, text))
 
 
 def mask_password(text: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 #: Listen addresses that mean all network interfaces.
-WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
+_WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
 CALLS_PER_SECOND = 60
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -120,7 +120,7 @@ class Settings:
     def host_names(self) -> frozenset[str]:
         """Return the accepted values of the Host header, besides local host names."""
         named = {name.strip() for name in self.allowed_hosts.split(",")}
-        if self.public_url or self.host not in WILDCARD_HOSTS:
+        if self.public_url or self.host not in _WILDCARD_HOSTS:
             named.add(host_header(self.base_url))
         return frozenset(name.lower() for name in named if name)
 

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from waybook.errors import Misconfigured
 from waybook.settings import LOOPBACK, LoadedSettings, Settings
 
-ENVIRONMENT = "WAYBOOK_"
+_ENVIRONMENT = "WAYBOOK_"
 #: A shorter secret could be guessed.
 MIN_SECRET_LENGTH = 16
-MAX_WORKERS = 64
-MAX_DRAIN_SECONDS = 300
+_MAX_WORKERS = 64
+_MAX_DRAIN_SECONDS = 300
 MAX_FILE_BYTES = 1024 * 1024
 
 
@@ -33,7 +33,7 @@ def read_settings(
     sources: dict[str, str] = {}
     for setting in fields(Settings):
         name = setting.name
-        variable = ENVIRONMENT + name.upper()
+        variable = _ENVIRONMENT + name.upper()
         if flags.get(name) is not None:
             values[name], sources[name] = flags[name], "flag"
         elif environment.get(variable):
@@ -131,11 +131,11 @@ def _check(settings: Settings) -> None:
 def _check_listening(settings: Settings) -> None:
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
         raise Misconfigured(f"port must be 0 to 65535, not {settings.port}")
-    if not 1 <= settings.workers <= MAX_WORKERS:
-        raise Misconfigured(f"workers must be 1 to {MAX_WORKERS}, not {settings.workers}")
-    if not 0 <= settings.drain_seconds <= MAX_DRAIN_SECONDS:
+    if not 1 <= settings.workers <= _MAX_WORKERS:
+        raise Misconfigured(f"workers must be 1 to {_MAX_WORKERS}, not {settings.workers}")
+    if not 0 <= settings.drain_seconds <= _MAX_DRAIN_SECONDS:
         raise Misconfigured(
-            f"drain_seconds must be 0 to {MAX_DRAIN_SECONDS}, not {settings.drain_seconds}"
+            f"drain_seconds must be 0 to {_MAX_DRAIN_SECONDS}, not {settings.drain_seconds}"
         )
 
 

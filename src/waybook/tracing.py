@@ -9,13 +9,13 @@ from typing import Final, Protocol
 
 #: Fields of the W3C trace context, in HTTP headers and in the metadata of MCP messages.
 TRACE_FIELDS: Final = ("traceparent", "tracestate")
-TRACE_HEADERS: Final = frozenset(name.encode() for name in TRACE_FIELDS)
-MAX_FIELD_LENGTH: Final = 512
-ID_FIELDS: Final = {"waybook.plan": "planId", "waybook.step": "stepId", "waybook.run": "runId"}
-MAX_ID_LENGTH: Final = 64
+_TRACE_HEADERS: Final = frozenset(name.encode() for name in TRACE_FIELDS)
+_MAX_FIELD_LENGTH: Final = 512
+_ID_FIELDS: Final = {"waybook.plan": "planId", "waybook.step": "stepId", "waybook.run": "runId"}
+_MAX_ID_LENGTH: Final = 64
 
 
-class CallSpan(Protocol):
+class _CallSpan(Protocol):
     def is_recording(self) -> bool:
         """Return whether the span is sampled. The attributes of other spans need not be set."""
 
@@ -24,8 +24,8 @@ class CallSpan(Protocol):
     def mark_failed(self) -> None: ...
 
 
-class Tracer(Protocol):
-    def call(self, tool: str, /) -> AbstractContextManager[CallSpan]:
+class _Tracer(Protocol):
+    def call(self, tool: str, /) -> AbstractContextManager[_CallSpan]:
         """Return the span of a tool call. It is the current span within its block."""
 
     def message(self, statements: int, /) -> AbstractContextManager[None] | None: ...
@@ -36,20 +36,20 @@ class Tracer(Protocol):
     def ids(self) -> Mapping[str, str]: ...
 
 
-class Tracing:
+class _Tracing:
     """The tracer of this process, if tracing is on."""
 
     __slots__ = ("tracer",)
 
     def __init__(self) -> None:
-        self.tracer: Tracer | None = None
+        self.tracer: _Tracer | None = None
 
 
-TRACING: Final = Tracing()
+TRACING: Final = _Tracing()
 
 
 def describe_call(
-    span: CallSpan,
+    span: _CallSpan,
     org_id: object,
     outcome: str,
     arguments: Mapping[str, object],
@@ -58,9 +58,9 @@ def describe_call(
     if not span.is_recording():
         return
     attributes = {"waybook.org": str(org_id), "waybook.outcome": outcome}
-    for attribute, field in ID_FIELDS.items():
+    for attribute, field in _ID_FIELDS.items():
         named = reply.get(field) or arguments.get(field)
-        if isinstance(named, str) and len(named) <= MAX_ID_LENGTH:
+        if isinstance(named, str) and len(named) <= _MAX_ID_LENGTH:
             attributes[attribute] = named
     if outcome != "ok":
         attributes["error.type"] = outcome
@@ -86,12 +86,12 @@ def trace_fields(
         fields = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in headers
-            if name in TRACE_HEADERS
+            if name in _TRACE_HEADERS
         }
     else:
         fields = meta
     return {
         name: value
         for name in TRACE_FIELDS
-        if isinstance(value := fields.get(name), str) and len(value) <= MAX_FIELD_LENGTH
+        if isinstance(value := fields.get(name), str) and len(value) <= _MAX_FIELD_LENGTH
     }

@@ -11,11 +11,11 @@ from waybook.core.usage import Totals, read_totals
 from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
 
 MAX_COUNTED = 2_000
-MAX_OPEN_PLANS = 2_000
-MAX_STARTED_PLANS = 500
-MAX_HELD = 500
-MAX_TITLE_LENGTH = 120
-MAX_DAYS = 400
+_MAX_OPEN_PLANS = 2_000
+_MAX_STARTED_PLANS = 500
+_MAX_HELD = 500
+_MAX_TITLE_LENGTH = 120
+_MAX_DAYS = 400
 MAX_ENTRIES_READ = 20_000
 
 
@@ -84,7 +84,7 @@ class NameRow(NamedTuple):
     work_id: str | None
 
 
-class DayUsageRow(NamedTuple):
+class _DayUsageRow(NamedTuple):
     input_tokens: int
     output_tokens: int
     cost_micros: int
@@ -110,7 +110,7 @@ class AgentUsageRow(NamedTuple):
         return read_totals(self)
 
 
-class UnreportedRow(NamedTuple):
+class _UnreportedRow(NamedTuple):
     completed: int
     unreported: int
     counted: int
@@ -122,9 +122,9 @@ SQL = load(
     **dict.fromkeys(("held_steps", "held_jobs"), HeldRow),
     **dict.fromkeys(("names", "runs_named"), NameRow),
     agent_counts=AgentCounts,
-    usage_by_day=DayUsageRow,
+    usage_by_day=_DayUsageRow,
     usage_by_agent=AgentUsageRow,
-    results_without_usage=UnreportedRow,
+    results_without_usage=_UnreportedRow,
 )
 
 
@@ -150,18 +150,18 @@ def held_statements(key: AgentKey | None = None) -> tuple[Statement, Statement]:
         SQL["held_steps"](
             name=name,
             session=session,
-            newest=MAX_OPEN_PLANS,
-            started=MAX_STARTED_PLANS,
-            most=MAX_HELD,
-            wide=MAX_TITLE_LENGTH,
+            newest=_MAX_OPEN_PLANS,
+            started=_MAX_STARTED_PLANS,
+            most=_MAX_HELD,
+            wide=_MAX_TITLE_LENGTH,
         ),
-        SQL["held_jobs"](name=name, session=session, most=MAX_HELD),
+        SQL["held_jobs"](name=name, session=session, most=_MAX_HELD),
     )
 
 
 def cost_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
     return (
-        SQL["usage_by_day"](since=since, most=MAX_DAYS),
+        SQL["usage_by_day"](since=since, most=_MAX_DAYS),
         SQL["usage_by_agent"](since=since, most=most),
         SQL["results_without_usage"](since=since, most=MAX_ENTRIES_READ),
     )
@@ -175,7 +175,7 @@ def read_agents(rows: Iterable[AgentRow]) -> list[AgentRow]:
 
 
 def names_statement(ids: Iterable[str]) -> Statement:
-    return SQL["names"](ids=Ids(tuple(sorted(set(ids)))), wide=MAX_TITLE_LENGTH)
+    return SQL["names"](ids=Ids(tuple(sorted(set(ids)))), wide=_MAX_TITLE_LENGTH)
 
 
 def read_names(rows: Iterable[NameRow]) -> Mapping[str, NameRow]:

@@ -41,7 +41,7 @@ class SealedEntry(NamedTuple):
     hash: bytes = b""
 
 
-UnsealedEntry: TypeAlias = tuple[str, str, int, datetime, str, str, str, str | None, str]
+_UnsealedEntry: TypeAlias = tuple[str, str, int, datetime, str, str, str, str | None, str]
 
 
 class Subject(NamedTuple):
@@ -109,7 +109,7 @@ def seal(entry: SealedEntry, previous: bytes) -> bytes:
     return _seal(entry[:-1], previous)
 
 
-def _seal(fields: UnsealedEntry, previous: bytes) -> bytes:
+def _seal(fields: _UnsealedEntry, previous: bytes) -> bytes:
     subject_id, subject, seq, at, event, actor, channel, session, details = fields
     encoded = details.encode()
     parts = (

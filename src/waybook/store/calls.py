@@ -27,7 +27,7 @@ from waybook.store.driver.queries import AsJson, Rows, Statement, load, new_id
 log = logging.getLogger(__name__)
 
 MAX_QUEUED = 10_000
-MAX_BATCH_SIZE = 500
+_MAX_BATCH_SIZE = 500
 BATCH_DELAY_SECONDS = 0.2
 MAX_SHOWN = 20
 
@@ -70,7 +70,7 @@ class ToolCallStats(NamedTuple):
     last_at: datetime
 
 
-class StoredAnswerRow(NamedTuple):
+class _StoredAnswerRow(NamedTuple):
     arguments_hash: str
     is_error: bool
     answer: dict[str, Json]
@@ -128,7 +128,7 @@ class WorkUsageRow(NamedTuple):
         return read_totals(self)
 
 
-class StepUsageRow(NamedTuple):
+class _StepUsageRow(NamedTuple):
     input_tokens: int
     output_tokens: int
     cost_micros: int
@@ -141,11 +141,11 @@ SQL = load(
     calls_by_tool=ToolCallStats,
     last_errors=CallRecord,
     calls_of_step=CallRecord,
-    stored_answer=StoredAnswerRow,
+    stored_answer=_StoredAnswerRow,
     usage_totals=OrgUsageRow,
     usage_by_model=ModelUsageRow,
     usage_by_work=WorkUsageRow,
-    usage_of_steps=StepUsageRow,
+    usage_of_steps=_StepUsageRow,
 )
 
 
@@ -161,7 +161,7 @@ def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
     return tuple(stats._replace(last_at=stats.last_at.astimezone(UTC)) for stats in rows)
 
 
-def log_statements(calls: Iterable[LoggedCall]) -> list[Statement]:
+def _log_statements(calls: Iterable[LoggedCall]) -> list[Statement]:
     rows = [(at, new_id(), *columns) for _, at, *columns, _client in calls]
     seen = (
         (agents.AgentKey(call.actor, call.session or ""), call.client)
@@ -200,7 +200,7 @@ class CallLog:
             await self._write(batch)
 
     def _take(self) -> list[LoggedCall]:
-        taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH_SIZE))]
+        taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_BATCH_SIZE))]
         if not self._waiting:
             self._has_waiting.clear()
         return taken
@@ -212,7 +212,7 @@ class CallLog:
         for org_id, calls in by_org.items():
             try:
                 async with self._database.org_transaction(org_id) as tx:
-                    await tx.commit(*log_statements(calls))
+                    await tx.commit(*_log_statements(calls))
             except Exception as error:
                 self.dropped_of[org_id] += len(calls)
                 ours = isinstance(error, WaybookError)
@@ -293,5 +293,5 @@ def steps_statement(plan_id: str) -> Statement:
     return SQL["usage_of_steps"](plan_id=plan_id)
 
 
-def read_steps(rows: Iterable[StepUsageRow]) -> dict[str, Totals]:
+def read_steps(rows: Iterable[_StepUsageRow]) -> dict[str, Totals]:
     return {row.step_id: read_totals(row) for row in rows}

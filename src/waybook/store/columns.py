@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-ModelT = TypeVar("ModelT", bound=tuple[Any, ...])
+_ModelT = TypeVar("_ModelT", bound=tuple[Any, ...])
 
 
-class Column(NamedTuple):
+class _Column(NamedTuple):
     name: str
     type: str
     #: What the column is, or its name in the audit and in the rules if it is another one.
@@ -34,13 +34,13 @@ class Table:
         """Create a table with an alias for queries, from a line for each column."""
         self.name = name
         self.alias = alias
-        self.columns = tuple(Column(*line.split()) for line in lines)
+        self.columns = tuple(_Column(*line.split()) for line in lines)
         self.inserted = tuple(column for column in self.columns if column.role != "state")
         self.read = tuple(column for column in self.columns if column.role != "parent")
 
     def reader(
-        self, model: type[ModelT], converters: Mapping[str, Callable[[Any], object]]
-    ) -> Callable[[Iterable[Sequence[Any]]], list[ModelT]]:
+        self, model: type[_ModelT], converters: Mapping[str, Callable[[Any], object]]
+    ) -> Callable[[Iterable[Sequence[Any]]], list[_ModelT]]:
         """Return a function that converts the read columns of rows to named tuples.
 
         Converters are given for types and for fields. Null becomes None, and in arrays an empty
@@ -58,7 +58,7 @@ class Table:
             if (convert := converters.get(column.field) or converters.get(column.type))
         ]
 
-        def read(rows: Iterable[Sequence[Any]]) -> list[ModelT]:
+        def read(rows: Iterable[Sequence[Any]]) -> list[_ModelT]:
             columns: list[Sequence[Any]] = [*zip(*rows, strict=True)]
             for place, convert, missing in conversions if columns else ():
                 columns[place] = [convert(value) if value else missing for value in columns[place]]
@@ -334,13 +334,13 @@ def _fragments(table: Table) -> Iterator[tuple[str, Iterable[str]]]:
     yield "audit_of", (f"'{column.field}', {_compared(alias, column)}" for column in audited)
 
 
-def _selected(alias: str, column: Column) -> str:
+def _selected(alias: str, column: _Column) -> str:
     if column.type == "uuid[]":
         return f"array_to_string({alias}.{column.name}, ' ') as {column.name}"
     return f"{alias}.{column.name}{'::text' if column.type == 'uuid' else ''}"
 
 
-def _compared(alias: str, column: Column) -> str:
+def _compared(alias: str, column: _Column) -> str:
     place = f"{alias}.{column.name}"
     return f"coalesce({place}, '{{}}')" if column.type == "uuid[]" else place
 

@@ -15,11 +15,11 @@ from waybook.notifications.message import (
 )
 from waybook.store.driver.queries import AsJson, Statement, load
 
-RETENTION_DAYS = 30
+_RETENTION_DAYS = 30
 #: Seconds after which a delivery counts as overdue if no process has tried it.
-OVERDUE_SECONDS = 120
+_OVERDUE_SECONDS = 120
 #: Maximum number of days after its deadline in which a review gets a reminder.
-REMINDER_DAYS = 7
+_REMINDER_DAYS = 7
 
 
 class OverdueReview(NamedTuple):
@@ -30,7 +30,7 @@ class OverdueReview(NamedTuple):
 
 
 MAX_COUNTED = 1_000
-MAX_PLANS = 1_000
+_MAX_PLANS = 1_000
 
 
 class WorkCount(NamedTuple):
@@ -56,7 +56,7 @@ SQL = load(
 
 
 def overdue_statement(patience: timedelta, most: int) -> Statement:
-    return SQL["overdue_reviews"](patience=patience.total_seconds(), days=REMINDER_DAYS, most=most)
+    return SQL["overdue_reviews"](patience=patience.total_seconds(), days=_REMINDER_DAYS, most=most)
 
 
 def insert_statement(message_id: str, notification: Notification, now: datetime) -> Statement:
@@ -86,7 +86,7 @@ def outcome_statements(
         answered=outcome.status,
         fault=outcome.error,
     )
-    return [noted, SQL["unindex"](days=RETENTION_DAYS)]
+    return [noted, SQL["unindex"](days=_RETENTION_DAYS)]
 
 
 def latest_statement(most: int, message_id: str | None = None) -> Statement:
@@ -102,8 +102,8 @@ def retry_statement(message_id: str) -> Statement:
 
 
 def counts_statement() -> Statement:
-    return SQL["delivery_counts"](overdue=OVERDUE_SECONDS)
+    return SQL["delivery_counts"](overdue=_OVERDUE_SECONDS)
 
 
 def work_count_statement() -> Statement:
-    return SQL["count_work"](most=MAX_COUNTED, plans=MAX_PLANS, overdue=OVERDUE_SECONDS)
+    return SQL["count_work"](most=MAX_COUNTED, plans=_MAX_PLANS, overdue=_OVERDUE_SECONDS)

@@ -9,7 +9,7 @@ from waybook.store.driver.queries import Statement, load
 
 #: Largest number that a page shows. A larger number is shown as "at least" this one.
 MAX_COUNTED = 100
-MAX_CANDIDATES = 200
+_MAX_CANDIDATES = 200
 MAX_TROUBLED = 16
 
 
@@ -39,8 +39,8 @@ class WaitingRow(NamedTuple):
         return self.dag_slug, self.dag_version
 
 
-StepColumns = tuple[str | None, str, int, str, str | None, str | None]
-FailureColumns = tuple[str, str, str, int, str, str | None, str, bool, int]
+_StepColumns = tuple[str | None, str, int, str, str | None, str | None]
+_FailureColumns = tuple[str, str, str, int, str, str | None, str, bool, int]
 
 
 class TroubledRow(NamedTuple):
@@ -53,9 +53,9 @@ class TroubledRow(NamedTuple):
     revision: int | None
     updated_at: datetime
     fail_reason: str | None
-    steps: list[StepColumns] | None
+    steps: list[_StepColumns] | None
     last_change: str | None
-    failures: list[FailureColumns] | None
+    failures: list[_FailureColumns] | None
     kinds: str
 
 
@@ -101,7 +101,7 @@ class FinishedRow(NamedTuple):
 
 
 MAX_ENTRIES = 5_000
-MAX_DECIDERS = 4
+_MAX_DECIDERS = 4
 
 
 class ActivityCounts(NamedTuple):
@@ -162,10 +162,10 @@ def overview_statements(
             newest=max_troubled(most),
             most=most,
             wide=wide,
-            walked=MAX_CANDIDATES,
+            walked=_MAX_CANDIDATES,
         ),
         running,
-        SQL["work_finished"](since=since, looked_at=looked_at, newest=MAX_CANDIDATES, most=most),
+        SQL["work_finished"](since=since, looked_at=looked_at, newest=_MAX_CANDIDATES, most=most),
         SQL["work_totals"](since=since, looked_at=looked_at, counted=max_read(most)),
     )
 
@@ -176,12 +176,12 @@ def _fixed_statements(
 ) -> tuple[Statement, Statement]:
     return (
         SQL["work_waiting"](most=most, long=long, patience=patience),
-        SQL["work_running"](newest=MAX_CANDIDATES, most=most, wide=wide),
+        SQL["work_running"](newest=_MAX_CANDIDATES, most=most, wide=wide),
     )
 
 
 def activity_statements(since: datetime) -> tuple[Statement, Statement]:
     return (
         SQL["activity_counts"](since=since, most=MAX_ENTRIES),
-        SQL["decisions_since"](since=since, most=MAX_ENTRIES, users=MAX_DECIDERS),
+        SQL["decisions_since"](since=since, most=MAX_ENTRIES, users=_MAX_DECIDERS),
     )

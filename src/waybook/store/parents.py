@@ -3,11 +3,11 @@
 from collections import OrderedDict
 from uuid import UUID
 
-MAX_ENTRIES = 10_000
+_MAX_ENTRIES = 10_000
 
 
 class ParentCache:
-    def __init__(self, most: int = MAX_ENTRIES) -> None:
+    def __init__(self, most: int = _MAX_ENTRIES) -> None:
         self._plans: OrderedDict[tuple[int, str], str] = OrderedDict()
         self._most = most
 

@@ -9,19 +9,19 @@ from waybook.core.short_ids import IdKind, short_id, usual_form
 from waybook.store.driver.queries import Statement, load
 
 
-class ShortIdRow(NamedTuple):
+class _ShortIdRow(NamedTuple):
     id: str
     short_key: int
 
 
-class StepIdRow(NamedTuple):
+class _StepIdRow(NamedTuple):
     id: str
     short_key: int
     plan_id: str
 
 
-SQL = load("short_ids", **{**{str(kind): ShortIdRow for kind in IdKind}, "step": StepIdRow})
-QUERIES: Final = {
+SQL = load("short_ids", **{**{str(kind): _ShortIdRow for kind in IdKind}, "step": _StepIdRow})
+_QUERIES: Final = {
     IdKind.PLAN: SQL["plan"],
     IdKind.STEP: SQL["step"],
     IdKind.RUN: SQL["run"],
@@ -33,7 +33,7 @@ MAX_ENTRIES: Final = 32_768
 
 
 def lookup_statement(kind: IdKind, keys: Iterable[int]) -> Statement:
-    return QUERIES[kind](keys=f"{{{','.join(map(str, keys))}}}")
+    return _QUERIES[kind](keys=f"{{{','.join(map(str, keys))}}}")
 
 
 class ShortIdCache:

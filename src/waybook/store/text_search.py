@@ -39,16 +39,16 @@ SQL = load(
     workflows=WorkflowNameRow,
 )
 
-MAX_CANDIDATES: Final = 500
+_MAX_CANDIDATES: Final = 500
 #: Maximum number of rows per table, newest first, that a search without the full-text index reads.
-MAX_UNINDEXED_ROWS: Final = 5_000
+_MAX_UNINDEXED_ROWS: Final = 5_000
 #: Maximum length of a text read for an excerpt: of questions and instructions, and of results and
 #: documents.
-MAX_BRIEF_LENGTH: Final = 20_000
-MAX_BODY_LENGTH: Final = 100_000
-MAX_TITLE_LENGTH: Final = 120
-MAX_WORKFLOWS: Final = 500
-FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
+_MAX_BRIEF_LENGTH: Final = 20_000
+_MAX_BODY_LENGTH: Final = 100_000
+_MAX_TITLE_LENGTH: Final = 120
+_MAX_WORKFLOWS: Final = 500
+_FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 
 SETTINGS: Final = (
     "set local plan_cache_mode = force_generic_plan",
@@ -76,14 +76,14 @@ def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> lis
         "last": query.last,
         "beginnings": query.beginnings,
         "indexed": indexed,
-        "first": FIRST_ID,
-        "newest": MAX_UNINDEXED_ROWS,
-        "candidates": MAX_CANDIDATES,
+        "first": _FIRST_ID,
+        "newest": _MAX_UNINDEXED_ROWS,
+        "candidates": _MAX_CANDIDATES,
         "most": most,
         "id": query.id,
-        "wide": MAX_TITLE_LENGTH,
-        "brief": MAX_BRIEF_LENGTH,
-        "long": MAX_BODY_LENGTH,
+        "wide": _MAX_TITLE_LENGTH,
+        "brief": _MAX_BRIEF_LENGTH,
+        "long": _MAX_BODY_LENGTH,
     }
     return [
         *SETTINGS,
@@ -100,4 +100,4 @@ def read_hits(results: Results) -> Sequence[Sequence[TextHitRow]]:
 
 
 def workflows_statement() -> Statement:
-    return SQL["workflows"](most=MAX_WORKFLOWS)
+    return SQL["workflows"](most=_MAX_WORKFLOWS)

@@ -13,7 +13,7 @@ from waybook.redaction import redact, redact_json
 
 Context = ServerRequestContext[None]
 
-CLIENT_ERRORS: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
+_CLIENT_ERRORS: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
 #: Maximum number of characters of a client's text that an error repeats.
 MAX_ECHO_LENGTH: Final = 500
 
@@ -28,11 +28,11 @@ def code_of(answer: Answer) -> str | None:
 
 
 def invalid_params(message: str, **data: object) -> MCPError:
-    return MCPError(INVALID_PARAMS, shorten(message), _brief_data(data) or None)
+    return MCPError(INVALID_PARAMS, _shorten(message), _brief_data(data) or None)
 
 
 def error_from_answer(answer: Answer, message: str) -> MCPError:
-    callers_fault = code_of(answer) in CLIENT_ERRORS
+    callers_fault = code_of(answer) in _CLIENT_ERRORS
     return MCPError(INVALID_PARAMS if callers_fault else INTERNAL_ERROR, message, answer.body)
 
 
@@ -41,7 +41,7 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
     try:
         return await call_next(ctx)
     except MCPError as error:
-        redact_error(error)
+        _redact_error(error)
         raise
     except ValidationError:
         raise
@@ -50,12 +50,12 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
         raise MCPError(INTERNAL_ERROR, "Internal error") from error
 
 
-def redact_error(error: MCPError) -> None:
-    fields = {"message": shorten(error.message), "data": _brief_data(error.data)}
+def _redact_error(error: MCPError) -> None:
+    fields = {"message": _shorten(error.message), "data": _brief_data(error.data)}
     error.error = error.error.model_copy(update=fields)
 
 
-def shorten(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return the text with secrets masked, cut to `MAX_ECHO_LENGTH` characters.
 
     >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
@@ -70,10 +70,10 @@ def _brief_data(data: object) -> object:
     match data:
         case dict():
             return {
-                name: shorten(value) if isinstance(value, str) else redact_json(value)
+                name: _shorten(value) if isinstance(value, str) else redact_json(value)
                 for name, value in data.items()
             }
         case str():
-            return shorten(data)
+            return _shorten(data)
         case _:
             return redact_json(data)

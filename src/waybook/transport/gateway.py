@@ -71,7 +71,7 @@ class DispatcherPort(Protocol):
     ) -> Sequence[Mapping[str, object]]: ...
 
 
-async def always_authorized(_: Request | None) -> bool:
+async def _always_authorized(_: Request | None) -> bool:
     """Return True, because without authentication there is no credential to check."""
     return True
 
@@ -86,7 +86,7 @@ class ToolGateway:
 
     dispatcher: Callable[[], Awaitable[DispatcherPort]]
     caller: Callable[[Request | None], Awaitable[Caller]]
-    still_authorized: Callable[[Request | None], Awaitable[bool]] = always_authorized
+    still_authorized: Callable[[Request | None], Awaitable[bool]] = _always_authorized
 
     async def call_tool(
         self,

@@ -28,7 +28,7 @@ class InvalidMessage:
 MESSAGE_LIMIT: Final = 1024 * 1024
 
 #: Number of bytes at the beginning and at the end of a message in which its id is searched.
-EDGE_BYTES: Final = 1_024
+_EDGE_BYTES: Final = 1_024
 NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
@@ -53,21 +53,21 @@ def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
         message = from_json(body, allow_inf_nan=False)
     except ValueError:
         return NOT_JSON
-    return message if is_message(message) else NOT_A_MESSAGE
+    return message if _is_message(message) else NOT_A_MESSAGE
 
 
-def is_message(message: object) -> bool:
+def _is_message(message: object) -> bool:
     match message:
         case {"jsonrpc": "2.0", "method": str()} if isinstance(message, dict):
-            return isinstance(message.get("params", {}), dict) and is_id(message.get("id", 0))
+            return isinstance(message.get("params", {}), dict) and _is_id(message.get("id", 0))
         case {"jsonrpc": "2.0", "id": identity, "result": Mapping()}:
-            return is_id(identity)
+            return _is_id(identity)
         case {"jsonrpc": "2.0", "id": identity, "error": {"code": int(), "message": str()}}:
-            return identity is None or is_id(identity)
+            return identity is None or _is_id(identity)
     return False
 
 
-def is_id(value: object) -> bool:
+def _is_id(value: object) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
@@ -95,7 +95,7 @@ def outline_message(body: bytes) -> Mapping[str, object]:
     >>> outline_message(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":1}}')
     {'id': 7}
     """
-    identity = id_of(body[:EDGE_BYTES], body[-EDGE_BYTES:])
+    identity = id_of(body[:_EDGE_BYTES], body[-_EDGE_BYTES:])
     return {} if identity is None else {"id": identity}
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from waybook.errors import RateLimited, Unavailable, WaybookError
 
 #: Seconds after which a refused client should try again.
-RETRY_SECONDS: Final = 30
+_RETRY_SECONDS: Final = 30
 
 
 class StreamLimiter:
@@ -22,11 +22,11 @@ class StreamLimiter:
             return RateLimited(
                 f"your org already has {self._most_of_org} streams of changes open, which is the "
                 "limit; close one, or try again later",
-                retryAfter=RETRY_SECONDS,
+                retryAfter=_RETRY_SECONDS,
             )
         if self._open.total() >= self._most:
             return Unavailable(
-                "too many streams of changes are open; try again later", retryAfter=RETRY_SECONDS
+                "too many streams of changes are open; try again later", retryAfter=_RETRY_SECONDS
             )
         return None
 

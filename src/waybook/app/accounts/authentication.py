@@ -178,11 +178,11 @@ async def _let_in(
         return
 
 
-SECRET_BYTES: Final = 32
+_SECRET_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class SignedInUser:
+class _SignedInUser:
     """A user who signed in with a browser."""
 
     caller: Caller
@@ -190,16 +190,19 @@ class SignedInUser:
 
 
 @dataclass(frozen=True, slots=True)
-class StartedSession:
+class _StartedSession:
     """A new web session. Only the browser stores its secret."""
 
     secret: str = field(repr=False)
     caller: Caller
 
 
-async def start_by_token(services: Services, token: str) -> StartedSession:
+async def start_by_token(services: Services, token: str) -> _StartedSession:
     caller = await authenticate_token(services, token, Channel.DASHBOARD)
-    secret, token_id = secrets.token_urlsafe(SECRET_BYTES), str(caller.credential).partition(":")[2]
+    secret, token_id = (
+        secrets.token_urlsafe(_SECRET_BYTES),
+        str(caller.credential).partition(":")[2],
+    )
     async with services.database.org_transaction(caller.org_id) as tx:
         await tx.commit(accounts.start_by_token_statement(new_id(), hash_token(secret), token_id))
     return await _started(services, secret, caller)
@@ -207,7 +210,7 @@ async def start_by_token(services: Services, token: str) -> StartedSession:
 
 async def start_by_issuer(
     services: Services, issuer: IssuerClient, claims: Claims
-) -> StartedSession:
+) -> _StartedSession:
     """Start a web session for a user whom the issuer has just authenticated.
 
     Raises:
@@ -217,7 +220,7 @@ async def start_by_issuer(
     looked, member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
     if not member.scopes:
         raise Forbidden("you have no permissions in this org; ask your administrator")
-    secret, session_id = secrets.token_urlsafe(SECRET_BYTES), new_id()
+    secret, session_id = secrets.token_urlsafe(_SECRET_BYTES), new_id()
     started = accounts.start_statement(session_id, hash_token(secret), member.user_id)
     async with services.database.org_transaction(looked.org_id) as tx:
         await tx.commit(started)
@@ -231,14 +234,14 @@ async def start_by_issuer(
     return await _started(services, secret, caller)
 
 
-async def _started(services: Services, secret: str, caller: Caller) -> StartedSession:
+async def _started(services: Services, secret: str, caller: Caller) -> _StartedSession:
     is_cluster = await services.database.is_cluster()
-    return StartedSession(with_org(secret, caller.org_id) if is_cluster else secret, caller)
+    return _StartedSession(with_org(secret, caller.org_id) if is_cluster else secret, caller)
 
 
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
-) -> SignedInUser:
+) -> _SignedInUser:
     """Return the user of a web session. With `notes`, record that the session was used.
 
     Raises:
@@ -260,7 +263,7 @@ async def authenticate_session(
         scopes=person.scopes,
         credential=_credential(person),
     )
-    return SignedInUser(caller, person)
+    return _SignedInUser(caller, person)
 
 
 async def end_session(services: Services, secret: str) -> None:

@@ -16,7 +16,7 @@ from waybook.store.links import AccessLink, LinkKind
 __all__ = ["AccessLink", "LinkKind"]
 
 #: An action link lets a person read and decide without signing in.
-LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
+_LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 
 async def find_link(services: Services, secret: str, kind: LinkKind) -> AccessLink:
@@ -52,7 +52,7 @@ def link_decider(link: AccessLink) -> Caller:
         Forbidden: the user is disabled or may not review.
     """
     is_local = not link.has_account and link.org_id == LOCAL_ORG
-    scopes = LINK_SCOPES if is_local else LINK_SCOPES & link.scopes
+    scopes = _LINK_SCOPES if is_local else _LINK_SCOPES & link.scopes
     if Scope.REVIEW not in scopes:
         raise Forbidden(
             f"this link decides for {link.for_user}, who may not review here; open the plan or "

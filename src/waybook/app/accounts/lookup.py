@@ -21,7 +21,7 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Statement, first_value
 
 
-class SecretStatements(Protocol):
+class _SecretStatements(Protocol):
     """Builds the SQL statements that find the row of a secret."""
 
     def __call__(self, *, is_org_known: bool) -> list[Statement]:
@@ -29,7 +29,7 @@ class SecretStatements(Protocol):
 
 
 async def find_by_secret(
-    database: Database, secret: str, statements: SecretStatements
+    database: Database, secret: str, statements: _SecretStatements
 ) -> list[Any]:
     """Return the row that a secret belongs to, or no row.
 
@@ -39,7 +39,7 @@ async def find_by_secret(
     return await database.lookups.read((hash_token(secret), statements), find)
 
 
-async def _find(database: Database, secret: str, statements: SecretStatements) -> list[Any]:
+async def _find(database: Database, secret: str, statements: _SecretStatements) -> list[Any]:
     """Look up a secret.
 
     If the secret contains the code of its org, only that org is searched.
@@ -64,12 +64,12 @@ class CachedCaller(NamedTuple):
     caller: Caller
     check: CredentialCheck
 
-    def checking(self) -> "CheckedBlock":
+    def checking(self) -> "_CheckedBlock":
         """Check the token in the first database message that the block sends."""
-        return CheckedBlock(self.check)
+        return _CheckedBlock(self.check)
 
 
-class CheckedBlock:
+class _CheckedBlock:
     """Context manager that checks a credential and ends the block if the check fails."""
 
     __slots__ = ("_check", "_previous")

@@ -47,7 +47,7 @@ async def start_org_audit(ctx: RequestContext) -> None:
             await locked.write(OrgDecision(()))
 
 
-UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
+_UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
 
 
 async def add_user(ctx: RequestContext, new: NewUser) -> User:
@@ -100,15 +100,15 @@ async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...
     return await _changed(ctx, name, lambda user, now: manage.change_scopes(user, scopes, now))
 
 
-async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
+async def _changed(ctx: RequestContext, name: str, rule: _UserChange) -> User:
     async with LockedOrg(ctx, accounts.user_statement(name)) as locked:
-        user, entry = rule(require_user(locked.results[0], name), locked.decision_context)
+        user, entry = rule(_require_user(locked.results[0], name), locked.decision_context)
         if entry is not None:
             await locked.write(OrgDecision((entry,)))
     return user
 
 
-def require_user(rows: list[UserRow], name: str) -> User:
+def _require_user(rows: list[UserRow], name: str) -> User:
     users = accounts.read_users(rows)
     if not users:
         raise NotFound(f"there is no user {name} in this org")
@@ -146,7 +146,7 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
     """
     secret = generate_token(secrets.choice)
     async with LockedOrg(ctx, accounts.user_statement(request.user)) as locked:
-        user = require_user(locked.results[0], request.user)
+        user = _require_user(locked.results[0], request.user)
         lasts = None if request.days is None else locked.now + timedelta(days=request.days)
         new = NewToken(
             label=request.label,
@@ -179,12 +179,12 @@ async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
     return token
 
 
-MAX_USERS: Final = 1_000
+_MAX_USERS: Final = 1_000
 MAX_TOKENS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class _Members:
     org: Org
     users: list[User]
     tokens: list[TokenUse]
@@ -200,7 +200,7 @@ def is_active(token: Token, now: datetime) -> bool:
     return token.revoked_at is None and not expired
 
 
-async def list_members(ctx: RequestContext) -> Members:
+async def list_members(ctx: RequestContext) -> _Members:
     """Return the org, its users and their tokens, valid tokens first.
 
     Raises:
@@ -209,11 +209,11 @@ async def list_members(ctx: RequestContext) -> Members:
     require_scope(ctx.caller, Scope.ADMIN, "seeing users and tokens")
     org, users, tokens, now = await ctx.read(
         accounts.SQL["org"](),
-        accounts.SQL["users"](most=MAX_USERS),
+        accounts.SQL["users"](most=_MAX_USERS),
         accounts.SQL["tokens"](most=MAX_TOKENS),
         "select app_now()",
     )
-    return Members(
+    return _Members(
         org=accounts.read_org(org).org,
         users=accounts.read_users(users),
         tokens=accounts.read_tokens(tokens),

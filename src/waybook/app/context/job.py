@@ -397,15 +397,15 @@ def _list_format(item_list: ItemList) -> str:
     return f"JSON array with at most {item_list.max_items or MAX_ITEMS:,} items, one per job"
 
 
-class ShownInput(NamedTuple):
+class _ShownInput(NamedTuple):
     input: JobInput
     header: Body
 
 
-def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[ShownInput], int]:
-    shown, frames = list[ShownInput](), 0
+def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[_ShownInput], int]:
+    shown, frames = list[_ShownInput](), 0
     for job_input in supplied:
-        shown_input = ShownInput(job_input, input_header(job_input))
+        shown_input = _ShownInput(job_input, input_header(job_input))
         frame = len(orjson.dumps(_view(shown_input, job, ""))) + 1
         room -= frame + min(MIN_SHARE_BYTES, job_input.length)
         if room < 0:
@@ -416,7 +416,7 @@ def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[Show
 
 
 async def _with_contents(
-    locked: LockedRun, job: Job, shown: list[ShownInput], room: int
+    locked: LockedRun, job: Job, shown: list[_ShownInput], room: int
 ) -> list[Json]:
     left = max(MIN_SHARE_BYTES, room)
     share = fair_share([job_input.length for job_input, _ in shown], left)
@@ -440,7 +440,7 @@ async def _with_contents(
     ]
 
 
-def _view(shown: ShownInput, job: Job, text: str) -> Body:
+def _view(shown: _ShownInput, job: Job, text: str) -> Body:
     job_input, named = shown
     if len(text) == job_input.length:
         return {**named, "content": text}

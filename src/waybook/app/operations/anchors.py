@@ -21,9 +21,9 @@ from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
 #: An anchor that does not match the database, and the hash in the database.
-Mismatch: TypeAlias = tuple[Anchor, bytes | None]
+_Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
-BATCH = 500
+_BATCH = 500
 
 
 class AnchorCheck(NamedTuple):
@@ -66,8 +66,8 @@ async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
     with open_anchors(path) as stored:
         for org_id, of_org in groupby(stored, key=lambda anchor: anchor.org_id):
             there = replace(ctx, caller=replace(ctx.caller, org_id=org_id))
-            missing, erasures = list[Mismatch](), 0
-            while batch := [*islice(of_org, BATCH)]:
+            missing, erasures = list[_Mismatch](), 0
+            while batch := [*islice(of_org, _BATCH)]:
                 chains += len(batch)
                 erasures = max([erasures, *(a.seq for a in batch if a.subject == "erasure")])
                 missing += await _missing(there, batch)
@@ -77,17 +77,17 @@ async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
         return AnchorCheck(stored.at, chains, errors)
 
 
-async def _missing(ctx: RequestContext, batch: list[Anchor]) -> list[Mismatch]:
+async def _missing(ctx: RequestContext, batch: list[Anchor]) -> list[_Mismatch]:
     (rows,) = await ctx.read(anchors.entries_statement(batch))
     return anchors.missing_anchors(batch, rows)
 
 
 async def _unexplained(
-    ctx: RequestContext, missing: list[Mismatch], erasures: int
+    ctx: RequestContext, missing: list[_Mismatch], erasures: int
 ) -> AsyncIterator[str]:
     """Yield a message for each difference that no later erasure explains."""
-    for start in range(0, len(missing), BATCH):
-        batch = missing[start : start + BATCH]
+    for start in range(0, len(missing), _BATCH):
+        batch = missing[start : start + _BATCH]
         (left,) = await ctx.read(anchors.stones_statement([anchor for anchor, _ in batch]))
         stones, resealed = anchors.read_stones(left), list[Anchor]()
         for anchor, current_hash in batch:

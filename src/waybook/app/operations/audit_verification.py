@@ -22,7 +22,7 @@ from waybook.store.research import artifacts
 from waybook.store.runs import load as runs
 
 PLAN = "plan"
-ARTIFACT = "artifact"
+_ARTIFACT = "artifact"
 ORG = "org"
 
 
@@ -106,7 +106,7 @@ def _stored_statement(subject: Subject) -> Statement:
         return load.stored_rows_statement(subject.id)
     if subject.kind == RUN:
         return runs.rows_statement(subject.id)
-    if subject.kind == ARTIFACT:
+    if subject.kind == _ARTIFACT:
         return artifacts.rows_statement(subject.id)
     if subject.kind == ORG:
         return accounts.rows_statement(subject.id)
@@ -114,7 +114,7 @@ def _stored_statement(subject: Subject) -> Statement:
 
 
 def _stored_rows(subject: Subject, rows: list[StoredRow]) -> Rows:
-    if subject.kind in {PLAN, ARTIFACT}:
+    if subject.kind in {PLAN, _ARTIFACT}:
         return read_stored_rows(rows)
     if subject.kind == RUN:
         return runs.read_rows(rows)

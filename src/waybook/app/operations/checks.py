@@ -23,10 +23,10 @@ class CheckResult:
 
 
 async def examined_owner(owner_dsn: str) -> CheckResult:
-    return about_owner(await asyncio.to_thread(examine_owner, owner_dsn))
+    return _about_owner(await asyncio.to_thread(examine_owner, owner_dsn))
 
 
-def about_owner(role: OwnerRole) -> CheckResult:
+def _about_owner(role: OwnerRole) -> CheckResult:
     """Check the database role that owns the tables.
 
     A role that is exempt from row-level security must be able to switch to the maintenance role.

@@ -37,14 +37,14 @@ from waybook.store.runs import jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseCheck:
+class _DatabaseCheck:
     server: ServerRow
     tables_without_rls: tuple[str, ...]
     owned_tables: tuple[str, ...]
     audit_rights: tuple[str, ...]
 
 
-async def check_database(ctx: RequestContext) -> DatabaseCheck:
+async def check_database(ctx: RequestContext) -> _DatabaseCheck:
     """Inspect the database with the database role that the server uses."""
     ((server,), *lists) = await ctx.read(
         migrate.SQL["server"](),
@@ -53,7 +53,7 @@ async def check_database(ctx: RequestContext) -> DatabaseCheck:
         migrate.SQL["audit_rights"](),
     )
     unguarded, owned, rights = (tuple(first_column(rows)) for rows in lists)
-    return DatabaseCheck(
+    return _DatabaseCheck(
         server=server,
         tables_without_rls=unguarded,
         owned_tables=owned,
@@ -61,20 +61,20 @@ async def check_database(ctx: RequestContext) -> DatabaseCheck:
     )
 
 
-MEGABYTE = 1_000_000
-LOW_DISK_BYTES = 1_000 * MEGABYTE
-CRITICAL_DISK_BYTES = 100 * MEGABYTE
-MAX_SKEW_SECONDS = 2.0
+_MEGABYTE = 1_000_000
+LOW_DISK_BYTES = 1_000 * _MEGABYTE
+CRITICAL_DISK_BYTES = 100 * _MEGABYTE
+_MAX_SKEW_SECONDS = 2.0
 
 
-def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
+def check_server(seen: _DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
     """Check the PostgreSQL version, the privileges and the clock."""
     used = f", {_megabytes(seen.server.size)} used" if with_size else ""
     yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.server.version}{used}")
     yield CheckResult("migrations", CheckState.OK, "up to date")
     yield from _guards(seen)
     skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.server.now).total_seconds())
-    if skew > MAX_SKEW_SECONDS:
+    if skew > _MAX_SKEW_SECONDS:
         message = f"the database's clock and this machine's are {skew:.0f} s apart"
         todo = "only the database clock is used; sync both with NTP"
         yield CheckResult("clock", CheckState.WARN, message, todo)
@@ -112,7 +112,7 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult("model", CheckState.OK, model)
 
 
-def _guards(seen: DatabaseCheck) -> Iterator[CheckResult]:
+def _guards(seen: _DatabaseCheck) -> Iterator[CheckResult]:
     if seen.server.superuser or seen.server.bypasses_rls or seen.owned_tables:
         message = f"serving as {seen.server.role}, which row-level security does not restrict"
         todo = "serve as a role that owns no table and is not a superuser (waybook_app)"
@@ -152,9 +152,9 @@ def _disk(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _megabytes(size: int) -> str:
-    if size > 1000 * MEGABYTE:
-        return f"{size / MEGABYTE / 1000:,.1f} GB"
-    return f"{size / MEGABYTE:,.0f} MB"
+    if size > 1000 * _MEGABYTE:
+        return f"{size / _MEGABYTE / 1000:,.1f} GB"
+    return f"{size / _MEGABYTE:,.0f} MB"
 
 
 def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
@@ -195,14 +195,14 @@ def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator
         yield CheckResult("notices", CheckState.OK, message)
 
 
-DOCS_HINT = "see docs/how-to/sign-in-with-your-identity-provider.md"
+_DOCS_HINT = "see docs/how-to/sign-in-with-your-identity-provider.md"
 
 
 async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
     try:
         configured = issuer_from_settings(settings)
     except Misconfigured as error:
-        return [CheckResult("sign-in", CheckState.FAIL, error.message, DOCS_HINT)]
+        return [CheckResult("sign-in", CheckState.FAIL, error.message, _DOCS_HINT)]
     if configured is None:
         message = "API tokens only" if settings.requires_auth else "disabled (local mode)"
         return [CheckResult("sign-in", CheckState.OK, message)]
@@ -243,15 +243,15 @@ def _pages(configured: IssuerSettings, seen: IssuerCheck) -> CheckResult:
         return CheckResult("issuer pages", CheckState.OK, message)
     if not seen.has_pages:
         message = "it does not say where people sign in, or not over https"
-        return CheckResult("issuer pages", CheckState.FAIL, message, DOCS_HINT)
+        return CheckResult("issuer pages", CheckState.FAIL, message, _DOCS_HINT)
     return CheckResult("issuer pages", CheckState.OK, "browser sign-in enabled")
 
 
 #: Only this self-test uses this kind of artifact, so its search finds nothing else.
-KIND = "waybook doctor"
-TITLE = "Trial of the search"
-TEXT = "A river carries sand from the mountains to the sea."
-RANKED_BY = {
+_KIND = "waybook doctor"
+_TITLE = "Trial of the search"
+_TEXT = "A river carries sand from the mountains to the sea."
+_RANKED_BY = {
     Backend.PORTABLE: "ranked in this process",
     Backend.PGVECTOR: "ranked by pgvector",
 }
@@ -312,15 +312,15 @@ async def _search(ctx: RequestContext, tx: Transaction) -> str:
         return "full text alone (the embeddings endpoint does not answer)"
     query_vector = QueryVector(vector=meanings.vectors[0], model=meanings.model, org_id=org_id)
     await _find(tx, query_vector, able, wanted)
-    return f"{able.describe}, {RANKED_BY[meanings.backend]}"
+    return f"{able.describe}, {_RANKED_BY[meanings.backend]}"
 
 
 async def _find(
     tx: Transaction, query_vector: QueryVector | None, able: SearchCapabilities, wanted: str
 ) -> None:
     """Raise Unavailable unless every search method finds the test passage."""
-    scope = Scope(kinds=(KIND,))
-    question = await asyncio.to_thread(parse_query, TEXT)
+    scope = Scope(kinds=(_KIND,))
+    question = await asyncio.to_thread(parse_query, _TEXT)
     statements = search.search_statements(question, query_vector, scope, able)
     ranked = search.read_ranked(await attempt(tx, *statements))
     if query_vector is not None and able.backend is Backend.PORTABLE:
@@ -337,9 +337,9 @@ async def _find(
 
 async def _render(_: RequestContext, tx: Transaction) -> str:
     await attempt(tx, jobs.runs_to_render_statement(1))
-    place: dict[str, Json] = {"document": {"title": TITLE}, "content": TEXT, "text": TEXT}
+    place: dict[str, Json] = {"document": {"title": _TITLE}, "content": _TEXT, "text": _TEXT}
     rendered = await asyncio.to_thread(render, None, place)
-    if TEXT not in rendered.html:
+    if _TEXT not in rendered.html:
         raise Unavailable("the text is missing from a rendered test document")
     return "a document was rendered"
 
@@ -348,10 +348,10 @@ def _pieces() -> list[PassageDraft]:
     subject = artifacts.index_artifact(
         artifact_id=new_id(),
         plan_id=None,
-        kind=KIND,
-        title=TITLE,
+        kind=_KIND,
+        title=_TITLE,
         tags=(),
-        text=TEXT,
+        text=_TEXT,
         created_at=datetime.fromtimestamp(0, UTC),
     )
     return artifacts.split_subjects([subject])

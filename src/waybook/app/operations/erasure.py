@@ -24,9 +24,9 @@ from waybook.store.maintenance.owner import Erasure, first_broken, read_erasures
 from waybook.store.maintenance.retention import RetentionPolicy
 
 Erased: TypeAlias = erasure_store.Erased
-PSEUDONYM_PREFIX = "erased-"
+_PSEUDONYM_PREFIX = "erased-"
 #: Days for which stored answers and ended browser sessions are kept.
-KEEP_DAYS = 30
+_KEEP_DAYS = 30
 
 
 async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -> Erased:
@@ -51,10 +51,10 @@ async def erase_user(
         Refused: an audit chain is broken, and the erasure would hide this.
         Busy: another transaction holds locks on the rows; nothing was erased.
     """
-    if user.startswith(PSEUDONYM_PREFIX):
+    if user.startswith(_PSEUDONYM_PREFIX):
         raise InvalidInput(f"“{user}” is the pseudonym of an erased user")
     org_id = await asyncio.to_thread(erasure_store.find_org, owner_dsn, slug)
-    to = Pseudonymization(user, f"{PSEUDONYM_PREFIX}{token_hex(4)}")
+    to = Pseudonymization(user, f"{_PSEUDONYM_PREFIX}{token_hex(4)}")
     return await asyncio.to_thread(user_erasure.erase_user, owner_dsn, org_id, to, by, progress)
 
 
@@ -68,9 +68,9 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     """
     keep = RetentionPolicy(
         calls=settings.keep_calls_days,
-        answers=KEEP_DAYS,
+        answers=_KEEP_DAYS,
         archived=settings.keep_archived_days,
-        sessions=KEEP_DAYS,
+        sessions=_KEEP_DAYS,
     )
     stopped = Event()
     try:
@@ -80,8 +80,8 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
         stopped.set()
 
 
-ERASURE = "erasure"
-ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and runs were erased"}
+_ERASURE = "erasure"
+_ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and runs were erased"}
 
 
 async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
@@ -115,21 +115,21 @@ def _verdicts(
         if broken is not None and broken[0] == erasure.number:
             faults = [broken[1], *faults]
         yield AuditVerdict(
-            subject=Subject(ERASURE, str(erasure.number)),
+            subject=Subject(_ERASURE, str(erasure.number)),
             entries=sum(stone.entries for stone in erasure.tombstones if not stone.seal_after),
             errors=tuple(faults),
             first_broken_entry=broken[0] if broken and broken[0] == erasure.number else None,
-            note=describe_erasure(erasure),
+            note=_describe_erasure(erasure),
         )
     if broken is not None and broken[0] > len(erasures):
-        missing = Subject(ERASURE, str(broken[0]))
+        missing = Subject(_ERASURE, str(broken[0]))
         yield AuditVerdict(
             subject=missing, entries=0, errors=(broken[1],), first_broken_entry=broken[0]
         )
 
 
-def describe_erasure(erasure: Erasure) -> str:
-    label = ERASURE_LABELS.get(erasure.what, f"the user who is now {erasure.who} was erased")
+def _describe_erasure(erasure: Erasure) -> str:
+    label = _ERASURE_LABELS.get(erasure.what, f"the user who is now {erasure.who} was erased")
     gone = sum(stone.seal_after is None for stone in erasure.tombstones)
     resealed = len(erasure.tombstones) - gone
     chains = f"chains gone: {gone}" if gone or not resealed else f"chains resealed: {resealed}"

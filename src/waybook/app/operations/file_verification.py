@@ -10,7 +10,7 @@ from waybook.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedFile:
+class _VerifiedFile:
     """The plan or run in a verified file. `seal` is the hash of its last audit entry."""
 
     kind: str
@@ -21,7 +21,7 @@ class VerifiedFile:
     seal: str
 
 
-def verify_file(content: bytes, seal: str | None = None) -> VerifiedFile:
+def verify_file(content: bytes, seal: str | None = None) -> _VerifiedFile:
     """Verify a snapshot or JSON export: its audit chain, its rows, and the page it shows.
 
     Without `seal`, the expected hash of the last entry, the whole audit chain could have been
@@ -44,7 +44,7 @@ def verify_file(content: bytes, seal: str | None = None) -> VerifiedFile:
         raise InvalidInput(
             f"the last entry of this file has the seal {last_seal}, not the expected one"
         )
-    return VerifiedFile(
+    return _VerifiedFile(
         kind=export.kind,
         id=export.id,
         name=export.name,

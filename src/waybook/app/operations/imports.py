@@ -51,15 +51,15 @@ from waybook.store.runs import load as runs
 from waybook.store.runs import writer as run_writer
 from waybook.store.runs.rows import DefinitionRow
 
-FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
+_FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
 #: Columns with texts of which the audit contains only hashes.
-TEXT_COLUMNS: Final = {
+_TEXT_COLUMNS: Final = {
     "job_part": ("content",),
     "document": ("content",),
     "rendered_document": ("markdown", "html"),
     "late_result": ("content",),
 }
-ENTRY_FIELDS: Final = ("seq", "at", "event", "actor", "channel", "record", "hash")
+_ENTRY_FIELDS: Final = ("seq", "at", "event", "actor", "channel", "record", "hash")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class ExportFile:
 
 
 def is_export(data: object) -> bool:
-    return isinstance(data, dict) and data.get("format") in FORMATS
+    return isinstance(data, dict) and data.get("format") in _FORMATS
 
 
 def read_export(data: Body) -> ExportFile:
@@ -86,7 +86,7 @@ def read_export(data: Body) -> ExportFile:
     Raises:
         InvalidInput: the export is not complete, or its parts contradict each other.
     """
-    kind, keys = FORMATS[str(data["format"])]
+    kind, keys = _FORMATS[str(data["format"])]
     if data.get("version") != VERSION:
         raise InvalidInput(
             f"this export has format version {data.get('version')}; this program reads version "
@@ -129,8 +129,8 @@ def _entries(items: Json, kind: str, subject_id: str) -> list[SealedEntry]:
         raise InvalidInput("this export has no audit entries; export it again")
     entries = []
     for number, item in enumerate(items, start=1):
-        if not isinstance(item, dict) or not all(name in item for name in ENTRY_FIELDS):
-            fields = ", ".join(ENTRY_FIELDS)
+        if not isinstance(item, dict) or not all(name in item for name in _ENTRY_FIELDS):
+            fields = ", ".join(_ENTRY_FIELDS)
             raise InvalidInput(f"audit entry {number} of this export needs the fields {fields}")
         try:
             entries.append(_entry(item, kind, subject_id))
@@ -159,7 +159,7 @@ def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
     """Remove the texts from these rows, and return them with the ids of the rows."""
     texts: list[tuple[str, Row]] = []
     for row_id, row in rows[kind].items():
-        columns = TEXT_COLUMNS.get(kind, ())
+        columns = _TEXT_COLUMNS.get(kind, ())
         if kind == "artifact" and row.get("media_type") is not None:
             columns = ("content",)
         if not columns:

@@ -19,10 +19,10 @@ from waybook.store.research.search import SearchCapabilities
 
 log = logging.getLogger(__name__)
 
-MAX_ARTIFACTS = 20
-MAX_PASSAGES = 200
+_MAX_ARTIFACTS = 20
+_MAX_PASSAGES = 200
 #: Every transaction ends within an hour, so no row with an older timestamp can appear later.
-COMMIT_MARGIN = timedelta(hours=1)
+_COMMIT_MARGIN = timedelta(hours=1)
 #: Number of broken database connections after which a passage is left out.
 MAX_BREAKS = 2
 
@@ -33,12 +33,12 @@ async def index_research(ctx: RequestContext) -> int:
     able = await library.capabilities(ctx.services.database, org_id)
     await _set_aside(ctx, able)
     since = library.swept.get(org_id)
-    statements = [artifacts.unindexed_statement(since, MAX_ARTIFACTS)]
+    statements = [artifacts.unindexed_statement(since, _MAX_ARTIFACTS)]
     if able.backend is not None:
         missing = {Backend.PORTABLE: embeddings.without_embeddings_statement}.get(
             able.backend, artifacts.without_vectors_statement
         )
-        statements.append(missing(library.model.name, able.backend, since, MAX_PASSAGES))
+        statements.append(missing(library.model.name, able.backend, since, _MAX_PASSAGES))
     now, (quarantine,), unknown, *bare = await ctx.read(
         "select app_now()", embeddings.count_statement(), *statements
     )
@@ -52,7 +52,7 @@ async def index_research(ctx: RequestContext) -> int:
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
         # Keep the old time while passages are left out, so that they are tried again.
-        library.swept[org_id] = first_value(now) - COMMIT_MARGIN
+        library.swept[org_id] = first_value(now) - _COMMIT_MARGIN
     return len(index_statements) + embedded
 
 

@@ -20,13 +20,13 @@ from waybook.store.runs.rows import RenderRow
 
 log = logging.getLogger(__name__)
 
-MAX_RUNS = 20
-MAX_PAGES = 20
-MAX_BATCH_CHARACTERS = 1 << 19
+_MAX_RUNS = 20
+_MAX_PAGES = 20
+_MAX_BATCH_CHARACTERS = 1 << 19
 
 
 async def render_documents(ctx: RequestContext) -> int:
-    (rows,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
+    (rows,) = await ctx.read(jobs.runs_to_render_statement(_MAX_RUNS))
     return sum([await _render_run_if_possible(ctx, run_id) for run_id in first_column(rows)])
 
 
@@ -40,7 +40,7 @@ async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
 
 
 async def _render_run(ctx: RequestContext, run_id: str) -> int:
-    waiting = jobs.to_render_statement(run_id, MAX_PAGES)
+    waiting = jobs.to_render_statement(run_id, _MAX_PAGES)
     async with LockedRun(
         ctx, run_id, waiting, load.brief_statement(run_id), is_locked=False
     ) as locked:
@@ -58,7 +58,7 @@ def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[Rend
     """Render documents up to a total number of characters, but at least one."""
     run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
-    left = MAX_BATCH_CHARACTERS
+    left = _MAX_BATCH_CHARACTERS
     for row in rows:
         pages.append(_page(seen.compiled_dag, run, row))
         left -= len(row.content)

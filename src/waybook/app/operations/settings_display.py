@@ -18,7 +18,7 @@ SECRET_SETTINGS = frozenset(
 )
 
 #: Settings with a URL that is a secret, because knowing the URL is enough to use it.
-SECRET_URLS = frozenset({"webhook_url"})
+_SECRET_URLS = frozenset({"webhook_url"})
 
 
 def display_setting(name: str, value: object) -> str:
@@ -33,7 +33,7 @@ def display_setting(name: str, value: object) -> str:
     >>> display_setting("webhook_url", "https://hooks.slack.com/services/T0/B0/XYZ")
     'https://hooks.slack.com/…'
     """
-    if name in SECRET_URLS and value:
+    if name in _SECRET_URLS and value:
         where = urlsplit(str(value))
         return f"{where.scheme}://{where.hostname}/…"
     return "…" if name in SECRET_SETTINGS and value else mask_setting_password(value)
@@ -59,7 +59,7 @@ def known_secrets(settings: Settings) -> Iterator[str]:
     ['k', 's3%2Fcret', 's3/cret']
     """
     yield from filter(None, (getattr(settings, name) for name in sorted(SECRET_SETTINGS)))
-    for name in sorted(SECRET_URLS):
+    for name in sorted(_SECRET_URLS):
         if address := getattr(settings, name):
             yield urlsplit(address).path
     for url in (settings.database_url, settings.owner_url):

@@ -21,12 +21,12 @@ __all__ = ["SnapshotLink"]
 SHARED_PATH: Final = "/shared"
 DEFAULT_DAYS: Final = 30
 MAX_DAYS: Final = 365
-MAX_LINKS: Final = 50
-SECRET_BYTES: Final = 32
+_MAX_LINKS: Final = 50
+_SECRET_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedPlan:
+class _SharedPlan:
     id: str
     name: str
     seq: int
@@ -34,13 +34,13 @@ class SharedPlan:
     links: list[SnapshotLink]
 
 
-async def read_shared_plan(ctx: RequestContext, plan_id: str) -> SharedPlan:
+async def read_shared_plan(ctx: RequestContext, plan_id: str) -> _SharedPlan:
     plan = await resolve_plan(ctx, id_or_nil(plan_id))
     ends, listed = await ctx.read(
-        audit.chain_end_statement(plan.id), links.snapshot_links_statement(plan.id, MAX_LINKS)
+        audit.chain_end_statement(plan.id), links.snapshot_links_statement(plan.id, _MAX_LINKS)
     )
     end = ends[0]
-    return SharedPlan(
+    return _SharedPlan(
         id=plan.id, name=plan.name, seq=end.seq, seal=bytes(end.hash).hex(), links=[*listed]
     )
 
@@ -62,7 +62,7 @@ async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> 
         raise InvalidInput(f"a link is valid for 1 to {MAX_DAYS} days", argument="days")
     plan = await read_shared_plan(ctx, plan_id)
     await read_snapshot_entries(ctx, plan.id, plan.seq)
-    secret = secrets.token_urlsafe(SECRET_BYTES)
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
     statement = links.insert_snapshot_link(
         new_id(),
         hash_token(secret),

@@ -17,8 +17,8 @@ from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan
 from waybook.store.plans.rows import StallCountRow
 
-MAX_CHECKED = 1_000
-MAX_COUNTED = 1_000
+_MAX_CHECKED = 1_000
+_MAX_COUNTED = 1_000
 
 
 async def sweep_stalls(ctx: RequestContext) -> int:
@@ -27,10 +27,10 @@ async def sweep_stalls(ctx: RequestContext) -> int:
     The numbers of stalled plans and steps are kept for the metrics.
     """
     patience = int(ctx.services.stall_threshold.total_seconds())
-    count = load.SQL["count_stalls"](patience=patience, most=MAX_COUNTED)
+    count = load.SQL["count_stalls"](patience=patience, most=_MAX_COUNTED)
     row: StallCountRow
     silent, (row,) = await ctx.write_and_read(
-        writer.check_stalls_statement(patience, MAX_CHECKED), count
+        writer.check_stalls_statement(patience, _MAX_CHECKED), count
     )
     moved = 0
     for plan_id in first_column(silent):
@@ -55,7 +55,7 @@ async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, b
         return locked.loaded._replace(plan=decision.plan), decision.reply
 
 
-BATCH_SIZE = 100
+_BATCH_SIZE = 100
 
 
 async def remind_of_reviews(ctx: RequestContext) -> int:
@@ -63,7 +63,7 @@ async def remind_of_reviews(ctx: RequestContext) -> int:
     patience = ctx.services.review_reminder
     if patience is None or NotificationKind.REVIEW_OVERDUE not in ctx.services.notification_events:
         return 0
-    (overdue,) = await ctx.read(deliveries.overdue_statement(patience, BATCH_SIZE))
+    (overdue,) = await ctx.read(deliveries.overdue_statement(patience, _BATCH_SIZE))
     stored = 0
     for review in overdue:
         # If a call has locked the plan, the next pass tries again.

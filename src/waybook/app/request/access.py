@@ -75,13 +75,13 @@ def cache_steps(ctx: RequestContext, plan: Plan) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class UnlockedRun:
+class _UnlockedRun:
     loaded: LoadedRun
     compiled_dag: CompiledDag
     results: Results
 
 
-async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
+async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> _UnlockedRun:
     """Return a run without a lock, and the results of `more`.
 
     Raises:
@@ -92,7 +92,7 @@ async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> Unlock
     if loaded is None:
         raise run_not_found()
     compiled_dag = await load_definition(ctx, loaded.dag_slug, loaded.dag_version)
-    return UnlockedRun(loaded, compiled_dag, results[LOAD_STATEMENT_COUNT:])
+    return _UnlockedRun(loaded, compiled_dag, results[LOAD_STATEMENT_COUNT:])
 
 
 async def load_definition(

@@ -166,12 +166,12 @@ def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, i
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:
-        plain = Answer(reply_too_large(tool, len(text)).as_json(), is_error=True)
+        plain = Answer(_reply_too_large(tool, len(text)).as_json(), is_error=True)
         text = dumped(plain.body)
     return add_flag(plain, text), len(text)
 
 
-def reply_too_large(tool: Tool, size: int) -> TooLarge:
+def _reply_too_large(tool: Tool, size: int) -> TooLarge:
     done = "" if tool.reads_only else " The call was carried out; do not repeat it."
     brief = tool.reads_only and "detail" in tool.arguments.model_fields
     following = (

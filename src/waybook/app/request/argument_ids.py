@@ -27,7 +27,7 @@ from waybook.json_values import Json
 from waybook.store.short_ids import ShortIdCache
 
 #: Arguments that contain ids, which may be short.
-ARGUMENT_KINDS: Final = {
+_ARGUMENT_KINDS: Final = {
     "plan_id": IdKind.PLAN,
     "step_id": IdKind.STEP,
     "step_ids": IdKind.STEP,
@@ -42,11 +42,11 @@ PART_KINDS: Final = {
     ),
     **dict.fromkeys(("summary", "questions", "feedback"), IdKind.REVIEW),
 }
-JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
+_JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
 #: Function that returns the new id for an id. It also gets the kind of id and the argument's name.
-Convert: TypeAlias = Callable[[IdKind, str, str], str]
-ModelT = TypeVar("ModelT", bound=BaseModel)
+_Convert: TypeAlias = Callable[[IdKind, str, str], str]
+_ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
 class _IdField(NamedTuple):
@@ -61,14 +61,14 @@ class _IdField(NamedTuple):
 @cache
 def _id_fields(model: type[BaseModel]) -> tuple[_IdField, ...]:
     return tuple(
-        _IdField(name, field.alias or name, ARGUMENT_KINDS.get(name))
+        _IdField(name, field.alias or name, _ARGUMENT_KINDS.get(name))
         for name, field in model.model_fields.items()
         if _is_id(name) or _has_ids(field.annotation, frozenset())
     )
 
 
 def _is_id(name: str) -> bool:
-    return name == "part" or name in ARGUMENT_KINDS
+    return name == "part" or name in _ARGUMENT_KINDS
 
 
 def _has_ids(annotation: object, outer: frozenset[object]) -> bool:
@@ -81,7 +81,7 @@ def _has_ids(annotation: object, outer: frozenset[object]) -> bool:
     )
 
 
-def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
+def map_ids(args: _ModelT, convert: _Convert, at: str = "") -> _ModelT:
     changed, set_names = {}, args.model_fields_set
     for field in _id_fields(type(args)):
         if field.name in set_names:
@@ -92,7 +92,7 @@ def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
     return args.model_copy(update=changed) if changed else args
 
 
-def _map(field: _IdField, value: object, convert: Convert, at: str) -> object:
+def _map(field: _IdField, value: object, convert: _Convert, at: str) -> object:
     kind, at = field.kind, f"{at}{field.alias}"
     match value:
         case str() if kind is not None:
@@ -109,7 +109,7 @@ def _map(field: _IdField, value: object, convert: Convert, at: str) -> object:
     return value
 
 
-def _flip(convert: Convert, at: str, kind: IdKind, text: str) -> str:
+def _flip(convert: _Convert, at: str, kind: IdKind, text: str) -> str:
     return convert(kind, at, text)
 
 
@@ -159,10 +159,10 @@ def _is_json(annotation: object) -> bool:
     if origin is Annotated:
         return _is_json(inner[0])
     if origin is Literal:
-        return all(type(choice) in JSON_TYPES for choice in inner)
+        return all(type(choice) in _JSON_TYPES for choice in inner)
     if origin in {Union, UnionType, list}:
         return all(map(_is_json, inner))
-    return annotation in {*JSON_TYPES, Any}
+    return annotation in {*_JSON_TYPES, Any}
 
 
 def with_cached_ids(
@@ -191,7 +191,7 @@ def _has_only_full_ids(args: BaseModel) -> bool:
     return True
 
 
-async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
+async def with_full_ids(ctx: RequestContext, args: _ModelT) -> _ModelT:
     """Return the arguments with full ids. One query finds the ids that are not cached.
 
     Raises:

@@ -73,13 +73,13 @@ StageSlugField = Annotated[Id, Field(description="slug of the stage")]
 DetailField = Annotated[bool, Field(description="return everything")]
 
 
-def clamp(number: int) -> int:
+def _clamp(number: int) -> int:
     """Return a number that the database can compare; larger ones are beyond the end of any text."""
     return min(number, 2**30)
 
 
 #: Position in a text, list or audit.
-Offset = Annotated[int, Field(ge=0), AfterValidator(clamp)]
+Offset = Annotated[int, Field(ge=0), AfterValidator(_clamp)]
 Attempt = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Minutes = Annotated[float, Field(ge=0.01, le=43_200)]
 
@@ -112,7 +112,7 @@ LenientJson = Annotated[T, BeforeValidator(decode)]
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
 
 
-def describe_in_words(value: object) -> object:
+def _describe_in_words(value: object) -> object:
     """Return a JSON Schema; words become one that accepts any value and has them as description."""
     if not isinstance(value, str):
         return value
@@ -125,12 +125,12 @@ def describe_in_words(value: object) -> object:
 SchemaJson = Annotated[
     Any,
     BeforeValidator(decode),
-    AfterValidator(describe_in_words),
+    AfterValidator(_describe_in_words),
     WithJsonSchema({"type": "string"}),
 ]
 
 
-def refuse_nothing(value: object) -> object:
+def _refuse_nothing(value: object) -> object:
     if value is None or value == "":
         raise PydanticCustomError("blank", "must not be empty")
     return value
@@ -140,7 +140,7 @@ def refuse_nothing(value: object) -> object:
 SomeJson = Annotated[
     Any,
     BeforeValidator(decode),
-    AfterValidator(refuse_nothing),
+    AfterValidator(_refuse_nothing),
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 

@@ -42,13 +42,13 @@ class DefinitionCache:
 
     def current(
         self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]
-    ) -> "CurrentDefinition":
+    ) -> "_CurrentDefinition":
         """Return the definition for new runs, from the cache if possible."""
         if rows and rows[0].created_by != BUILTIN_AUTHOR:
             known = self.get(org_id, slug, rows[0].version)
             if known is not None:
-                return CurrentDefinition(known)
-        current = current_definition(slug, rows)
+                return _CurrentDefinition(known)
+        current = _current_definition(slug, rows)
         if not current.unsaved_body:
             self.put(org_id, current.compiled_dag)
         return current
@@ -68,12 +68,12 @@ def definition_hash(body: Json) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class CurrentDefinition:
+class _CurrentDefinition:
     compiled_dag: CompiledDag
     unsaved_body: bool = False
 
 
-def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefinition:
+def _current_definition(slug: str, rows: Sequence[DefinitionRow]) -> _CurrentDefinition:
     """Return the definition that new runs of this slug use.
 
     A user's definition takes precedence over a built-in one.
@@ -85,13 +85,13 @@ def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefin
             next_call=NextCall("list_dags", {}, "List the workflows."),
         )
     if not rows:
-        return CurrentDefinition(builtin_dags()[slug], unsaved_body=True)
+        return _CurrentDefinition(builtin_dags()[slug], unsaved_body=True)
     stored = rows[0]
     if shipped is None or stored.created_by != BUILTIN_AUTHOR:
-        return CurrentDefinition(compile_definition(stored.body, stored.version))
+        return _CurrentDefinition(compile_definition(stored.body, stored.version))
     if bytes.fromhex(stored.body_hash) == definition_hash(definition_body(shipped.dag)):
-        return CurrentDefinition(CompiledDag(shipped.dag, shipped.graphs, stored.version))
-    return CurrentDefinition(
+        return _CurrentDefinition(CompiledDag(shipped.dag, shipped.graphs, stored.version))
+    return _CurrentDefinition(
         CompiledDag(shipped.dag, shipped.graphs, stored.version + 1), unsaved_body=True
     )
 

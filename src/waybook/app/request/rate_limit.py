@@ -15,7 +15,7 @@ NANOSECONDS: Final = 1_000_000_000
 _MAX_REFUSED: Final = 10_000
 
 
-class LocalTimes:
+class _LocalTimes:
     def __init__(self) -> None:
         self._until: dict[Hashable, int] = {}
 
@@ -62,14 +62,14 @@ class SharedTimes:
 
 class TokenBuckets:
     def __init__(
-        self, per_second: int, burst: int, times: LocalTimes | SharedTimes | None = None
+        self, per_second: int, burst: int, times: _LocalTimes | SharedTimes | None = None
     ) -> None:
         """Allow `per_second` calls a second on average, and bursts of `burst` calls."""
         self.per_second = per_second
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
-        self._times = times or LocalTimes()
+        self._times = times or _LocalTimes()
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:

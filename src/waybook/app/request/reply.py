@@ -16,7 +16,7 @@ from waybook.research.packet import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
 RESULTS_BUDGET = 24_000
-MIN_SHARE_BYTES = 160
+_MIN_SHARE_BYTES = 160
 DETAIL_RESULTS_BUDGET = 96_000
 MAX_BYTES_PER_CHARACTER = 6
 MAX_COMPACT_REPLY_BYTES = 46_000
@@ -156,7 +156,7 @@ def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, B
 
 
 def result_share(lengths: list[int], budget: int) -> int:
-    return max(MIN_SHARE_BYTES, fair_share(lengths, budget))
+    return max(_MIN_SHARE_BYTES, fair_share(lengths, budget))
 
 
 def cut_result(step_id: str, text: str, left: int) -> Body:
@@ -216,7 +216,7 @@ def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
     done = sum(step.closed_at is not None for step in steps)
     return {
         "stageSlug": slug,
-        "status": stage_status(run, slug),
+        "status": _stage_status(run, slug),
         "progress": {
             "completedSteps": done,
             "totalSteps": total,
@@ -225,7 +225,7 @@ def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
     }
 
 
-def stage_status(run: Run, slug: str) -> str:
+def _stage_status(run: Run, slug: str) -> str:
     stage = run.stages.get(slug)
     if stage is None:
         return "not_started"

@@ -25,7 +25,7 @@ from waybook.store.short_ids import ShortIdCache
 _PartT = TypeVar("_PartT")
 
 
-def default_base_url() -> str:
+def _default_base_url() -> str:
     return Settings().base_url
 
 
@@ -36,7 +36,7 @@ class Services:
     stall_threshold: timedelta = timedelta(minutes=30)
     #: Returns the base URL of dashboard links, which changes when another process serves the
     #: dashboard.
-    find_base_url: Callable[[], str] = default_base_url
+    find_base_url: Callable[[], str] = _default_base_url
     step_parents: ParentCache = field(default_factory=ParentCache)
     #: Maps each job to its run. `step_parents` maps each step to its plan.
     job_parents: ParentCache = field(default_factory=ParentCache)

@@ -10,11 +10,11 @@ from waybook.errors import NextCall, NotFound
 from waybook.store.driver.queries import is_id
 from waybook.store.short_ids import ShortIdCache, lookup_statement
 
-NEXT_CALLS: Final = {
+_NEXT_CALLS: Final = {
     IdKind.RUN: NextCall("list_dags", {}, "List the workflows and runs."),
     IdKind.JOB: NextCall("get_next_job", {}, "Claim a job."),
 }
-LIST_PLANS: Final = NextCall("list_active_plans", {}, "List the open plans.")
+_LIST_PLANS: Final = NextCall("list_active_plans", {}, "List the open plans.")
 
 
 async def full_id_of(ctx: RequestContext, kind: IdKind, text: str, at: str) -> str:
@@ -62,7 +62,7 @@ def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) 
         problem = f"{text.strip()!r} is the id of a {other}, not of a {kind}"
     return NotFound(
         f"{at}: {problem}; copy the id from a reply",
-        next_call=NEXT_CALLS.get(kind, LIST_PLANS),
+        next_call=_NEXT_CALLS.get(kind, _LIST_PLANS),
         argument=at,
     )
 

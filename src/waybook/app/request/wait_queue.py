@@ -42,7 +42,7 @@ class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
-class TimerLoop(Protocol):
+class _TimerLoop(Protocol):
     def time(self) -> float: ...
 
     def call_at(self, when: float, callback: Callable[[], None], /) -> Timer: ...
@@ -61,7 +61,7 @@ class Waiter:
 
 
 class WaitQueue:
-    def __init__(self, loop: TimerLoop) -> None:
+    def __init__(self, loop: _TimerLoop) -> None:
         self._loop = loop
         self._waiters: dict[Waiter, None] = {}
         self._trying: Waiter | None = None
@@ -138,8 +138,8 @@ class WaitQueue:
             self._timer = None
 
 
-class OrgQueues:
-    def __init__(self, loop: TimerLoop) -> None:
+class _OrgQueues:
+    def __init__(self, loop: _TimerLoop) -> None:
         self._loop = loop
         self._queues: dict[tuple[str, str | None], dict[Hashable, WaitQueue]] = {}
 
@@ -183,13 +183,13 @@ class WaitingCalls:
         most: int = MAX_WAITING,
         most_of_org: int = MAX_WAITING_OF_ORG,
         *,
-        loop: Callable[[], TimerLoop] = asyncio.get_running_loop,
+        loop: Callable[[], _TimerLoop] = asyncio.get_running_loop,
     ) -> None:
         self._most, self._most_of_org = most, most_of_org
         self._loop = loop
         self._counts: Counter[UUID] = Counter()
         self._queued = 0
-        self._orgs: dict[UUID, tuple[OrgQueues, Callable[[], None]]] = {}
+        self._orgs: dict[UUID, tuple[_OrgQueues, Callable[[], None]]] = {}
 
     def __len__(self) -> int:
         return self._queued
@@ -216,7 +216,7 @@ class WaitingCalls:
     ) -> Iterator[tuple[WaitQueue, Waiter]]:
         loop, waiter = self._loop(), Waiter()
         if org_id not in self._orgs:
-            org_queues = OrgQueues(loop)
+            org_queues = _OrgQueues(loop)
             self._orgs[org_id] = org_queues, bus.subscribe(org_id, org_queues)
         org_queues, unsubscribe = self._orgs[org_id]
         queue = org_queues.queue(subject)

@@ -21,7 +21,7 @@ from waybook.errors import InvalidInput
 from waybook.plan.store_output import parse_text_type
 
 _PARTS = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
-NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _MAX_NAME_LENGTH = 64
 _MAX_DESCRIPTION_LENGTH = 1_024
 _MAX_COMPATIBILITY_LENGTH = 500
@@ -95,7 +95,7 @@ def _name(head: _FrontMatter, name: str) -> None:
     value = head.get(name)
     if not isinstance(value, str) or not value:
         raise InvalidSkill("the front matter needs a name")
-    if len(value) > _MAX_NAME_LENGTH or not NAME.fullmatch(value):
+    if len(value) > _MAX_NAME_LENGTH or not _NAME.fullmatch(value):
         raise InvalidSkill(
             f"the name {value[:80]!r} must have at most {_MAX_NAME_LENGTH} lower-case letters, "
             "digits and single hyphens"
@@ -180,7 +180,7 @@ class SkillError:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillScan:
+class _SkillScan:
     skills: tuple[Skill, ...]
     errors: tuple[SkillError, ...]
 
@@ -192,7 +192,7 @@ def read_skills(directories: str) -> tuple[Skill, ...]:
     return scan.skills
 
 
-def find_skills(directories: str) -> SkillScan:
+def find_skills(directories: str) -> _SkillScan:
     """Return all built-in and configured skills. If two have the same name, the last one counts."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
@@ -207,7 +207,7 @@ def find_skills(directories: str) -> SkillScan:
                     _add(read_skill(folder), by_name)
                 except (OSError, UnicodeDecodeError, InvalidSkill) as error:
                     faults.append(SkillError(str(folder), _in_words(error)))
-    return SkillScan(tuple(by_name[name] for name in sorted(by_name)), tuple(faults))
+    return _SkillScan(tuple(by_name[name] for name in sorted(by_name)), tuple(faults))
 
 
 def _add(skill: Skill, by_name: dict[str, Skill]) -> None:

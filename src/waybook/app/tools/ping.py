@@ -7,7 +7,7 @@ from waybook.app.request.tool import Tool
 from waybook.json_values import Body, format_time
 
 
-class Ping(ReadArguments):
+class _Ping(ReadArguments):
     pass
 
 
@@ -18,7 +18,7 @@ class Ping(ReadArguments):
     reads_only=True,
     logged=False,
 )
-async def ping(ctx: RequestContext, _: Ping) -> Body:
+async def ping(ctx: RequestContext, _: _Ping) -> Body:
     now = await ctx.services.database.read_now(ctx.caller.org_id)
     return {
         "status": "ok",

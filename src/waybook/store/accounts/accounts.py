@@ -25,7 +25,7 @@ from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.queries import Query, Statement, Value, first_value, load
 
 
-class OrgRow(NamedTuple):
+class _OrgRow(NamedTuple):
     id: str
     slug: str
     name: str | None
@@ -47,7 +47,7 @@ class UserRow(NamedTuple):
     disabled_at: datetime | None
 
 
-class TokenRow(NamedTuple):
+class _TokenRow(NamedTuple):
     id: str
     user_id: str
     label: str
@@ -127,22 +127,22 @@ SQL = load(
     "accounts/accounts",
     bearer_of_token=TokenIdentity,
     bearer_of_token_of_org=TokenIdentity,
-    lock_org=OrgRow,
-    org=OrgRow,
+    lock_org=_OrgRow,
+    org=_OrgRow,
     users=UserRow,
     user_by_name=UserRow,
-    tokens=TokenRow,
-    token=TokenRow,
+    tokens=_TokenRow,
+    token=_TokenRow,
     stored_org=StoredRow,
     person_of_session=SessionUser,
     person_of_session_of_org=SessionUser,
-    orgs=OrgRow,
+    orgs=_OrgRow,
     member=MemberRow,
     member_of_org=MemberRow,
 )
 
 
-class LoadedOrg(NamedTuple):
+class _LoadedOrg(NamedTuple):
     org: Org
     head: ChainHead
 
@@ -164,15 +164,15 @@ def check_statement(token: TokenIdentity) -> Statement:
     )
 
 
-def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
+def read_org(rows: list[_OrgRow], last: Sequence[Sequence[datetime]] = ()) -> _LoadedOrg:
     row = rows[0]
     at, seq = _in_utc(first_value(last)), row.audit_seq
-    return LoadedOrg(
+    return _LoadedOrg(
         _org(row), ChainHead(seq, row.audit_hash or GENESIS, at) if seq else ChainHead()
     )
 
 
-def _org(row: OrgRow) -> Org:
+def _org(row: _OrgRow) -> Org:
     policy = ReviewPolicy(row.review_policy)
     return Org(id=row.id, slug=row.slug, name=row.name, review_policy=policy)
 
@@ -198,11 +198,11 @@ def read_users(rows: Iterable[UserRow]) -> list[User]:
     ]
 
 
-def read_tokens(rows: Iterable[TokenRow]) -> list[TokenUse]:
+def read_tokens(rows: Iterable[_TokenRow]) -> list[TokenUse]:
     return [TokenUse(_token(row), row.user, _in_utc(row.last_used_at)) for row in rows]
 
 
-def _token(row: TokenRow) -> Token:
+def _token(row: _TokenRow) -> Token:
     return Token(
         id=row.id,
         user_id=row.user_id,
@@ -278,7 +278,7 @@ def orgs_statement() -> Statement:
     return SQL["orgs"]()
 
 
-def read_orgs(rows: Iterable[OrgRow]) -> list[OrgListItem]:
+def read_orgs(rows: Iterable[_OrgRow]) -> list[OrgListItem]:
     return [OrgListItem(_org(row), row.created_at.astimezone(UTC)) for row in rows]
 
 

@@ -18,7 +18,7 @@ SQL = load("accounts/last_used")
 log = logging.getLogger(__name__)
 
 #: Maximum number of token uses that wait to be written. Further uses are dropped.
-MAX_QUEUED: Final = 10_000
+_MAX_QUEUED: Final = 10_000
 
 
 class LastUsed:
@@ -28,7 +28,7 @@ class LastUsed:
 
     def record(self, org_id: UUID, token_id: str) -> None:
         """Queue the use of a token for writing. This never waits and never fails."""
-        if len(self._waiting) < MAX_QUEUED:
+        if len(self._waiting) < _MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()
 

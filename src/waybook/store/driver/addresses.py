@@ -12,16 +12,16 @@ from psycopg.rows import TupleRow
 
 from waybook.errors import Misconfigured
 
-CONNECT_SECONDS: Final = 10
+_CONNECT_SECONDS: Final = 10
 #: Defaults for a connection string with several hosts. The timeout is short, because another host
 #: may answer.
-SEVERAL_HOSTS: Final = {"connect_timeout": "3", "target_session_attrs": "read-write"}
+_SEVERAL_HOSTS: Final = {"connect_timeout": "3", "target_session_attrs": "read-write"}
 #: Values of `target_session_attrs` that select the primary database server.
-PRIMARY_ONLY: Final = frozenset({"read-write", "primary"})
-PER_HOST: Final = ("host", "hostaddr", "port")
+_PRIMARY_ONLY: Final = frozenset({"read-write", "primary"})
+_PER_HOST: Final = ("host", "hostaddr", "port")
 #: Network settings with which a lost server is noticed after 25 seconds instead of two hours.
-NETWORK_LIMITS: Final = {
-    "connect_timeout": str(CONNECT_SECONDS),
+_NETWORK_LIMITS: Final = {
+    "connect_timeout": str(_CONNECT_SECONDS),
     "keepalives": "1",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -34,12 +34,12 @@ NETWORK_LIMITS: Final = {
 def bounded_dsn(dsn: str) -> str:
     """Add network timeouts to a connection string, unless it already sets them."""
     parameters = _parameters(dsn)
-    limits = NETWORK_LIMITS | (SEVERAL_HOSTS if _count_hosts(parameters) > 1 else {})
+    limits = _NETWORK_LIMITS | (_SEVERAL_HOSTS if _count_hosts(parameters) > 1 else {})
     return make_conninfo(dsn, **{k: v for k, v in limits.items() if k not in parameters})
 
 
 @lru_cache(maxsize=16)
-def host_dsns(dsn: str) -> tuple[str, ...]:
+def _host_dsns(dsn: str) -> tuple[str, ...]:
     """Return a connection string for each host, in order.
 
     >>> host_dsns("host=a,b port=1,2 dbname=d")
@@ -56,7 +56,7 @@ def host_dsns(dsn: str) -> tuple[str, ...]:
         return (dsn,)
     hosts = []
     for place in range(count):
-        own = {name: _value_of(parameters[name], place) for name in PER_HOST if name in parameters}
+        own = {name: _value_of(parameters[name], place) for name in _PER_HOST if name in parameters}
         hosts.append(make_conninfo("", **(parameters | own)))
     return tuple(hosts)
 
@@ -71,7 +71,7 @@ def follows_primary(dsn: str) -> bool:
     False
     """
     parameters = _parameters(bounded_dsn(dsn))
-    return _count_hosts(parameters) > 1 and parameters["target_session_attrs"] in PRIMARY_ONLY
+    return _count_hosts(parameters) > 1 and parameters["target_session_attrs"] in _PRIMARY_ONLY
 
 
 def _parameters(dsn: str) -> dict[str, str]:
@@ -94,12 +94,12 @@ def _value_of(values: str, place: int) -> str:
 
 
 #: Seconds to wait for a host before the next host is tried too.
-STAGGER_SECONDS: Final = 0.25
-Opened: TypeAlias = AsyncConnection[TupleRow]
-Open: TypeAlias = Callable[[str], Coroutine[Any, Any, Opened]]
+_STAGGER_SECONDS: Final = 0.25
+_Opened: TypeAlias = AsyncConnection[TupleRow]
+Open: TypeAlias = Callable[[str], Coroutine[Any, Any, _Opened]]
 
 
-async def connect(dsn: str, *, autocommit: bool = False) -> Opened:
+async def connect(dsn: str, *, autocommit: bool = False) -> _Opened:
     """Open a connection to the first usable host.
 
     Raises:
@@ -107,7 +107,7 @@ async def connect(dsn: str, *, autocommit: bool = False) -> Opened:
         psycopg.Error: no host accepted the connection; the error is that of the last host.
     """
 
-    async def open_host(host: str) -> Opened:
+    async def open_host(host: str) -> _Opened:
         return await AsyncConnection.connect(host, autocommit=autocommit, prepare_threshold=None)
 
     return await first_opened(dsn, open_host)
@@ -115,17 +115,17 @@ async def connect(dsn: str, *, autocommit: bool = False) -> Opened:
 
 async def first_opened(
     dsn: str, open_host: Open, is_final: Callable[[BaseException], bool] = lambda _: False
-) -> Opened:
+) -> _Opened:
     """Return the first connection that `open_host` opens to one of the hosts.
 
     Raises:
         Misconfigured: the connection string is not valid.
         psycopg.Error, TimeoutError: no host could be connected, or an error was final.
     """
-    hosts = host_dsns(bounded_dsn(dsn))
+    hosts = _host_dsns(bounded_dsn(dsn))
     if len(hosts) == 1:
         return await open_host(hosts[0])
-    tasks = list[asyncio.Task[Opened]]()
+    tasks = list[asyncio.Task[_Opened]]()
     try:
         return await _race(hosts, open_host, is_final, tasks)
     finally:
@@ -138,9 +138,9 @@ async def _race(
     hosts: Sequence[str],
     open_host: Open,
     is_final: Callable[[BaseException], bool],
-    tasks: list[asyncio.Task[Opened]],
-) -> Opened:
-    left, running = list(hosts), set[asyncio.Task[Opened]]()
+    tasks: list[asyncio.Task[_Opened]],
+) -> _Opened:
+    left, running = list(hosts), set[asyncio.Task[_Opened]]()
     failure: BaseException | None = None
     while True:
         if left:
@@ -149,7 +149,7 @@ async def _race(
             running.add(task)
         ended, running = await asyncio.wait(
             running,
-            timeout=STAGGER_SECONDS if left else None,
+            timeout=_STAGGER_SECONDS if left else None,
             return_when=asyncio.FIRST_COMPLETED,
         )
         for task in ended:
@@ -163,6 +163,6 @@ async def _race(
             raise failure
 
 
-def _close_unused(task: asyncio.Task[Opened]) -> None:
+def _close_unused(task: asyncio.Task[_Opened]) -> None:
     if not task.cancelled() and task.exception() is None:
         task.result().pgconn.finish()

@@ -13,14 +13,14 @@ from uuid import UUID
 
 from waybook.core.events import ChangeEvent
 
-SubjectKey: TypeAlias = tuple[int, str, str]
+_SubjectKey: TypeAlias = tuple[int, str, str]
 
 #: Maximum number of events waiting to be sent to other processes. Other processes find further
 #: changes by polling.
 MAX_QUEUED = 10_000
 #: Number of past events kept for subscribers that reconnect.
 MAX_REPLAYED = 2_000
-MAX_TRACKED_SUBJECTS = 10_000
+_MAX_TRACKED_SUBJECTS = 10_000
 MAX_TRACKED_ORGS = 10_000
 
 
@@ -42,9 +42,9 @@ class Bus:
         self.has_outgoing = asyncio.Event()
         self.is_wanted = asyncio.Event()
         self.has_newcomers = asyncio.Event()
-        self._outgoing: dict[SubjectKey, ChangeEvent] = {}
+        self._outgoing: dict[_SubjectKey, ChangeEvent] = {}
         self._subscribers: dict[int, list[Subscriber]] = {}
-        self._known: OrderedDict[SubjectKey, int] = OrderedDict()
+        self._known: OrderedDict[_SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
         #: Event counts start at a random number, so that a count from another process is never
         #: valid here.
@@ -133,7 +133,7 @@ class Bus:
             for subscriber in list(subscribers):
                 subscriber.on_close()
 
-    def _tell(self, which: SubjectKey, event: ChangeEvent) -> None:
+    def _tell(self, which: _SubjectKey, event: ChangeEvent) -> None:
         org = which[0]
         self._counts[org] = self._counted(org) + 1
         self._recent.append((org, event))
@@ -141,7 +141,7 @@ class Bus:
         if not subscribers:
             return
         self._known[which] = max(event.version, self._known.pop(which, 0))
-        if len(self._known) > MAX_TRACKED_SUBJECTS:
+        if len(self._known) > _MAX_TRACKED_SUBJECTS:
             self._known.popitem(last=False)
         for subscriber in list(subscribers):
             subscriber.on_event(event)

@@ -37,11 +37,11 @@ from waybook.store.driver.wire import (
 Connection: TypeAlias = AsyncConnection[TupleRow]
 Results: TypeAlias = list[list[Any]]
 Message: TypeAlias = Sequence[Statement | str]
-CANCEL_SECONDS = 1.0
-DISCARD_PLANS = Query("discard_plans", "discard plans")()
-ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
-ROLLBACK = "rollback"
-DEALLOCATE_ALL = "deallocate all"
+_CANCEL_SECONDS = 1.0
+_DISCARD_PLANS = Query("discard_plans", "discard plans")()
+_ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
+_ROLLBACK = "rollback"
+_DEALLOCATE_ALL = "deallocate all"
 
 
 class DbConnection:
@@ -141,7 +141,7 @@ class DbConnection:
         if self._wire.pooled:
             begin, *rest = opening
             return (begin, self._wire.session_settings(NO_BACKEND_PID), *rest)
-        return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
+        return (*opening, _DISCARD_PLANS) if self._plans.needs_replan() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
         pgconn, prepared, org = self.connection.pgconn, self._prepared, self.org
@@ -180,8 +180,8 @@ class DbConnection:
     async def _cancel(self) -> None:
         self._stop_listening()
         try:
-            async with asyncio.timeout(CANCEL_SECONDS):
-                await self.connection.cancel_safe(timeout=CANCEL_SECONDS)
+            async with asyncio.timeout(_CANCEL_SECONDS):
+                await self.connection.cancel_safe(timeout=_CANCEL_SECONDS)
                 await self._collect()
             self.connection.pgconn.exit_pipeline_mode()
         except (psycopg.Error, TimeoutError):
@@ -269,21 +269,21 @@ class DbConnection:
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def clean(self) -> None:
-        await self._end_transaction(ROLLBACK)
+        await self._end_transaction(_ROLLBACK)
 
     def close(self) -> None:
         self._stop_listening()
         self.connection.pgconn.finish()
 
     async def _reset(self) -> None:
-        statements = [ROLLBACK]
+        statements = [_ROLLBACK]
         if len(self._prepared) > self._prepared_before:
             self._prepared = set()
-            statements.append(DEALLOCATE_ALL)
+            statements.append(_DEALLOCATE_ALL)
         await self._end_transaction(*statements)
 
     async def _end_transaction(self, *statements: str) -> None:
-        if self.connection.pgconn.transaction_status not in ENDABLE:
+        if self.connection.pgconn.transaction_status not in _ENDABLE:
             self.close()
             return
         try:
@@ -298,7 +298,7 @@ class DbConnection:
 
 #: A connection discards its query plans after this many messages to PostgreSQL. The interval
 #: grows each time, up to `REPLAN_EVERY` messages.
-REPLAN_FIRST = 16
+_REPLAN_FIRST = 16
 REPLAN_EVERY = 4096
 
 
@@ -310,7 +310,7 @@ class PreparedPlans:
     """
 
     messages: int = 0
-    replan_at: int = REPLAN_FIRST
+    replan_at: int = _REPLAN_FIRST
 
     def needs_replan(self) -> bool:
         self.messages += 1

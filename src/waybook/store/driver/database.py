@@ -42,7 +42,7 @@ class Clock:
 
 BEGIN = Query("begin", "begin")()
 BEGIN_READING = Query("begin_reading", "begin isolation level repeatable read read only")()
-COMMIT = Query("commit", "commit")()
+_COMMIT = Query("commit", "commit")()
 
 
 class Transaction:
@@ -77,7 +77,7 @@ class Transaction:
         return results[1:]
 
     async def commit(self, *statements: Statement | str) -> Results:
-        return (await self.send(*statements, COMMIT))[:-1]
+        return (await self.send(*statements, _COMMIT))[:-1]
 
 
 class TransactionScope:
@@ -120,7 +120,7 @@ class Database:
         self.clock = Clock()
         self._groups = GroupCommit(self._write_org)
         #: Concurrent requests with the same secret share one lookup.
-        self.lookups = SharedReads()
+        self.lookups = _SharedReads()
 
     @property
     def wire(self) -> WireSettings:
@@ -246,7 +246,7 @@ class Database:
 T = TypeVar("T")
 
 
-class SharedReads:
+class _SharedReads:
     """Runs one read per key at a time.
 
     Calls that arrive during a read share the next one, so that each call sees everything that was

@@ -20,9 +20,9 @@ SQL = load("driver/leadership")
 
 ATTEMPT_SECONDS = 10.0
 PROBE_SECONDS = 10.0
-ANSWER_SECONDS = 5.0
+_ANSWER_SECONDS = 5.0
 #: Seconds after which a process that is not the leader does the background work too.
-FALLBACK_SECONDS = 900.0
+_FALLBACK_SECONDS = 900.0
 #: Sending webhook messages, which only a process with a configured webhook can do.
 DELIVERY = "deliver"
 
@@ -55,7 +55,7 @@ class Leadership:
         True
         """
         now = self._clock()
-        due = self._done.get(work, self._started) + FALLBACK_SECONDS
+        due = self._done.get(work, self._started) + _FALLBACK_SECONDS
         if not self.leads(work) and now < due:
             return False
         self._done[work] = now
@@ -106,6 +106,6 @@ async def hold_leadership(
 
 
 async def _ask(connection: AsyncConnection[TupleRow], query: Query) -> bool:
-    async with asyncio.timeout(ANSWER_SECONDS):
+    async with asyncio.timeout(_ANSWER_SECONDS):
         row = await (await connection.execute(query.text.encode())).fetchone()
     return bool(row and row[0])

@@ -20,14 +20,14 @@ from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")
 #: This name must be the same as in `pg_notify.sql`.
-LISTEN = b"listen waybook_news"
+_LISTEN = b"listen waybook_news"
 
 #: Seconds by which two polls overlap, because a change may be committed late.
-OVERLAP_SECONDS = 15.0
+_OVERLAP_SECONDS = 15.0
 #: Interval of the checks whether the listening connection still works.
-PROBE_SECONDS = 30.0
-PROBE_DEADLINE_SECONDS = 5.0
-MAX_POLLED_CHANGES = 1_000
+_PROBE_SECONDS = 30.0
+_PROBE_DEADLINE_SECONDS = 5.0
+_MAX_POLLED_CHANGES = 1_000
 
 
 async def send_pending(database: Database, bus: Bus) -> int:
@@ -57,15 +57,15 @@ async def listen(database: Database, bus: Bus) -> None:
     """
     try:
         async with await connect(database.dsn, autocommit=True) as connection:
-            async with asyncio.timeout(PROBE_DEADLINE_SECONDS):
+            async with asyncio.timeout(_PROBE_DEADLINE_SECONDS):
                 if await _is_pooled(connection):
                     database.wire.assume_pooler()
                     return
-                await connection.execute(LISTEN)
+                await connection.execute(_LISTEN)
             while True:
-                async for heard in connection.notifies(timeout=PROBE_SECONDS):
+                async for heard in connection.notifies(timeout=_PROBE_SECONDS):
                     receive(bus, heard.payload)
-                async with asyncio.timeout(PROBE_DEADLINE_SECONDS):
+                async with asyncio.timeout(_PROBE_DEADLINE_SECONDS):
                     await _is_pooled(connection)
     except (psycopg.Error, TimeoutError) as error:
         raise Unavailable("the connection that listens for news broke") from error
@@ -85,7 +85,7 @@ def receive(bus: Bus, payload: str) -> None:
 
 
 class ChangePoller:
-    def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
+    def __init__(self, most: int = _MAX_POLLED_CHANGES) -> None:
         """Create a poller.
 
         With more than `most` changes, the subscribers of an org are told to reload.
@@ -99,7 +99,7 @@ class ChangePoller:
         self._looked = {org: at for org, at in self._looked.items() if org in orgs}
         for org_id in orgs:
             begun = time.monotonic()
-            seconds = begun - self._looked.get(org_id, begun) + OVERLAP_SECONDS
+            seconds = begun - self._looked.get(org_id, begun) + _OVERLAP_SECONDS
             statement = SQL["changed"](seconds=seconds, most=self._most + 1)
             (rows,) = await database.read_org(org_id, statement)
             self._looked[org_id] = begun

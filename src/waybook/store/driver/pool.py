@@ -21,18 +21,18 @@ from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
 #: The org as an int, because ints hash fast. None for the server's own calls.
 Org: TypeAlias = int | None
-DEFAULT_SIZE = 10
-ACQUIRE_SECONDS = 10.0
+_DEFAULT_SIZE = 10
+_ACQUIRE_SECONDS = 10.0
 #: Time limit of the first connection attempt. It is short, in case a packet was lost, and doubles
 #: after each timeout.
-FIRST_CONNECT_SECONDS = 2.0
-RETRY_SECONDS = (0.05, 0.3)
+_FIRST_CONNECT_SECONDS = 2.0
+_RETRY_SECONDS = (0.05, 0.3)
 #: A call that holds a connection for longer than this is stuck.
 MAX_HOLD_SECONDS = 120.0
-FULL = ("too many", "remaining connection slots", "no more connections")
+_FULL = ("too many", "remaining connection slots", "no more connections")
 
 
-class PoolUsage(NamedTuple):
+class _PoolUsage(NamedTuple):
     size: int
     open: int
     in_use: int
@@ -44,8 +44,8 @@ class ConnectionPool:
         self,
         dsn: str,
         *,
-        size: int = DEFAULT_SIZE,
-        timeout: float = ACQUIRE_SECONDS,
+        size: int = _DEFAULT_SIZE,
+        timeout: float = _ACQUIRE_SECONDS,
         lock_timeout: str = LOCK_TIMEOUT,
     ) -> None:
         self.dsn = dsn
@@ -102,8 +102,8 @@ class ConnectionPool:
     def close_free(self) -> None:
         self._discard_free(self._free)
 
-    def usage(self) -> PoolUsage:
-        return PoolUsage(self.size, self._places, len(self._held), self._turns.waiting_count())
+    def usage(self) -> _PoolUsage:
+        return _PoolUsage(self.size, self._places, len(self._held), self._turns.waiting_count())
 
     def is_stuck(self) -> bool:
         """Return whether a connection has been in use for longer than any call should take."""
@@ -161,7 +161,7 @@ class ConnectionPool:
 
     def _must_share(self, error: BaseException) -> bool:
         """Return whether the server accepts no more connections, but this pool has some."""
-        is_full = any(words in str(error) for words in FULL)
+        is_full = any(words in str(error) for words in _FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
     async def _connect(self, deadline: float) -> AsyncConnection[TupleRow]:
@@ -169,7 +169,7 @@ class ConnectionPool:
         return await first_opened(self.dsn, open_host, self._must_share)
 
     async def _connect_host(self, dsn: str, *, deadline: float) -> AsyncConnection[TupleRow]:
-        loop, limit, pause = asyncio.get_running_loop(), FIRST_CONNECT_SECONDS, RETRY_SECONDS[0]
+        loop, limit, pause = asyncio.get_running_loop(), _FIRST_CONNECT_SECONDS, _RETRY_SECONDS[0]
         while True:
             try:
                 async with asyncio.timeout_at(min(deadline, loop.time() + limit)):
@@ -181,7 +181,7 @@ class ConnectionPool:
                 if loop.time() >= deadline:
                     raise
             except psycopg.OperationalError as error:
-                pause = min(2 * pause, RETRY_SECONDS[1])
+                pause = min(2 * pause, _RETRY_SECONDS[1])
                 if self._closed or loop.time() + pause >= deadline or self._must_share(error):
                     raise
                 await asyncio.sleep(uniform(pause / 2, pause))  # noqa: S311 - spreads the load
@@ -233,7 +233,7 @@ WaitReport: TypeAlias = Callable[[str, float, float], None]
 #: Pause between two attempts, in seconds.
 PAUSE_SECONDS: Final = 0.5
 #: Error texts of a server that will accept connections later. Every other refusal is final.
-TRANSIENT: Final = (
+_TRANSIENT: Final = (
     *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
     "terminating connection",
     # Error texts of a connection pooler that cannot reach its database server.
@@ -256,7 +256,7 @@ async def retry_start(start: Callable[[], Awaitable[T]], seconds: float, report:
             return await start()
         except Unavailable as error:
             obstacle = " ".join(str(error.__cause__ or error).split())
-            if "FATAL:" in obstacle and not any(words in obstacle for words in TRANSIENT):
+            if "FATAL:" in obstacle and not any(words in obstacle for words in _TRANSIENT):
                 raise
             waited = loop.time() - begun
             if waited + PAUSE_SECONDS > seconds:

@@ -43,14 +43,14 @@ def _has_id_format(text: str) -> bool:
 
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
-Parameters: TypeAlias = list[bytes | None]
+_Parameters: TypeAlias = list[bytes | None]
 
 #: Only inserts of up to 8 rows or of exactly 32 rows are prepared, to limit the number of prepared
 #: statements.
 PREPARED_ROW_COUNT = 8
 BATCH_SIZE = 32
 
-MERGED_PLACE = "merged_rows"
+_MERGED_PLACE = "merged_rows"
 #: Placeholder for the transaction's org, written as `:org` in the `.sql` files.
 ORG_PLACE = "org"
 
@@ -88,23 +88,23 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
 
 
 #: Named tuple with one field per column. Its first field may be another row class.
-RowClass: TypeAlias = type[tuple[Any, ...]]
-RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
+_RowClass: TypeAlias = type[tuple[Any, ...]]
+_RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
-def column_names(row: RowClass) -> tuple[str, ...]:
+def column_names(row: _RowClass) -> tuple[str, ...]:
     names: tuple[str, ...] = getattr(row, "_fields", ())
     nested = _nested_row(row)
     return names if nested is None else (*column_names(nested), *names[1:])
 
 
-def _nested_row(row: RowClass) -> RowClass | None:
+def _nested_row(row: _RowClass) -> _RowClass | None:
     first: object = next(iter(row.__annotations__.values()), None)
     return first if isinstance(first, type) and hasattr(first, "_fields") else None
 
 
-def _row_maker(row: RowClass | None) -> RowMaker:
-    make: RowMaker = getattr(row, "_make", tuple)
+def _row_maker(row: _RowClass | None) -> _RowMaker:
+    make: _RowMaker = getattr(row, "_make", tuple)
     nested = row and _nested_row(row)
     if not nested:
         return make
@@ -112,18 +112,18 @@ def _row_maker(row: RowClass | None) -> RowMaker:
     return lambda columns: make((make_nested(columns[:width]), *columns[width:]))
 
 
-class PreparedForm(NamedTuple):
+class _PreparedForm(NamedTuple):
     name: bytes | None
     text: bytes
-    make_row: RowMaker = tuple
+    make_row: _RowMaker = tuple
     takes_org: bool = False
     merges: "Query | None" = None
     rows: int = 0
 
 
 class Statement(NamedTuple):
-    form: PreparedForm
-    parameters: Parameters
+    form: _PreparedForm
+    parameters: _Parameters
 
     def __str__(self) -> str:
         return self.form.text.decode()
@@ -131,11 +131,11 @@ class Statement(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def raw_statement(text: str) -> Statement:
-    return Statement(PreparedForm(None, text.encode()), [])
+    return Statement(_PreparedForm(None, text.encode()), [])
 
 
 class Query:
-    def __init__(self, name: str, text: str, row: RowClass | None = None) -> None:
+    def __init__(self, name: str, text: str, row: _RowClass | None = None) -> None:
         """Create the query. A placeholder after the keyword `values` takes a list of rows."""
         self.name = name
         self.row = row
@@ -148,13 +148,13 @@ class Query:
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
         self._digest = sha256(text.encode()).hexdigest()[:8]
-        self._forms: dict[int, PreparedForm] = {}
+        self._forms: dict[int, _PreparedForm] = {}
         self._plain = self._form(0, 0)
 
     def __call__(self, **values: Value) -> Statement:
         if self._listed is not None:
             return self._with_rows(values)
-        return Statement(self._plain, encode_parameters(map(values.__getitem__, self.places)))
+        return Statement(self._plain, _encode_parameters(map(values.__getitem__, self.places)))
 
     def for_update(self, table: str) -> "Query":
         locked = f"{self.text}\n   for update of {table}"
@@ -167,7 +167,7 @@ class Query:
             raise TypeError(f"{self.name} takes rows")
         rows = listed.rows
         number = len(rows)
-        parameters = encode_parameters(rows[0] if number == 1 else chain.from_iterable(rows))
+        parameters = _encode_parameters(rows[0] if number == 1 else chain.from_iterable(rows))
         form = self._forms.get(number) or self._form(number, len(rows[0]))
         return Statement(form, parameters)
 
@@ -178,12 +178,15 @@ class Query:
         rows = sum([s.form.rows for s in statements])
         return Statement(self._form(rows, len(parameters) // rows), parameters)
 
-    def _form(self, rows: int, width: int) -> PreparedForm:
+    def _form(self, rows: int, width: int) -> _PreparedForm:
         form = self._forms.get(rows)
         if form is None:
             text = self._numbered(rows, width).encode()
-            name, merges = self._prepared_name(rows), self if self._listed == MERGED_PLACE else None
-            form = PreparedForm(name, text, self.make_row, self.takes_org, merges, rows)
+            name, merges = (
+                self._prepared_name(rows),
+                self if self._listed == _MERGED_PLACE else None,
+            )
+            form = _PreparedForm(name, text, self.make_row, self.takes_org, merges, rows)
             if form.name is not None:
                 self._forms[rows] = form
         return form
@@ -208,7 +211,7 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
     return ", ".join(f"({', '.join(f'${next(numbers)}' for _ in row)})" for _ in range(rows))
 
 
-def load(name: str, **rows: RowClass) -> Mapping[str, Query]:
+def load(name: str, **rows: _RowClass) -> Mapping[str, Query]:
     """Return the queries in `store/NAME.sql`, by name.
 
     `rows` maps query names to row classes.
@@ -242,14 +245,14 @@ def as_json_text(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def encode_parameters(values: Iterable[Value]) -> Parameters:
+def _encode_parameters(values: Iterable[Value]) -> _Parameters:
     """Encode Python values as SQL parameters in text format.
 
     Raises:
         TypeError: a value has an unsupported type.
         ValueError: a text contains a NUL character, at which the driver would cut it off.
     """
-    encoded = [None if value is None else ENCODERS[type(value)](value) for value in values]
+    encoded = [None if value is None else _ENCODERS[type(value)](value) for value in values]
     if b"\0" in b"".join(filter(None, encoded)):
         raise ValueError("PostgreSQL keeps no NUL in a text")
     return encoded
@@ -275,7 +278,7 @@ def _ids(value: Ids) -> bytes:
     return f"{{{','.join(ids)}}}".encode()
 
 
-ENCODERS = _Writers(
+_ENCODERS = _Writers(
     {
         str: str.encode,
         int: b"%d".__mod__,

@@ -18,7 +18,7 @@ from waybook.store.driver.queries import AsJson, Ids, Statement, load
 
 FORMAT = "waybook-audit-anchor"
 VERSION = 1
-MAX_LINE_BYTES = 10_000
+_MAX_LINE_BYTES = 10_000
 
 
 class Anchor(NamedTuple):
@@ -42,7 +42,7 @@ class AnchorTotals(NamedTuple):
     sha256: str
 
 
-class Stone(NamedTuple):
+class _Stone(NamedTuple):
     """What an erasure records of an audit chain that it deleted or hashed anew."""
 
     erasure: int
@@ -51,7 +51,7 @@ class Stone(NamedTuple):
     hash_after: bytes | None
 
 
-class ChainRow(NamedTuple):
+class _ChainRow(NamedTuple):
     """A position in an audit chain, and the hash of the entry there.
 
     None if the entry is missing.
@@ -63,7 +63,7 @@ class ChainRow(NamedTuple):
     hash: bytes | None
 
 
-class StoneRow(NamedTuple):
+class _StoneRow(NamedTuple):
     subject_id: str
     erasure: int
     entries: int
@@ -71,7 +71,7 @@ class StoneRow(NamedTuple):
     seal_after: bytes | None
 
 
-SQL = load("maintenance/anchors", ends=ChainRow, entries_at=ChainRow, stones=StoneRow)
+SQL = load("maintenance/anchors", ends=_ChainRow, entries_at=_ChainRow, stones=_StoneRow)
 
 
 def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:
@@ -97,7 +97,7 @@ def totals_of(anchors: Iterable[Anchor]) -> AnchorTotals:
 class AnchorFile:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        head = _read_json(file.readline(MAX_LINE_BYTES))
+        head = _read_json(file.readline(_MAX_LINE_BYTES))
         if not isinstance(head, dict) or head.get("format") != FORMAT:
             raise InvalidInput("this is neither an audit anchor nor a backup of Waybook")
         if head.get("version") != VERSION:
@@ -109,7 +109,7 @@ class AnchorFile:
 
     def __iter__(self) -> Iterator[Anchor]:
         digest, chains, entries = sha256(), 0, 0
-        while isinstance(value := _read_json(line := self._file.readline(MAX_LINE_BYTES)), list):
+        while isinstance(value := _read_json(line := self._file.readline(_MAX_LINE_BYTES)), list):
             anchor = _read_anchor(value)
             digest.update(line)
             chains, entries = chains + 1, entries + anchor.seq
@@ -143,7 +143,7 @@ def ends_statement() -> Statement:
     return SQL["ends"]()
 
 
-def read_ends(org_id: UUID, rows: Iterable[ChainRow]) -> Iterator[Anchor]:
+def read_ends(org_id: UUID, rows: Iterable[_ChainRow]) -> Iterator[Anchor]:
     for row in rows:
         yield Anchor(org_id, row.subject, row.subject_id, row.seq, row.hash or b"")
 
@@ -151,7 +151,7 @@ def read_ends(org_id: UUID, rows: Iterable[ChainRow]) -> Iterator[Anchor]:
 def ends_in(connection: psycopg.Connection, org_id: UUID) -> Iterator[Anchor]:
     with connection.cursor(name="chain_ends") as cursor:
         cursor.execute(ends_statement().form.text)
-        yield from read_ends(org_id, map(ChainRow._make, cursor))
+        yield from read_ends(org_id, map(_ChainRow._make, cursor))
 
 
 def entries_statement(anchors: Sequence[Anchor]) -> Statement:
@@ -164,22 +164,22 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 
 
 def missing_anchors(
-    anchors: Sequence[Anchor], rows: Iterable[ChainRow]
+    anchors: Sequence[Anchor], rows: Iterable[_ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
 
 
-def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
-    stones: dict[str, list[Stone]] = {}
+def read_stones(rows: Iterable[_StoneRow]) -> dict[str, list[_Stone]]:
+    stones: dict[str, list[_Stone]] = {}
     for row in rows:
-        stone = Stone(row.erasure, row.entries, row.seal_before, row.seal_after)
+        stone = _Stone(row.erasure, row.entries, row.seal_before, row.seal_after)
         stones.setdefault(row.subject_id, []).append(stone)
     return stones
 
 
-def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
+def explanation(anchor: Anchor, stones: Iterable[_Stone], erasures: int) -> _Stone | None:
     """Return the erasure that explains why a chain no longer matches its anchor."""
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
@@ -190,7 +190,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
     return since[-1] if explains and anchor.subject != "erasure" else None
 
 
-def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
+def resealed_anchor(anchor: Anchor, stone: _Stone) -> Anchor | None:
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

@@ -13,17 +13,17 @@ from typing import IO, Any, NamedTuple
 from waybook.errors import InvalidInput
 from waybook.store.maintenance.anchors import AnchorFile, AnchorTotals
 
-FORMAT = "waybook-backup"
-VERSION = 1
-MANIFEST = "manifest.json"
+_FORMAT = "waybook-backup"
+_VERSION = 1
+_MANIFEST = "manifest.json"
 ANCHORS = "audit-anchor.jsonl"
 
-BLOCK_BYTES = 256 * 1024
-COMPRESSION_LEVEL = 3
+_BLOCK_BYTES = 256 * 1024
+_COMPRESSION_LEVEL = 3
 #: Supported compression methods. Others are refused, because they could raise other exceptions.
-COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
-DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
+_COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
+_DAMAGED_MANIFEST = (*_DAMAGED, ValueError, TypeError, AttributeError)
 
 Progress = Callable[[int, int, int], None]
 
@@ -72,16 +72,16 @@ class Manifest:
         return len({member.org_id for member in self.members})
 
     def as_json(self) -> dict[str, object]:
-        return {"format": FORMAT, "version": VERSION, **asdict(self)}
+        return {"format": _FORMAT, "version": _VERSION, **asdict(self)}
 
 
-def read_manifest(data: dict[str, Any]) -> Manifest:
-    if data["format"] != FORMAT:
+def _read_manifest(data: dict[str, Any]) -> Manifest:
+    if data["format"] != _FORMAT:
         raise InvalidInput("this file is not a backup of Waybook")
-    if data["version"] != VERSION:
+    if data["version"] != _VERSION:
         raise InvalidInput(
             f"this backup has format version {data['version']}; this program reads version "
-            f"{VERSION}: restore it with the program that wrote it, or a newer one"
+            f"{_VERSION}: restore it with the program that wrote it, or a newer one"
         )
     return Manifest(
         at=data["at"],
@@ -98,7 +98,7 @@ def read_manifest(data: dict[str, Any]) -> Manifest:
 class ArchiveWriter:
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(
-            file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION_LEVEL
+            file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL
         )
 
     def add(self, org_id: str, table: str, blocks: Iterator[bytes]) -> Member | None:
@@ -125,7 +125,7 @@ class ArchiveWriter:
             yield target
 
     def finish(self, manifest: Manifest) -> None:
-        with self.open(MANIFEST) as target:
+        with self.open(_MANIFEST) as target:
             target.write(json.dumps(manifest.as_json(), separators=(",", ":")).encode())
         self._zip.close()
 
@@ -147,11 +147,11 @@ class Archive:
     def __init__(self, opened: zipfile.ZipFile) -> None:
         self._zip = opened
         for member in opened.infolist():
-            if member.compress_type not in COMPRESSIONS:
+            if member.compress_type not in _COMPRESSIONS:
                 raise damaged(f"{member.filename} cannot be read")
         try:
-            self.manifest = read_manifest(json.loads(opened.read(MANIFEST)))
-        except DAMAGED_MANIFEST as error:
+            self.manifest = _read_manifest(json.loads(opened.read(_MANIFEST)))
+        except _DAMAGED_MANIFEST as error:
             raise damaged("its manifest cannot be read") from error
 
     def blocks(self, member: Member) -> Iterator[bytes]:
@@ -159,12 +159,12 @@ class Archive:
         digest, rows, size = sha256(), 0, 0
         try:
             with self._zip.open(member.name) as source:
-                while size <= member.bytes and (block := source.read(BLOCK_BYTES)):
+                while size <= member.bytes and (block := source.read(_BLOCK_BYTES)):
                     digest.update(block)
                     rows += count_rows(block)
                     size += len(block)
                     yield block
-        except DAMAGED as error:
+        except _DAMAGED as error:
             raise damaged(f"{member.name} cannot be read") from error
         if (rows, size, digest.hexdigest()) != (member.rows, member.bytes, member.sha256):
             raise damaged(f"{member.name} is not what was written")
@@ -174,7 +174,7 @@ class Archive:
         try:
             with self._zip.open(ANCHORS) as source:
                 yield AnchorFile(source)
-        except DAMAGED as error:
+        except _DAMAGED as error:
             raise damaged(f"{ANCHORS} cannot be read") from error
 
     def verify(self, progress: Progress) -> None:
@@ -196,7 +196,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
         opened = zipfile.ZipFile(path)
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
-    except DAMAGED as error:
+    except _DAMAGED as error:
         raise damaged(f"{path} is no complete zip file") from error
     with opened:
         yield Archive(opened)
@@ -217,7 +217,7 @@ def blocks_of(rows: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]
     for row in rows:
         pending.append(row)
         size += len(row)
-        if size >= BLOCK_BYTES:
+        if size >= _BLOCK_BYTES:
             yield b"".join(pending)
             pending, size = [], 0
     if pending:

@@ -25,29 +25,29 @@ from waybook.store.maintenance.archive import (
 from waybook.store.maintenance.migrate import applied_migrations, owner_connection, pending_in
 
 
-class SnapshotRow(NamedTuple):
+class _SnapshotRow(NamedTuple):
     database: str
     version: int
     at: datetime
 
 
-class OrgTable(NamedTuple):
+class _OrgTable(NamedTuple):
     name: str
     columns: tuple[str, ...]
     has_extension_type: bool
     estimated_rows: int
 
 
-SQL = load("maintenance/backup", about=SnapshotRow, tables=OrgTable)
+SQL = load("maintenance/backup", about=_SnapshotRow, tables=_OrgTable)
 
-REBUILT = "the server rebuilds it from the rest"
+_REBUILT = "the server rebuilds it from the rest"
 #: Tables that a backup omits, because their rows are useless in another database.
 LEFT_OUT = {
     "web_session": "people sign in again",
     # Transaction ids in these rows mean nothing on another server.
-    "passage_embedding": REBUILT,
-    "passage_deletion": REBUILT,
-    "passage_quarantine": REBUILT,
+    "passage_embedding": _REBUILT,
+    "passage_deletion": _REBUILT,
+    "passage_quarantine": _REBUILT,
 }
 
 
@@ -90,7 +90,7 @@ class _Backup:
         connection: psycopg.Connection,
         writer: ArchiveWriter,
         progress: Progress,
-        tables: list[OrgTable],
+        tables: list[_OrgTable],
     ) -> None:
         self._connection = connection
         self._writer = writer
@@ -102,8 +102,8 @@ class _Backup:
 
     def write(self) -> Manifest:
         orgs = all_orgs(self._connection)
-        (about,) = map(SnapshotRow._make, self._connection.execute(SQL["about"].text.encode()))
-        if org_tables_changed(self._connection, self._all):
+        (about,) = map(_SnapshotRow._make, self._connection.execute(SQL["about"].text.encode()))
+        if _org_tables_changed(self._connection, self._all):
             raise Busy("the schema was changed just now; nothing was backed up, try again")
         members = [member for org_id in orgs for member in self._members(org_id)]
         with self._writer.open(ANCHORS) as target:
@@ -116,7 +116,7 @@ class _Backup:
             migrations=tuple(AppliedMigration(*row) for row in applied),
             tables={table.name: [*table.columns] for table in self._tables},
             left_out={
-                table.name: LEFT_OUT.get(table.name, REBUILT)
+                table.name: LEFT_OUT.get(table.name, _REBUILT)
                 for table in self._all
                 if table not in self._tables
             },
@@ -133,7 +133,7 @@ class _Backup:
             if member is not None:
                 yield member
 
-    def _copied(self, table: OrgTable) -> Iterator[bytes]:
+    def _copied(self, table: _OrgTable) -> Iterator[bytes]:
         query = filled_in(SQL["copy_rows"], table.name, table.columns)
         with self._connection.cursor() as cursor, cursor.copy(query) as copy:
             for block in blocks_of(copy):
@@ -148,14 +148,14 @@ class _Backup:
             yield from ends_in(self._connection, org_id)
 
 
-def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
+def _org_tables_changed(connection: psycopg.Connection, before: list[_OrgTable]) -> bool:
     now = org_tables(connection)
     return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]
 
 
-def org_tables(connection: psycopg.Connection) -> list[OrgTable]:
+def org_tables(connection: psycopg.Connection) -> list[_OrgTable]:
     """Return every table with an `org_id` column. A table comes after the tables it references."""
-    tables = map(OrgTable._make, connection.execute(SQL["tables"].text.encode()))
+    tables = map(_OrgTable._make, connection.execute(SQL["tables"].text.encode()))
     return [table._replace(columns=tuple(table.columns)) for table in tables]
 
 

@@ -10,7 +10,7 @@ from waybook.errors import Misconfigured
 from waybook.store.driver.queries import Query, first_column, first_value, load
 
 
-class ForeignKey(NamedTuple):
+class _ForeignKey(NamedTuple):
     table: str
     name: str
     definition: str
@@ -23,10 +23,10 @@ _REFUSALS = (psycopg.errors.FeatureNotSupported, psycopg.errors.InternalError_)
 
 
 def is_distributed(connection: psycopg.Connection) -> bool:
-    return has_citus(connection) and bool(_distributed_tables(connection))
+    return _has_citus(connection) and bool(_distributed_tables(connection))
 
 
-def has_citus(connection: psycopg.Connection) -> bool:
+def _has_citus(connection: psycopg.Connection) -> bool:
     return bool(first_value(_fetch(connection, SQL["has_citus"])))
 
 
@@ -43,13 +43,13 @@ def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
 
 def distribute(connection: psycopg.Connection) -> list[str]:
     """Put all rows of an org on the same node, and return the names of the distributed tables."""
-    if not has_citus(connection):
+    if not _has_citus(connection):
         raise Misconfigured(
             "the database has no extension citus, so its tables cannot be distributed; run "
             "create extension citus on the coordinator, or waybook migrate without --distribute"
         )
     with connection.transaction():
-        names = distribute_others(connection)
+        names = _distribute_others(connection)
         if names:
             connection.execute(SQL["let_serving_role_log_in"].text.encode())
     let_settings_pass(connection)
@@ -73,7 +73,7 @@ def apply(connection: psycopg.Connection, title: str, statements: list[str]) -> 
     try:
         for statement in statements:
             connection.execute(statement.encode())
-            distribute_others(connection)
+            _distribute_others(connection)
     except _REFUSALS as error:
         reason = str(error).splitlines()[0]
         raise Misconfigured(
@@ -88,7 +88,7 @@ def allow_foreign_keys(connection: psycopg.Connection) -> None:
     connection.execute(SQL["leave_new_tables_local"].text.encode())
 
 
-def distribute_others(connection: psycopg.Connection) -> list[str]:
+def _distribute_others(connection: psycopg.Connection) -> list[str]:
     """Distribute the remaining tables, and return their names. The caller has locked them."""
     done = {*_distributed_tables(connection)}
     tables = first_column(_fetch(connection, SQL["tables_to_distribute"]))
@@ -100,7 +100,7 @@ def distribute_others(connection: psycopg.Connection) -> list[str]:
 
 
 def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]) -> None:
-    keys = [ForeignKey._make(row) for row in _fetch(connection, SQL["foreign_keys"])]
+    keys = [_ForeignKey._make(row) for row in _fetch(connection, SQL["foreign_keys"])]
     moved = [key for key in keys if key.table not in done]
     for key in moved:
         connection.execute(_key_text(SQL["drop_key"], key))
@@ -134,7 +134,7 @@ def _table_text(query: Query, table: str) -> sql.Composed:
     return sql.SQL(query.text).format(table=sql.Identifier(table))
 
 
-def _key_text(query: Query, key: ForeignKey) -> sql.Composed:
+def _key_text(query: Query, key: _ForeignKey) -> sql.Composed:
     # The definition was read from the database catalog, so inserting it is safe.
     return sql.SQL(query.text).format(
         table=sql.Identifier(key.table),

@@ -34,7 +34,7 @@ SQL = load("maintenance/erasure", lock_org=ErasureHeadRow, ends=ChainRow, chain_
 Progress = Callable[[int, int], None]
 
 #: Tables with rows that calls lock. An erasure locks these rows first.
-LOCKED = ("plan", "run", "skill_execution")
+_LOCKED = ("plan", "run", "skill_execution")
 MAX_PASSES = 5
 
 
@@ -58,10 +58,10 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
     """Erase an org and all its rows. In local mode, the only org is emptied, but not deleted."""
     with owner_transaction(owner_dsn, org_id) as owner:
         head = lock_org(owner)
-        for table in LOCKED:
+        for table in _LOCKED:
             owner.fetch(SQL["lock_rows"], table)
         gone = [Tombstone(*chain) for chain in owner.fetch(SQL["ends"])]
-        counts = delete_org_rows(owner, progress)
+        counts = _delete_org_rows(owner, progress)
         written = record_erasure(
             owner, head, ErasureRecord(what="org", by=by, counts=counts, stones=gone)
         )
@@ -76,11 +76,11 @@ def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
     for _ in range(MAX_PASSES):
         with owner_transaction(owner_dsn, org_id) as owner:
             spared = {"org"} if org_id == LOCAL_ORG else set()
-            if not delete_org_rows(owner, lambda *_: None, spared):
+            if not _delete_org_rows(owner, lambda *_: None, spared):
                 return
 
 
-def delete_org_rows(
+def _delete_org_rows(
     owner: OwnerTransaction, progress: Progress, spared: Iterable[str] = ()
 ) -> dict[str, int]:
     tables = [table for table in tables_in_order(owner) if table not in {*spared}]

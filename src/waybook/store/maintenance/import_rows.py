@@ -17,18 +17,18 @@ from waybook.store.columns import TABLES
 from waybook.store.driver.queries import AsJson, Statement, load
 
 
-class FreeId(NamedTuple):
+class _FreeId(NamedTuple):
     is_taken: bool
     now: datetime
 
 
-SQL = load("maintenance/import_rows", is_taken=FreeId)
+SQL = load("maintenance/import_rows", is_taken=_FreeId)
 
-MAX_ROWS = 500
-RESULT_COLUMNS = [column.name for column in TABLES["step_result"].columns if column.is_audited]
+_MAX_ROWS = 500
+_RESULT_COLUMNS = [column.name for column in TABLES["step_result"].columns if column.is_audited]
 
-RowT = TypeVar("RowT")
-TableRows = Iterator[tuple[str, Iterable[Row]]]
+_RowT = TypeVar("_RowT")
+_TableRows = Iterator[tuple[str, Iterable[Row]]]
 
 
 class Copy(NamedTuple):
@@ -61,18 +61,18 @@ def run_statements(copy: Copy) -> list[Statement]:
     return _statements(_run_tables(copy), copy.entries)
 
 
-def _statements(tables: TableRows, entries: list[SealedEntry]) -> list[Statement]:
+def _statements(tables: _TableRows, entries: list[SealedEntry]) -> list[Statement]:
     return [
         *(SQL[table](items=AsJson(part)) for table, rows in tables for part in _batches([*rows])),
         *(s for part in _batches(entries) for s in audit.audit_statements(part)),
     ]
 
 
-def _batches(rows: list[RowT]) -> Iterator[list[RowT]]:
-    return (rows[start : start + MAX_ROWS] for start in range(0, len(rows), MAX_ROWS))
+def _batches(rows: list[_RowT]) -> Iterator[list[_RowT]]:
+    return (rows[start : start + _MAX_ROWS] for start in range(0, len(rows), _MAX_ROWS))
 
 
-def _plan_tables(copy: Copy) -> TableRows:
+def _plan_tables(copy: Copy) -> _TableRows:
     (plan,) = copy.rows["plan"].values()
     in_plan: Row = {"plan_id": copy.id}
     yield "plan", [{**plan, "id": copy.id, **_head(copy.entries)}]
@@ -85,7 +85,7 @@ def _plan_tables(copy: Copy) -> TableRows:
         (
             {**step, "step_id": i}
             for i, step in steps.items()
-            if any(step.get(name) is not None for name in RESULT_COLUMNS)
+            if any(step.get(name) is not None for name in _RESULT_COLUMNS)
         ),
     )
     yield "branching_condition", _children(copy, "condition", in_plan)
@@ -106,7 +106,7 @@ def _step_columns(step: Row) -> Row:
     return {**columns, "depends_on": step.get("depends_on") or None}
 
 
-def _run_tables(copy: Copy) -> TableRows:
+def _run_tables(copy: Copy) -> _TableRows:
     (run,) = copy.rows["run"].values()
     in_run: Row = {"run_id": copy.id}
     yield "run", [{**run, "id": copy.id, **_head(copy.entries)}]

@@ -46,8 +46,8 @@ class AppliedMigration(NamedTuple):
 
 SQL = load("maintenance/migrate", server=ServerRow, applied=AppliedMigration)
 
-MAX_LOCK_ATTEMPTS = 30
-LOCK_PAUSE_SECONDS = 2.0
+_MAX_LOCK_ATTEMPTS = 30
+_LOCK_PAUSE_SECONDS = 2.0
 #: This line of a migration says which older programs can use the new schema.
 OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
 #: Comments, texts, quoted names and function bodies, in which a semicolon does not end a statement.
@@ -173,7 +173,7 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
     with connection.transaction():
         connection.execute(_text("lock"))
         _ensure_role(connection)
-        execute_each(connection, _text("create_table"))
+        _execute_each(connection, _text("create_table"))
     for migration in _pending(_done(connection) or {}):
         if up_to is not None and migration.number > up_to:
             break
@@ -191,7 +191,7 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
     Raises:
         Busy: the tables stayed locked by other transactions.
     """
-    for _ in range(MAX_LOCK_ATTEMPTS):
+    for _ in range(_MAX_LOCK_ATTEMPTS):
         try:
             with connection.transaction():
                 connection.execute(_text("lock"))
@@ -199,11 +199,11 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
                 if migration.number in (_done(connection) or {}):
                     return False
                 apply(connection, migration)
-                execute_each(connection, _text("local_org"))
+                _execute_each(connection, _text("local_org"))
                 _record(connection, migration)
                 return True
         except psycopg.errors.LockNotAvailable:
-            time.sleep(LOCK_PAUSE_SECONDS)
+            time.sleep(_LOCK_PAUSE_SECONDS)
     raise Busy(
         f"migration {migration.title} waits for tables that are in use, by a backup perhaps; "
         "nothing of it was done: wait for that to end, then run waybook migrate"
@@ -219,10 +219,10 @@ def apply(connection: psycopg.Connection, migration: Migration) -> None:
     if citus.is_distributed(connection):
         citus.apply(connection, migration.title, split_statements(migration.text))
     else:
-        execute_each(connection, migration.text.encode())
+        _execute_each(connection, migration.text.encode())
 
 
-def execute_each(connection: psycopg.Connection, text: bytes) -> None:
+def _execute_each(connection: psycopg.Connection, text: bytes) -> None:
     """Execute each statement in its own message, as Citus requires."""
     if citus.is_distributed(connection):
         citus.allow_foreign_keys(connection)
@@ -279,7 +279,7 @@ def _done(connection: psycopg.Connection) -> dict[int, str] | None:
 
 def _pending(done: dict[int, str]) -> list[Migration]:
     ours = {migration.number: migration for migration in bundled_migrations()}
-    check_same(done.items(), ours)
+    _check_same(done.items(), ours)
     unknown = sorted(set(done) - set(ours))
     if unknown:
         raise Misconfigured(
@@ -289,7 +289,7 @@ def _pending(done: dict[int, str]) -> list[Migration]:
     return [migration for number, migration in sorted(ours.items()) if number not in done]
 
 
-def check_same(applied: Iterable[tuple[int, str]], ours: dict[int, Migration]) -> None:
+def _check_same(applied: Iterable[tuple[int, str]], ours: dict[int, Migration]) -> None:
     """Check that no applied migration, with its digest, is older than ours or was edited.
 
     Raises:
@@ -331,7 +331,7 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
             _create_maintenance_role(connection)
         if _holds(connection, "must_join"):
             _join_maintenance_role(connection)
-        execute_each(connection, _text("grant_maintenance"))
+        _execute_each(connection, _text("grant_maintenance"))
 
 
 def _create_maintenance_role(connection: psycopg.Connection) -> None:
@@ -402,7 +402,7 @@ def check_schema(dsn: str, role: str) -> None:
 
 def judge_schema(applied: list[AppliedMigration], bundled: list[Migration]) -> None:
     known = {migration.number: migration for migration in bundled}
-    check_same(((migration.number, migration.digest) for migration in applied), known)
+    _check_same(((migration.number, migration.digest) for migration in applied), known)
     done = {migration.number for migration in applied}
     pending = [migration.title for number, migration in sorted(known.items()) if number not in done]
     if pending:

@@ -174,7 +174,7 @@ class Erasure(NamedTuple):
     tombstones: tuple[Tombstone, ...] = ()
 
 
-class ErasureRow(NamedTuple):
+class _ErasureRow(NamedTuple):
     number: int
     at: datetime
     by: str
@@ -184,7 +184,7 @@ class ErasureRow(NamedTuple):
     hash: bytes
 
 
-class TombstoneRow(NamedTuple):
+class _TombstoneRow(NamedTuple):
     erasure: int
     subject: str
     subject_id: str
@@ -198,7 +198,7 @@ class ErasureHeadRow(NamedTuple):
     erasure_hash: bytes | None
 
 
-class ReturnedRow(NamedTuple):
+class _ReturnedRow(NamedTuple):
     """An erased plan or run that exists again, with the number of its erasure record."""
 
     erasure: int
@@ -211,7 +211,7 @@ class ResealedChain(NamedTuple):
     seal: bytes
 
 
-class RoleRow(NamedTuple):
+class _RoleRow(NamedTuple):
     name: str
     superuser: bool
     bypasses: bool
@@ -233,12 +233,12 @@ class OwnerRole(NamedTuple):
 
 SQL = load(
     "maintenance/owner",
-    erasures=ErasureRow,
-    tombstones=TombstoneRow,
+    erasures=_ErasureRow,
+    tombstones=_TombstoneRow,
     erasure_head=ErasureHeadRow,
-    returned=ReturnedRow,
+    returned=_ReturnedRow,
     resealed_chains=ResealedChain,
-    role=RoleRow,
+    role=_RoleRow,
 )
 
 
@@ -285,7 +285,7 @@ def _wrong_end(count: int, last: bytes, head: ChainHead) -> tuple[int, str] | No
 
 
 def read_erasures(
-    erasures: Iterable[ErasureRow], tombstones: Iterable[TombstoneRow]
+    erasures: Iterable[_ErasureRow], tombstones: Iterable[_TombstoneRow]
 ) -> list[Erasure]:
     stones = {
         number: tuple(Tombstone(*row[1:]) for row in rows)
@@ -358,7 +358,7 @@ def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool)
 
 
 def _read_role(connection: psycopg.Connection) -> tuple[OwnerRole, bool]:
-    (row,) = map(RoleRow._make, connection.execute(SQL["role"].text.encode()))
+    (row,) = map(_RoleRow._make, connection.execute(SQL["role"].text.encode()))
     return OwnerRole(row.name, row.superuser, row.bypasses), row.can_step_down
 
 

@@ -32,27 +32,27 @@ from waybook.store.maintenance.owner import (
 )
 
 
-class ArchivedRow(NamedTuple):
+class _ArchivedRow(NamedTuple):
     id: str
     audit_seq: int
     audit_hash: bytes
 
 
-SQL = load("maintenance/retention", archived_plans=ArchivedRow, archived_runs=ArchivedRow)
-PLAN_QUERIES = load("maintenance/archived_plans")
-RUN_QUERIES = load("maintenance/archived_runs")
+SQL = load("maintenance/retention", archived_plans=_ArchivedRow, archived_runs=_ArchivedRow)
+_PLAN_QUERIES = load("maintenance/archived_plans")
+_RUN_QUERIES = load("maintenance/archived_runs")
 
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
 #: Maximum number of calls moved into a new partition, because no call can be logged meanwhile.
 MAX_MOVED_ROWS = 50_000
 #: Days for which the deletion of a passage stays recorded.
-DELETIONS_DAYS = 2
-WEEKS_AHEAD = 4
-WEEK = timedelta(days=7)
-NO_ORG = UUID(int=0)
+_DELETIONS_DAYS = 2
+_WEEKS_AHEAD = 4
+_WEEK = timedelta(days=7)
+_NO_ORG = UUID(int=0)
 #: Lock timeout of schema changes. It is short, because the whole call log waits for them.
-DDL_TIMEOUT = "2s"
+_DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
 
@@ -64,7 +64,7 @@ class RetentionPolicy(NamedTuple):
     sessions: int = 0
 
 
-class RetentionRun(NamedTuple):
+class _RetentionRun(NamedTuple):
     """State of one retention pass. `stopped` returns whether to end it."""
 
     here: OwnerSession
@@ -90,7 +90,7 @@ def apply_retention(
         create_partitions(here, now, [*orgs, *erased])
         if keep.calls:
             gone["partitions"] += drop_partitions(here, now - timedelta(days=keep.calls))
-        chores = RetentionRun(here, keep, now, stopped)
+        chores = _RetentionRun(here, keep, now, stopped)
         for org_id in orgs:
             gone.update(_retain_in(chores, org_id))
     for org_id in erased:
@@ -111,7 +111,7 @@ def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = 
     refused: Misconfigured | None = None
     with here.directory_transaction() as owner:
         there = _partitions(owner)
-    for week in weeks(now.astimezone(UTC).date()):
+    for week in _weeks(now.astimezone(UTC).date()):
         name = f"mcp_tool_call_log_{week:%Y%m%d}"
         if name not in there:
             try:
@@ -126,9 +126,9 @@ def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = 
 
 
 def _make_partition(here: OwnerSession, name: str, week: date) -> None:
-    with here.directory_transaction(DDL_TIMEOUT) as owner:
+    with here.directory_transaction(_DDL_TIMEOUT) as owner:
         if _alone(owner) and name not in _partitions(owner):
-            bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
+            bounds = {"since": _midnight(week), "until": _midnight(week + _WEEK)}
             owner.execute_ddl(SQL["make_partition"], name, **bounds)
             _guard_partition(owner, name)
 
@@ -136,14 +136,14 @@ def _make_partition(here: OwnerSession, name: str, week: date) -> None:
 def _make_partition_of_moved_calls(
     here: OwnerSession, name: str, week: date, orgs: Sequence[UUID]
 ) -> None:
-    bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
+    bounds = {"since": _midnight(week), "until": _midnight(week + _WEEK)}
     calls = {org_id: _count_calls(here, org_id, bounds) for org_id in orgs}
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
         # Too many calls were logged in the meantime, so they stay in the default partition.
         contextlib.suppress(psycopg.errors.CheckViolation),
-        here.directory_transaction(DDL_TIMEOUT) as owner,
+        here.directory_transaction(_DDL_TIMEOUT) as owner,
     ):
         if not _alone(owner) or name in _partitions(owner):
             return
@@ -172,18 +172,18 @@ def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) ->
         return int(first_value(owner.fetch(SQL["count_calls_of_week"], most=limit, **bounds)))
 
 
-def weeks(today: date) -> Iterator[date]:
+def _weeks(today: date) -> Iterator[date]:
     """Return the Mondays of this week and of the following weeks that get partitions.
 
     >>> [str(monday) for monday in weeks(date(2030, 1, 3))][:2]
     ['2029-12-31', '2030-01-07']
     """
     monday = today - timedelta(days=today.weekday())
-    return (monday + ahead * WEEK for ahead in range(WEEKS_AHEAD + 1))
+    return (monday + ahead * _WEEK for ahead in range(_WEEKS_AHEAD + 1))
 
 
 def drop_partitions(here: OwnerSession, before: datetime) -> int:
-    with here.directory_transaction(DDL_TIMEOUT) as owner:
+    with here.directory_transaction(_DDL_TIMEOUT) as owner:
         old = [name for name in _partitions(owner) if _end_of(name) <= before]
         if not old or not _alone(owner):
             return 0
@@ -199,14 +199,14 @@ def _partitions(owner: OwnerTransaction) -> list[str]:
 
 def _end_of(name: str) -> datetime:
     begin = datetime.strptime(name.rpartition("_")[-1], "%Y%m%d").replace(tzinfo=UTC)
-    return begin + WEEK
+    return begin + _WEEK
 
 
 def _midnight(day: date) -> str:
     return f"{day.isoformat()} 00:00:00+00"
 
 
-def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
+def _retain_in(chores: _RetentionRun, org_id: UUID) -> Counter[str]:
     gone: Counter[str] = Counter()
     keep = chores.keep
     for table, days, query in (
@@ -214,7 +214,7 @@ def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
         ("agent", keep.calls, SQL["old_agents"]),
         ("idempotency_answer", keep.answers, SQL["old_answers"]),
         ("web_session", keep.sessions, SQL["old_sessions"]),
-        ("passage_deletion", DELETIONS_DAYS, SQL["old_deletions"]),
+        ("passage_deletion", _DELETIONS_DAYS, SQL["old_deletions"]),
     ):
         if days:
             gone[table] += _delete_rows(chores, org_id, query, chores.now - timedelta(days=days))
@@ -224,7 +224,7 @@ def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
     return gone
 
 
-def _delete_rows(chores: RetentionRun, org_id: UUID, query: Query, before: datetime) -> int:
+def _delete_rows(chores: _RetentionRun, org_id: UUID, query: Query, before: datetime) -> int:
     """Delete rows older than `before` in batches, so that no call waits long for a lock."""
     gone, rows = 0, MAX_ROWS
     while rows == MAX_ROWS:
@@ -234,10 +234,10 @@ def _delete_rows(chores: RetentionRun, org_id: UUID, query: Query, before: datet
     return gone
 
 
-def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter[str]:
+def _erase_archived(chores: _RetentionRun, org_id: UUID, subject: str) -> Counter[str]:
     gone: Counter[str] = Counter()
     before = chores.now - timedelta(days=chores.keep.archived)
-    after = str(NO_ORG)
+    after = str(_NO_ORG)
     while after:
         with chores.org_transaction(org_id) as owner:
             after = _erase_some(owner, subject, before, after, gone) if owner else ""
@@ -250,7 +250,7 @@ def _erase_some(
     """Erase the next batch of plans or runs. Return the last id, or "" at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
-    rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
+    rows: list[_ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
     stones = [
         Tombstone(subject, row.id, row.audit_seq, row.audit_hash)
         for row in rows
@@ -269,9 +269,9 @@ def _erase_some(
 def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> dict[str, int]:
     uuids = [UUID(subject_id) for subject_id in ids]
     if subject == "run":
-        return _delete_in_order(owner, RUN_QUERIES, ids=uuids)
+        return _delete_in_order(owner, _RUN_QUERIES, ids=uuids)
     sources = first_column(owner.fetch(SQL["unshared_sources"], ids=uuids))
-    return _delete_in_order(owner, PLAN_QUERIES, ids=uuids, sources=sources)
+    return _delete_in_order(owner, _PLAN_QUERIES, ids=uuids, sources=sources)
 
 
 def _delete_in_order(

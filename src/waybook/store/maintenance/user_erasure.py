@@ -36,32 +36,32 @@ from waybook.store.maintenance.erasure import (
 from waybook.store.maintenance.owner import OwnerTransaction, Tombstone, owner_transaction
 
 
-class NamedChain(NamedTuple):
+class _NamedChain(NamedTuple):
     subject: str
     subject_id: str
 
 
-class ColumnRow(NamedTuple):
+class _ColumnRow(NamedTuple):
     table: str
     column: str
 
 
-class AnswerRow(NamedTuple):
+class _AnswerRow(NamedTuple):
     place: str
     text: str
 
 
 SQL = load(
     "maintenance/user_erasure",
-    naming_columns=ColumnRow,
-    json_of_ours=ColumnRow,
-    user_tables=ColumnRow,
-    chains_with_name=NamedChain,
-    answers_with_name=AnswerRow,
+    naming_columns=_ColumnRow,
+    json_of_ours=_ColumnRow,
+    user_tables=_ColumnRow,
+    chains_with_name=_NamedChain,
+    answers_with_name=_AnswerRow,
 )
 
 #: Texts that may precede a user's name in a stored value.
-NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
+_NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 
 def erase_user(
@@ -77,7 +77,7 @@ def erase_user(
         gone = _members(owner, to.name)
         counts = Counter(_without_user(owner, to.name))
         stones = _reseal_chains(owner, to, progress)
-        stones += reseal_org_chain(owner, UserErasure(org_id, to, gone, by))
+        stones += _reseal_org_chain(owner, _UserErasure(org_id, to, gone, by))
         counts["audit_entry"] += sum(touched for _, touched in stones)
         counts.update(_renamed_columns(owner, to))
         counts.update(_renamed_answers(owner, to))
@@ -129,7 +129,7 @@ def _reseal_chains(
 
 
 def _reseal(
-    owner: OwnerTransaction, chain: NamedChain, to: Pseudonymization
+    owner: OwnerTransaction, chain: _NamedChain, to: Pseudonymization
 ) -> tuple[Tombstone, int]:
     subject, subject_id = chain
     before = first_value(owner.fetch(SQL["lock_end"], subject, id=subject_id))
@@ -170,14 +170,14 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
         yield new._replace(hash=previous)
 
 
-class UserErasure(NamedTuple):
+class _UserErasure(NamedTuple):
     org_id: UUID
     to: Pseudonymization
     gone: frozenset[str]
     by: str
 
 
-def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[Tombstone, int]]:
+def _reseal_org_chain(owner: OwnerTransaction, who: _UserErasure) -> list[tuple[Tombstone, int]]:
     before = first_value(owner.fetch(SQL["org_end"]))
     entries = read_chain(owner, str(who.org_id))
     if not entries:
@@ -195,14 +195,14 @@ def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[To
     return [(stone, touched + len(added))] if touched or added else []
 
 
-def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
+def _without(entry: SealedEntry, who: _UserErasure) -> SealedEntry:
     details = orjson.loads(entry.details)
     blank = remove_member_details(details, who.gone, who.to)
     return entry if blank == details else entry._replace(details=as_json_text(blank))
 
 
 def _farewell(
-    owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
+    owner: OwnerTransaction, entries: list[SealedEntry], who: _UserErasure
 ) -> list[SealedEntry]:
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
@@ -236,7 +236,7 @@ def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
     for row in owner.fetch(SQL["naming_columns"]):
         if is_person_field(row.column):
             counts[row.table] += owner.change(
-                SQL["rename"], row.table, row.column, words=[*NAME_PREFIXES], **values
+                SQL["rename"], row.table, row.column, words=[*_NAME_PREFIXES], **values
             )
     return counts
 

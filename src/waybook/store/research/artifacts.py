@@ -17,7 +17,7 @@ from waybook.store.research import embeddings
 from waybook.store.research.embeddings import UnembeddedRow, encode_vector
 
 
-class LatestRow(NamedTuple):
+class _LatestRow(NamedTuple):
     id: str
     version: int
     content_hash: str | None
@@ -51,7 +51,7 @@ class CitedSourceRow(NamedTuple):
     citations: list[dict[str, Json]] | None
 
 
-class UnindexedRow(NamedTuple):
+class _UnindexedRow(NamedTuple):
     id: str
     plan_id: str | None
     kind: str
@@ -63,15 +63,15 @@ class UnindexedRow(NamedTuple):
 
 SQL = load(
     "research/artifacts",
-    latest_standalone=LatestRow,
-    latest_in_plan=LatestRow,
+    latest_standalone=_LatestRow,
+    latest_in_plan=_LatestRow,
     stored_standalone_rows=StoredRow,
     artifact=ArtifactRow,
     source=CitedSourceRow,
     nearest_vectors=RankedPassage,
     nearest_vectors_in_plan=RankedPassage,
     without_vectors=UnembeddedRow,
-    without_passages=UnindexedRow,
+    without_passages=_UnindexedRow,
 )
 
 
@@ -92,7 +92,7 @@ def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
 
 
 def read_existing(
-    latest: list[LatestRow], sources: Sequence[Sequence[str]] = ()
+    latest: list[_LatestRow], sources: Sequence[Sequence[str]] = ()
 ) -> ExistingResearch:
     known = frozenset(first_column(sources))
     if not latest:
@@ -277,7 +277,7 @@ def unindexed_statement(since: datetime | None, most: int) -> Statement:
     return SQL["without_passages"](since=since, most=most)
 
 
-def read_unindexed(rows: Iterable[UnindexedRow]) -> list[IndexedSubject]:
+def read_unindexed(rows: Iterable[_UnindexedRow]) -> list[IndexedSubject]:
     return [
         index_artifact(
             artifact_id=row.id,

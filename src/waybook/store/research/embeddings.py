@@ -31,14 +31,14 @@ ORG_WEIGHT = 0.3
 _ORG_DIMENSIONS = 32
 
 
-class Key(NamedTuple):
+class _Key(NamedTuple):
     """Key of a passage. Keys sort in the same order as in the database."""
 
     subject_id: str
     part: int
 
 
-FIRST = Key(str(UUID(int=0)), 0)
+FIRST = _Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
@@ -53,18 +53,18 @@ class Snapshot(NamedTuple):
     erasures: int = 0
 
 
-class StateRow(NamedTuple):
+class _StateRow(NamedTuple):
     running: int
     database: int
     at: float
 
 
-class PageRow(NamedTuple):
+class _PageRow(NamedTuple):
     packed: bytes | None
     erasures: int
 
 
-class ChangesRow(NamedTuple):
+class _ChangesRow(NamedTuple):
     additions: int
     added: bytes | None
     deletions: int
@@ -72,7 +72,7 @@ class ChangesRow(NamedTuple):
     erasures: int
 
 
-class FewFittingRow(NamedTuple):
+class _FewFittingRow(NamedTuple):
     passages: int
     packed: bytes | None
 
@@ -84,19 +84,19 @@ class UnembeddedRow(NamedTuple):
     body: str
 
 
-class QuarantineRow(NamedTuple):
+class _QuarantineRow(NamedTuple):
     passages: int
     since: datetime | None
 
 
 SQL = load(
     "research/embeddings",
-    snapshot=StateRow,
-    page=PageRow,
-    changes=ChangesRow,
-    few_fitting=FewFittingRow,
+    snapshot=_StateRow,
+    page=_PageRow,
+    changes=_ChangesRow,
+    few_fitting=_FewFittingRow,
     without_embeddings=UnembeddedRow,
-    quarantined_passages=QuarantineRow,
+    quarantined_passages=_QuarantineRow,
 )
 
 
@@ -121,7 +121,7 @@ def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> 
     return SQL["insert_embeddings"](rows=Rows(written))
 
 
-def page_statements(model: str, after: Key) -> list[Statement]:
+def page_statements(model: str, after: _Key) -> list[Statement]:
     page = SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
     return [_snapshot_statement(), page]
 
@@ -130,12 +130,12 @@ def _snapshot_statement() -> Statement:
     return SQL["snapshot"]()
 
 
-def read_page(states: list[StateRow], rows: list[PageRow]) -> tuple[bytes, Snapshot]:
+def read_page(states: list[_StateRow], rows: list[_PageRow]) -> tuple[bytes, Snapshot]:
     (row,) = rows
     return row.packed or b"", Snapshot(*states[0], row.erasures)
 
 
-def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statement:
+def fitting_page_statement(model: str, after: _Key, **filters: Value) -> Statement:
     return SQL["fitting_page"](model=model, **after._asdict(), most=PAGE_ROWS, **filters)
 
 
@@ -144,7 +144,7 @@ def changes_statements(model: str, since: int, *, is_cluster: bool) -> list[Stat
     return [_snapshot_statement(), changes]
 
 
-def read_changes(states: list[StateRow], rows: list[ChangesRow]) -> Changes:
+def read_changes(states: list[_StateRow], rows: list[_ChangesRow]) -> Changes:
     (row,) = rows
     complete = max(row.additions, row.deletions) <= PAGE_ROWS
     snapshot = Snapshot(*states[0], row.erasures)
@@ -155,7 +155,7 @@ def few_fitting_statement(model: str, **filters: Value) -> Statement:
     return SQL["few_fitting"](model=model, few=FEW, **filters)
 
 
-def read_few_fitting(rows: list[FewFittingRow]) -> bytes | None:
+def read_few_fitting(rows: list[_FewFittingRow]) -> bytes | None:
     (row,) = rows
     return None if row.passages > FEW else row.packed or b""
 
@@ -179,9 +179,9 @@ def _key_arrays(keys: Sequence[tuple[str, int]]) -> dict[str, Value]:
     return {"subjects": Ids(subject for subject, _ in keys), "parts": f"{{{parts}}}"}
 
 
-def last_key(packed: bytes) -> Key:
+def last_key(packed: bytes) -> _Key:
     record = packed[-RECORD_BYTES:]
-    return Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:_KEY_BYTES]))
+    return _Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:_KEY_BYTES]))
 
 
 def without_embeddings_statement(

@@ -27,14 +27,14 @@ from waybook.transport.http.snapshots import SnapshotApi
 from waybook.transport.mcp.direct_calls import ToolServer
 
 FILE: Final = "openapi.json"
-MCP_PATHS: Final = ("/mcp", "/mcp/")
+_MCP_PATHS: Final = ("/mcp", "/mcp/")
 
 
 def load_openapi() -> bytes:
     return files("waybook.transport.http").joinpath(FILE).read_bytes()
 
 
-async def serve_openapi(_: Request) -> Response:
+async def _serve_openapi(_: Request) -> Response:
     return Response(load_openapi(), media_type="application/json")
 
 
@@ -44,7 +44,7 @@ ERRORS: Final = {
 }
 
 
-async def http_error(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     code, message = ERRORS.get(HTTPStatus(error.status_code), ("INVALID_INPUT", "Bad request."))
@@ -53,7 +53,7 @@ async def http_error(request: Request, error: Exception) -> Response:
     return error_response(error.status_code, code, message, error.headers)
 
 
-async def internal_error(request: Request, _: Exception) -> Response:
+async def _internal_error(request: Request, _: Exception) -> Response:
     if wants_html(request):
         return error_page(request, 500, "Internal server error.")
     return error_response(500, "UNAVAILABLE", "Internal server error; try again.")
@@ -97,18 +97,18 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     app = Starlette(
         routes=[
             *pages,
-            *(Route(path, mcp) for path in MCP_PATHS),
+            *(Route(path, mcp) for path in _MCP_PATHS),
             Route("/healthz", operations.healthz),
             Route("/readyz", operations.readyz),
             Route("/metrics", operations.figures),
-            Route("/api/openapi.json", serve_openapi),
+            Route("/api/openapi.json", _serve_openapi),
             Route("/api/report", snapshots.report, methods=["POST"]),
             Route("/api/map", snapshots.map, methods=["POST"]),
             *(reading.routes() if reading else ()),
         ],
         exception_handlers={
-            HTTPException: http_error,
-            Exception: internal_error,
+            HTTPException: _http_error,
+            Exception: _internal_error,
         },
         lifespan=running,
     )
@@ -117,6 +117,6 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
         hosts=hosts,
         gate=gate,
         pace=pace,
-        handlers=dict.fromkeys(MCP_PATHS, mcp.handle),
-        on_error=internal_error,
+        handlers=dict.fromkeys(_MCP_PATHS, mcp.handle),
+        on_error=_internal_error,
     )

@@ -41,28 +41,28 @@ PUBLIC_PREFIXES: Final = (
     *("/static/", "/sign-in/", "/.well-known/"),
     *(f"{ACTION_PATH}/", f"{SHARED_PATH}/"),
 )
-METRICS_PATH: Final = "/metrics"
-PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
+_METRICS_PATH: Final = "/metrics"
+_PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
-BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
+_BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
 #: Returns the caller of a cached bearer token, with a check that is still to be done.
-CachedBearer = Callable[[str, Channel], CachedCaller | None]
-BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
+_CachedBearer = Callable[[str, Channel], CachedCaller | None]
+_BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
 #: Paths of tool calls. The first database query of a tool call also checks the credential.
-CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
+_CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
 
 
-def no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
+def _no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthGate:
-    bearer: BearerAuthenticator
-    cached_bearer: CachedBearer = no_cached_bearer
-    browser: BrowserAuthenticator | None = None
+    bearer: _BearerAuthenticator
+    cached_bearer: _CachedBearer = _no_cached_bearer
+    browser: _BrowserAuthenticator | None = None
     sign_in: str | None = None
     #: Token for reading the metrics of all orgs. Without a token, metrics are not served.
     metrics_token: str | None = None
@@ -75,7 +75,7 @@ class AuthGate:
 
         A cached token is checked later, by the call's first database query.
         """
-        if request.scope["path"] in CHECKED_PATHS and request.scope["method"] == "POST":
+        if request.scope["path"] in _CHECKED_PATHS and request.scope["method"] == "POST":
             secret = read_bearer(request.scope).secret
             known = self.cached_bearer(secret, Channel.MCP) if secret else None
             if known is not None:
@@ -85,7 +85,7 @@ class AuthGate:
 
     async def caller(self, request: Request) -> Caller:
         channel, shown = channel_for(request.url.path), read_bearer(request.scope)
-        if is_for_browsers(request, shown):
+        if _is_for_browsers(request, shown):
             person = await self.browser(request) if self.browser else None
             if person is None:
                 raise Unauthenticated
@@ -96,11 +96,11 @@ class AuthGate:
 
     async def _refused(self, request: Request) -> Response | None:
         path = request.url.path
-        if path == METRICS_PATH:
+        if path == _METRICS_PATH:
             return (
                 None
                 if self._opens_figures(request)
-                else error_response(404, "NOT_FOUND", NO_CONTENT)
+                else error_response(404, "NOT_FOUND", _NO_CONTENT)
             )
         if path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIXES):
             return None
@@ -118,7 +118,7 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        address, secret = client_address_of(request, self.proxies), secret_of(request)
+        address, secret = client_address_of(request, self.proxies), _secret_of(request)
         if not secret:
             return await self.caller(request)
         await self.failures.wait_for_lookup(secret)
@@ -157,18 +157,18 @@ class AuthGate:
         return RedirectResponse(f"{self.sign_in}?then={quote(then, safe='')}", HTTPStatus.SEE_OTHER)
 
 
-NO_CONTENT: Final = "There is nothing at this address."
+_NO_CONTENT: Final = "There is nothing at this address."
 
 
-def is_for_browsers(request: Request, shown: PresentedToken) -> bool:
+def _is_for_browsers(request: Request, shown: PresentedToken) -> bool:
     """Return whether the request needs a browser session rather than a bearer token."""
     is_page = channel_for(request.url.path) is Channel.DASHBOARD
     return is_page or (not shown.present and is_read_request(request))
 
 
-def secret_of(request: Request) -> str:
+def _secret_of(request: Request) -> str:
     shown = read_bearer(request.scope)
-    return read_cookie(request, SESSION) if is_for_browsers(request, shown) else shown.secret or ""
+    return read_cookie(request, SESSION) if _is_for_browsers(request, shown) else shown.secret or ""
 
 
 def is_read_request(request: Request) -> bool:
@@ -181,7 +181,7 @@ def is_cross_site_navigation(request: Request) -> bool:
 
 
 def channel_for(path: str) -> Channel:
-    for place, channel in PROGRAM_CHANNELS.items():
+    for place, channel in _PROGRAM_CHANNELS.items():
         if path == place or path.startswith(f"{place}/"):
             return channel
     return Channel.DASHBOARD

@@ -14,7 +14,7 @@ from waybook.integrations.config import IssuerSettings
 from waybook.transport.http.request_checks import header_values
 from waybook.transport.http.responses import json_response
 
-REALM: Final = "waybook"
+_REALM: Final = "waybook"
 _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.ASCII | re.DOTALL)
 
 
@@ -48,7 +48,7 @@ def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
     >>> challenge(PresentedToken(present=True)).partition(", ")[2].partition(", ")[0]
     'error="invalid_token"'
     """
-    parts = [f'Bearer realm="{REALM}"']
+    parts = [f'Bearer realm="{_REALM}"']
     if shown.present:
         parts.append('error="invalid_token"')
         parts.append('error_description="The token is unknown, malformed, expired or revoked"')
@@ -66,12 +66,12 @@ def insufficient_scope_header(details: object) -> dict[str, str]:
     match details:
         case {"needed": list() as scopes}:
             params = f'error="insufficient_scope", scope="{" ".join(map(str, scopes))}"'
-            return {"www-authenticate": f'Bearer realm="{REALM}", {params}'}
+            return {"www-authenticate": f'Bearer realm="{_REALM}", {params}'}
     return {}
 
 
-WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
-DOCUMENTATION: Final = "/sign-in"
+_WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
+_DOCUMENTATION: Final = "/sign-in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,11 @@ class ResourceMetadata:
 
     @property
     def address(self) -> str:
-        return f"{self._base}{WELL_KNOWN_PATH}/mcp"
+        return f"{self._base}{_WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
         """Return the metadata routes. Some clients read the metadata at the root."""
-        return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
+        return [Route(path, self.serve) for path in (_WELL_KNOWN_PATH, f"{_WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:
         return json_response(
@@ -100,7 +100,7 @@ class ResourceMetadata:
                 ],
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Waybook",
-                "resource_documentation": f"{self._base}{DOCUMENTATION}",
+                "resource_documentation": f"{self._base}{_DOCUMENTATION}",
             }
         )
 

@@ -13,7 +13,7 @@ SESSION: Final = "waybook"
 FLOW: Final = "waybook_flow"
 #: Maximum seconds of a browser session, and of a sign-in at the identity provider.
 SESSION_SECONDS: Final = 7 * 24 * 3600
-FLOW_SECONDS: Final = 600
+_FLOW_SECONDS: Final = 600
 #: Browsers accept a cookie with this prefix only from this exact host, over https.
 HOST_PREFIX: Final = "__Host-"
 
@@ -27,7 +27,7 @@ def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
 
 
 def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
-    _keep(request, reply, FLOW, flow, FLOW_SECONDS, "lax")
+    _keep(request, reply, FLOW, flow, _FLOW_SECONDS, "lax")
 
 
 def delete_cookie(request: Request, reply: Response, name: str) -> None:

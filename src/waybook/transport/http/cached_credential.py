@@ -10,22 +10,22 @@ from waybook.app.accounts.lookup import CachedCaller
 from waybook.transport.gateway import request_state
 
 #: Request state: the cached caller, and the function that verifies the caller's credential.
-CACHED_CALLER: Final = "cached_caller"
-VERIFY: Final = "verify_credential"
+_CACHED_CALLER: Final = "cached_caller"
+_VERIFY: Final = "verify_credential"
 
-Verifier: TypeAlias = Callable[[Request], Awaitable[Response | None]]
+_Verifier: TypeAlias = Callable[[Request], Awaitable[Response | None]]
 
 
 def expect_caller(
-    request: Request, cached: CachedCaller, verify: Verifier, *, admitted_by: object
+    request: Request, cached: CachedCaller, verify: _Verifier, *, admitted_by: object
 ) -> None:
     state = request.scope.setdefault("state", {})
     state["caller"], state["admitted_by"] = cached.caller, admitted_by
-    state[CACHED_CALLER], state[VERIFY] = cached, verify
+    state[_CACHED_CALLER], state[_VERIFY] = cached, verify
 
 
 def cached_caller(request: Request) -> CachedCaller | None:
-    cached: CachedCaller | None = request_state(request).get(CACHED_CALLER)
+    cached: CachedCaller | None = request_state(request).get(_CACHED_CALLER)
     return cached
 
 
@@ -41,6 +41,6 @@ async def verify_credential(request: Request) -> Response | None:
     """
     if is_verified(request):
         return None
-    verify: Verifier = request_state(request)[VERIFY]
-    request.scope["state"][CACHED_CALLER] = None
+    verify: _Verifier = request_state(request)[_VERIFY]
+    request.scope["state"][_CACHED_CALLER] = None
     return await verify(request)

@@ -12,17 +12,17 @@ from starlette.requests import Request
 
 from waybook.errors import Misconfigured
 
-Address: TypeAlias = IPv4Address | IPv6Address
-Network: TypeAlias = IPv4Network | IPv6Network
+_Address: TypeAlias = IPv4Address | IPv6Address
+_Network: TypeAlias = IPv4Network | IPv6Network
 
-MAX_HOPS: Final = 32
+_MAX_HOPS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxies:
     """Networks of the trusted proxies. By default, no proxy is trusted."""
 
-    networks: tuple[Network, ...] = ()
+    networks: tuple[_Network, ...] = ()
 
     def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
         """Return the peer's address or, if the peer is a trusted proxy, the client's address.
@@ -38,14 +38,14 @@ class TrustedProxies:
         if address is None:
             return peer
         hops = [hop for value in forwarded for hop in value.split(",")]
-        for hop in reversed(hops[-MAX_HOPS:]):
+        for hop in reversed(hops[-_MAX_HOPS:]):
             before = read_address(hop) if self._trusts(address) else None
             if before is None:
                 break
             address = before
         return str(address)
 
-    def _trusts(self, address: Address) -> bool:
+    def _trusts(self, address: _Address) -> bool:
         return any(address in network for network in self.networks)
 
 
@@ -62,7 +62,7 @@ def read_proxies(text: str) -> TrustedProxies:
         raise Misconfigured(f"trusted_proxies: {error}") from None
 
 
-def read_address(text: str) -> Address | None:
+def read_address(text: str) -> _Address | None:
     """Parse an IP address with or without a port. Return None if it is not valid.
 
     >>> read_address(" 198.51.100.7:5000"), read_address("[2001:db8::1]:443")

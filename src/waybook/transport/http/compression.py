@@ -16,7 +16,7 @@ from starlette.types import Message, Send
 from waybook.transport.http.headers import HeaderValues
 
 #: Event streams (`text/event-stream`) are not compressed.
-COMPRESSIBLE: Final = frozenset(
+_COMPRESSIBLE: Final = frozenset(
     {
         "application/json",
         "application/problem+json",
@@ -34,18 +34,18 @@ COMPRESSIBLE: Final = frozenset(
 MIN_BYTES: Final = 1_200
 #: Size from which responses are compressed in a thread, because that takes more than 5 ms.
 MIN_THREAD_BYTES: Final = 256 * 1024
-LEVEL: Final = 6
+_LEVEL: Final = 6
 GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 #: Statuses of responses without a complete body, which are not compressed.
-NOT_COMPRESSED: Final = frozenset({204, 206, 304})
+_NOT_COMPRESSED: Final = frozenset({204, 206, 304})
 
 _CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")
 
-RawHeaders = Iterable[tuple[bytes, bytes]]
+_RawHeaders = Iterable[tuple[bytes, bytes]]
 VARY: Final = (b"vary", b"accept-encoding")
 
 
-def gzip_text(body: bytes, level: int = LEVEL) -> bytes:
+def gzip_text(body: bytes, level: int = _LEVEL) -> bytes:
     packer = zlib.compressobj(level, zlib.DEFLATED, GZIP_FORMAT)
     return packer.compress(body) + packer.flush()
 
@@ -66,12 +66,12 @@ def accepts_gzip(headers: HeaderValues) -> bool:
     return weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0))) > 0
 
 
-def is_compressible(status: int, headers: RawHeaders) -> bool:
+def _is_compressible(status: int, headers: _RawHeaders) -> bool:
     known = {name.lower(): value for name, value in headers}
     kind = known.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
     return (
-        status not in NOT_COMPRESSED
-        and kind in COMPRESSIBLE
+        status not in _NOT_COMPRESSED
+        and kind in _COMPRESSIBLE
         and b"content-encoding" not in known
         and b"no-transform" not in known.get(b"cache-control", b"")
     )
@@ -88,12 +88,12 @@ class CompressingSend:
         self._send = send
         self._accepted = accepted
         self._start: Message | None = None
-        self._stream: Stream | None = None
+        self._stream: _Stream | None = None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = message.get("headers", ())
-            if not is_compressible(message["status"], headers):
+            if not _is_compressible(message["status"], headers):
                 await self._send(message)
                 return
             message = {**message, "headers": _with_vary(headers)}
@@ -108,7 +108,7 @@ class CompressingSend:
         chunk, more = message.get("body", b""), message.get("more_body", False)
         start, self._start = self._start, None
         if start is not None and (more or len(chunk) >= MIN_BYTES):
-            self._stream = Stream()
+            self._stream = _Stream()
             encoded = [(n, v) for n, v in start["headers"] if n.lower() != b"content-length"]
             encoded.append((b"content-encoding", b"gzip"))
             start = {**start, "headers": encoded}
@@ -121,9 +121,9 @@ class CompressingSend:
         return {**message, "body": chunk}
 
 
-class Stream:
+class _Stream:
     def __init__(self) -> None:
-        self._packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_FORMAT)
+        self._packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, GZIP_FORMAT)
 
     async def pack(self, chunk: bytes, *, more: bool) -> bytes:
         """Compress and flush a chunk, so that the client can read it immediately."""
@@ -135,7 +135,7 @@ class Stream:
         return self._packer.compress(chunk) + self._packer.flush(mode)
 
 
-def _with_vary(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
+def _with_vary(headers: _RawHeaders) -> list[tuple[bytes, bytes]]:
     vary = [value for name, value in headers if name.lower() == b"vary"]
     if not vary:
         return [*headers, VARY]

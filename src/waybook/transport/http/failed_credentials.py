@@ -25,10 +25,10 @@ RECENT_SECONDS: Final = 3_600.0
 MAX_PARALLEL_LOOKUPS: Final = 32
 #: Seconds before a refusal is sent. The delay grows with the number of waiting refusals.
 DELAY_SECONDS: Final = 1.0
-CROWD_SIZE: Final = 32
+_CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
 #: Maximum number of delayed refusals. Further refusals are sent immediately.
-MAX_DELAYED: Final = 1_000
+_MAX_DELAYED: Final = 1_000
 
 
 class FailedCredentials:
@@ -115,11 +115,11 @@ class FailedCredentials:
         The delay is longer if many refusals for the same address are waiting.
         """
         place = address_prefix(address)
-        if self._delayed.total() >= MAX_DELAYED:
+        if self._delayed.total() >= _MAX_DELAYED:
             return
         self._delayed[place] += 1
         try:
-            factor = min(1 + self._delayed[place] // CROWD_SIZE, MAX_DELAY_FACTOR)
+            factor = min(1 + self._delayed[place] // _CROWD_SIZE, MAX_DELAY_FACTOR)
             await self._pause(DELAY_SECONDS * factor)
         finally:
             self._delayed[place] -= 1

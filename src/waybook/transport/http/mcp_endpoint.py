@@ -48,8 +48,8 @@ class McpEndpoint:
         self.pace = pace
         self.direct_calls = server.direct_calls
         self.reporting = reporting
-        self.plain = session_managers(server, streamed=False)
-        self.streamed = session_managers(server, streamed=True)
+        self.plain = _session_managers(server, streamed=False)
+        self.streamed = _session_managers(server, streamed=True)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -73,7 +73,7 @@ class McpEndpoint:
             reply = json_response({"jsonrpc": "2.0", "id": None, "error": error}, 400)
             await reply(scope, receive, send)
             return
-        refusal = unchecked_response(request, message)
+        refusal = _unchecked_response(request, message)
         if refusal is None and self.pace:
             refusal = await self.pace.rate_limited_mcp_response(request, message)
         if refusal is not None:
@@ -96,20 +96,20 @@ class McpEndpoint:
         if direct is not None and not streams:
             call = direct.read(request, message)
         if direct is not None and call is not None:
-            handling = send_answer(request, message, send, answer_checked(request, direct, call))
+            handling = _send_answer(request, message, send, _answer_checked(request, direct, call))
         elif refused := await verify_credential(request):
-            await (unchecked_response(request, message) or refused)(scope, receive, send)
+            await (_unchecked_response(request, message) or refused)(scope, receive, send)
             return
         else:
             respond: Send = send
             if declares_apps(message):
-                respond = with_header(send, b"mcp-session-id", APPS_SESSION.encode())
+                respond = _with_header(send, b"mcp-session-id", APPS_SESSION.encode())
             manager = self.streamed if streams else self.plain
             handling = manager.handle_request(scope, replay_body(body, receive), respond)
-        await (cancel_on_disconnect(receive, handling) if may_wait(message) else handling)
+        await (_cancel_on_disconnect(receive, handling) if may_wait(message) else handling)
 
 
-async def answer_checked(
+async def _answer_checked(
     request: Request, direct: DirectCalls, call: DirectCall
 ) -> bytes | Response:
     """Execute a tool call whose first database query also checks the cached credential.
@@ -132,13 +132,13 @@ async def answer_checked(
     return await direct.answer(request, call)
 
 
-def unchecked_response(request: Request, message: Mapping[str, Any]) -> Response | None:
+def _unchecked_response(request: Request, message: Mapping[str, Any]) -> Response | None:
     """Return an error response if the credential of a message could not be checked, else None."""
     fault: WaybookError | None = request_state(request).get(FAULT)
     return None if fault is None else mcp_error_response(request, message, fault)
 
 
-async def send_answer(
+async def _send_answer(
     request: Request,
     message: Mapping[str, Any],
     send: ResponseSend,
@@ -146,13 +146,13 @@ async def send_answer(
 ) -> None:
     body = await answer
     if isinstance(body, Response):
-        refusal = unchecked_response(request, message) or body
+        refusal = _unchecked_response(request, message) or body
         await refusal(request.scope, request.receive, send)
     else:
         await send.send_json(body)
 
 
-async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:
+async def _cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:
     """Handle a request, and cancel the handling when the client disconnects.
 
     Otherwise a step or job could be given to a client that is gone.
@@ -171,7 +171,7 @@ async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> N
             watching.cancel()
 
 
-def with_header(send: Send, name: bytes, value: bytes) -> Send:
+def _with_header(send: Send, name: bytes, value: bytes) -> Send:
     async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], (name, value)]}
@@ -180,7 +180,7 @@ def with_header(send: Send, name: bytes, value: bytes) -> Send:
     return send_with_header
 
 
-def session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
+def _session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
     """Return a session manager of the MCP library that keeps no sessions.
 
     Its checks of Host and Origin are off, because `request_checks` makes them.

@@ -6,22 +6,22 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
+_Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
 
-class Family(NamedTuple):
-    kind: Kind
+class _Family(NamedTuple):
+    kind: _Kind
     help: str
     labels: Sequence[str] = ()
     #: Whether each worker process has its own samples. Other samples are added up.
     is_per_worker: bool = False
 
 
-def gauge(text: str, *labels: str) -> Family:
-    return Family("gauge", text, labels, is_per_worker=True)
+def gauge(text: str, *labels: str) -> _Family:
+    return _Family("gauge", text, labels, is_per_worker=True)
 
 
-FAMILIES: Final[Mapping[str, Family]] = {
+FAMILIES: Final[Mapping[str, _Family]] = {
     "waybook_info": gauge(
         "Version of the program, and the newest migration that it has; always 1.",
         *("version", "schema"),
@@ -29,23 +29,25 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "waybook_leader": gauge(
         "Whether this process does the periodic background work of the database."
     ),
-    "waybook_calls_total": Family(
+    "waybook_calls_total": _Family(
         "counter",
         "Calls answered, by tool and outcome (ok, or the error's code).",
         ("tool", "outcome"),
     ),
-    "waybook_call_duration_seconds": Family(
+    "waybook_call_duration_seconds": _Family(
         "histogram",
         "Durations of calls, by tool; including the time for which a call waits.",
         ("tool",),
     ),
-    "waybook_call_log_dropped_total": Family("counter", "Calls that were answered but not logged."),
+    "waybook_call_log_dropped_total": _Family(
+        "counter", "Calls that were answered but not logged."
+    ),
     "waybook_waiting_calls": gauge("Calls that wait until work is free."),
     "waybook_pool_size": gauge("Maximum number of database connections of the pool."),
     "waybook_pool_open": gauge("Database connections that are open or being opened."),
     "waybook_pool_in_use": gauge("Database connections in use."),
     "waybook_pool_waiting": gauge("Calls that wait for a database connection."),
-    "waybook_group_commit_calls": Family(
+    "waybook_group_commit_calls": _Family(
         "histogram", "Calls that were committed together in one message."
     ),
     "waybook_loops_failing": gauge("Background loops whose last attempt failed."),
@@ -73,7 +75,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "waybook_webhook_deliveries_failed": gauge(
         "Webhook deliveries given up, among the latest of each org; only of the leader."
     ),
-    "process_cpu_seconds_total": Family(
+    "process_cpu_seconds_total": _Family(
         "counter", "CPU time of the process in seconds.", is_per_worker=True
     ),
     "process_resident_memory_bytes": gauge("Memory of the process in bytes."),
@@ -93,7 +95,7 @@ class Metric:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def family(self) -> Family:
+    def family(self) -> _Family:
         return FAMILIES[self.name]
 
 
@@ -110,7 +112,7 @@ def render_metrics(metrics: Iterable[Metric]) -> str:
         sorted(metrics, key=lambda metric: order[metric.name]), key=attrgetter("name")
     ):
         family = FAMILIES[name]
-        lines += [f"# HELP {name} {escape_label(family.help)}", f"# TYPE {name} {family.kind}"]
+        lines += [f"# HELP {name} {_escape_label(family.help)}", f"# TYPE {name} {family.kind}"]
         lines += [line for metric in group for line in _lines(metric)]
     return "".join(f"{line}\n" for line in lines)
 
@@ -118,13 +120,13 @@ def render_metrics(metrics: Iterable[Metric]) -> str:
 def _lines(metric: Metric) -> Iterator[str]:
     name, labels, value = metric.name, metric.labels, metric.value
     if not isinstance(value, Buckets):
-        yield f"{name}{format_labels(labels)} {_number(value)}"
+        yield f"{name}{_format_labels(labels)} {_number(value)}"
         return
     bounds = [*map(_number, value.bounds), "+Inf"]
     for bound, count in zip(bounds, accumulate(value.counts), strict=True):
-        yield f"{name}_bucket{format_labels({**labels, 'le': bound})} {count}"
-    yield f"{name}_sum{format_labels(labels)} {_number(value.total)}"
-    yield f"{name}_count{format_labels(labels)} {sum(value.counts)}"
+        yield f"{name}_bucket{_format_labels({**labels, 'le': bound})} {count}"
+    yield f"{name}_sum{_format_labels(labels)} {_number(value.total)}"
+    yield f"{name}_count{_format_labels(labels)} {sum(value.counts)}"
 
 
 def _number(value: float) -> str:
@@ -136,13 +138,13 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def format_labels(pairs: Mapping[str, str]) -> str:
+def _format_labels(pairs: Mapping[str, str]) -> str:
     quoted = ",".join(
-        '{}="{}"'.format(key, escape_label(value).replace('"', r"\""))
+        '{}="{}"'.format(key, _escape_label(value).replace('"', r"\""))
         for key, value in pairs.items()
     )
     return f"{{{quoted}}}" if quoted else ""
 
 
-def escape_label(text: str) -> str:
+def _escape_label(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n")

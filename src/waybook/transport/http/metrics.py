@@ -28,13 +28,13 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
     yield Metric(
         name="waybook_info",
         value=1,
-        labels={"version": version("waybook"), "schema": newest_migration()},
+        labels={"version": version("waybook"), "schema": _newest_migration()},
     )
     yield from _of_calls(dispatcher)
     yield from _of_database(dispatcher.services)
     yield from _of_background(dispatcher.services)
     yield Metric(name="process_cpu_seconds_total", value=round(time.process_time(), 3))
-    yield Metric(name="process_resident_memory_bytes", value=resident_bytes())
+    yield Metric(name="process_resident_memory_bytes", value=_resident_bytes())
 
 
 def _of_calls(dispatcher: Dispatcher) -> Iterator[Metric]:
@@ -83,12 +83,12 @@ def _buckets(histogram: Histogram) -> Buckets:
 
 
 @cache
-def newest_migration() -> str:
+def _newest_migration() -> str:
     folder = files("waybook.store.migrations")
     return max(file.name.partition("_")[0] for file in folder.iterdir() if file.name[:1].isdigit())
 
 
-def resident_bytes() -> int:
+def _resident_bytes() -> int:
     """Return the memory use of this process in bytes. Some systems report only the maximum."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])

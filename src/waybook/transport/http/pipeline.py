@@ -37,7 +37,7 @@ from waybook.transport.http.request_checks import (
 from waybook.transport.http.response_send import ResponseSend
 
 #: Checks of small headers are cached, because a client sends the same headers with every request.
-MAX_CACHED: Final = 1_024
+_MAX_CACHED: Final = 1_024
 MAX_CACHED_BYTES: Final = 2_000
 
 CHECKED_HEADERS: Final = frozenset(
@@ -52,11 +52,11 @@ CHECKED_HEADERS: Final = frozenset(
     }
 )
 
-RawHeader: TypeAlias = tuple[bytes, bytes]
-ErrorHandler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
+_RawHeader: TypeAlias = tuple[bytes, bytes]
+_ErrorHandler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 
-BodyHandler: TypeAlias = Callable[[Request, bytes, ResponseSend], Awaitable[None]]
+_BodyHandler: TypeAlias = Callable[[Request, bytes, ResponseSend], Awaitable[None]]
 
 
 class CheckedHeaders(NamedTuple):
@@ -67,7 +67,7 @@ class CheckedHeaders(NamedTuple):
 
 
 def check_headers(
-    hosts: AllowedHosts, method: str, path: str, scheme: str, headers: Iterable[RawHeader]
+    hosts: AllowedHosts, method: str, path: str, scheme: str, headers: Iterable[_RawHeader]
 ) -> CheckedHeaders:
     values = index_headers(headers)
     refusal = host_refusal(hosts, values, any_host=path in HEALTH_PATHS)
@@ -79,7 +79,7 @@ def check_headers(
     )
 
 
-cached_check: Final = lru_cache(maxsize=MAX_CACHED)(check_headers)
+_cached_check: Final = lru_cache(maxsize=_MAX_CACHED)(check_headers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +90,8 @@ class RequestPipeline:
     hosts: AllowedHosts
     gate: AuthGate | None = None
     pace: RequestThrottle | None = None
-    handlers: Mapping[str, BodyHandler] = field(default_factory=dict)
-    on_error: ErrorHandler | None = None
+    handlers: Mapping[str, _BodyHandler] = field(default_factory=dict)
+    on_error: _ErrorHandler | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -108,7 +108,7 @@ class RequestPipeline:
         handler = self.handlers.get(path) if method == "POST" else None
         # Checks for other paths are not cached, because clients choose these paths freely.
         is_cached = handler is not None and sum([len(h[1]) for h in own]) <= MAX_CACHED_BYTES
-        check = cached_check if is_cached else check_headers
+        check = _cached_check if is_cached else check_headers
         checked = check(self.hosts, method, path, scope.get("scheme", "http"), own)
         scope = {
             **scope,
@@ -136,7 +136,7 @@ class RequestPipeline:
         self,
         pace: RequestThrottle,
         request: Request,
-        handler: BodyHandler | None,
+        handler: _BodyHandler | None,
         checked: CheckedHeaders,
         respond: ResponseSend,
     ) -> None:
@@ -152,7 +152,7 @@ class RequestPipeline:
     async def _handle(
         self,
         request: Request,
-        handler: BodyHandler | None,
+        handler: _BodyHandler | None,
         checked: CheckedHeaders,
         respond: ResponseSend,
     ) -> None:

@@ -26,11 +26,11 @@ TOO_LARGE: Final = (
 
 
 #: ASGI extension under which a request has its `Exchange`.
-EXCHANGE: Final = "waybook.exchange"
+_EXCHANGE: Final = "waybook.exchange"
 _HEAD: Final = b"HTTP/1.1 200 OK\r\n%b: %b\r\ncontent-length: %d\r\n"
 
 
-class HeadTooLarge(Exception):
+class _HeadTooLarge(Exception):
     """Error: the URL and headers of a request exceed their limits."""
 
 
@@ -73,7 +73,7 @@ class Exchange:
 
 def exchange_of(scope: Scope) -> Exchange | None:
     extensions = scope.get("extensions")
-    exchange: Exchange | None = extensions.get(EXCHANGE) if extensions else None
+    exchange: Exchange | None = extensions.get(_EXCHANGE) if extensions else None
     return exchange
 
 
@@ -112,14 +112,14 @@ class BoundedHeadProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         self._bytes += len(url)
         if self._is_too_much():
-            raise HeadTooLarge
+            raise _HeadTooLarge
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers += 1
         self._bytes += len(name) + len(value)
         if self._is_too_much():
-            raise HeadTooLarge
+            raise _HeadTooLarge
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -127,7 +127,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         self._stop_expecting()
         super().on_headers_complete()
         if self.cycle is not None and self.cycle.scope is self.scope:
-            self.scope["extensions"] = {EXCHANGE: Exchange(self.cycle)}  # type: ignore[dict-item]  # not JSON
+            self.scope["extensions"] = {_EXCHANGE: Exchange(self.cycle)}  # type: ignore[dict-item]  # not JSON
 
     def on_body(self, body: bytes) -> None:
         self._buffered = 0

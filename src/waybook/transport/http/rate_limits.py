@@ -29,11 +29,11 @@ from waybook.transport.http.responses import http_status, json_response, retry_a
 from waybook.transport.jsonrpc import compact_json, tool_called
 
 MAX_CONCURRENT: Final = 4
-WAIT_TIMEOUT_SECONDS: Final = 0.5
+_WAIT_TIMEOUT_SECONDS: Final = 0.5
 
 
 class ConcurrencyLimiter:
-    def __init__(self, each: int = MAX_CONCURRENT, patience: float = WAIT_TIMEOUT_SECONDS) -> None:
+    def __init__(self, each: int = MAX_CONCURRENT, patience: float = _WAIT_TIMEOUT_SECONDS) -> None:
         """Give each org `each` slots. A request keeps its slot for at most `patience` seconds."""
         self._each = each
         self._patience = patience
@@ -95,16 +95,16 @@ MAX_QUEUE_STEPS: Final = 10
 LIMITED_PATHS: Final = ("/mcp", "/api/")
 #: Only one page of an org is rendered at a time, because a page takes the CPU time of many calls.
 MAX_CONCURRENT_PAGES: Final = 1
-PAGE_WAIT_SECONDS: Final = 1.0
+_PAGE_WAIT_SECONDS: Final = 1.0
 #: Every 4 KiB of a body count as one more call.
 BODY_BYTES_PER_CALL: Final = 4 * 1024
 #: Everyone who is not signed in shares this caller, and so one rate limit.
 ANONYMOUS: Final = Caller(org_id=UUID(int=0), user="", channel=Channel.DASHBOARD)
 #: Health checks and metrics are never delayed. Static files are not counted, because the pages of
 #: signed-in people need them too.
-UNLIMITED_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-UNCOUNTED_PREFIX: Final = "/static/"
-STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
+_UNLIMITED_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_UNCOUNTED_PREFIX: Final = "/static/"
+_STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class RequestThrottle:
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
     limiter: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
     page_limiter: ConcurrencyLimiter = field(
-        default_factory=partial(ConcurrencyLimiter, MAX_CONCURRENT_PAGES, PAGE_WAIT_SECONDS)
+        default_factory=partial(ConcurrencyLimiter, MAX_CONCURRENT_PAGES, _PAGE_WAIT_SECONDS)
     )
     pauses: Iterator[float] = field(default_factory=partial(cycle, DELAYS))
     held: Counter[UUID] = field(default_factory=Counter)
@@ -149,7 +149,7 @@ class RequestThrottle:
         Return a refusal if there are too many.
         """
         path = request.scope["path"]
-        if path in UNLIMITED_PATHS or path.startswith(UNCOUNTED_PREFIX):
+        if path in _UNLIMITED_PATHS or path.startswith(_UNCOUNTED_PREFIX):
             return None
         if await self._count(await self.gateway.dispatcher(), ANONYMOUS):
             return None
@@ -167,7 +167,7 @@ class RequestThrottle:
         if caller is not None:
             (await self.gateway.dispatcher()).charge(caller, _more_calls(request))
         org_id = (caller or ANONYMOUS).org_id
-        return None if path in UNLIMITED_PATHS else org_id, self.page_limiter
+        return None if path in _UNLIMITED_PATHS else org_id, self.page_limiter
 
     async def _hold(self, org_id: UUID) -> None:
         """Delay a request. The delay is longer if many requests of the org are delayed."""
@@ -217,6 +217,6 @@ def mcp_error_response(
         return json_response({**answer, "error": error}, status, headers)
     text = {"type": "text", "text": compact_json(body)}
     result: dict[str, object] = {"content": [text], "isError": True}
-    if request.headers.get("mcp-protocol-version") in STATELESS_REVISIONS:
+    if request.headers.get("mcp-protocol-version") in _STATELESS_REVISIONS:
         result["resultType"] = "complete"
     return json_response({**answer, "result": result}, headers=headers)

@@ -18,7 +18,7 @@ from waybook.transport.http.responses import error_response
 from waybook.transport.jsonrpc import MESSAGE_LIMIT
 
 LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
-ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
+_ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class AllowedHosts:
 
         If a host name is served over https, an http page of that name is another origin.
         """
-        matched = ORIGIN.fullmatch(origin)
+        matched = _ORIGIN.fullmatch(origin)
         if matched is None:
             return False
         scheme, named = matched[1].lower(), matched[2].lower()
@@ -143,9 +143,9 @@ def header_values(scope: Scope, name: bytes) -> list[str]:
 
 
 #: Values of `Sec-Fetch-Site` for requests from our own pages and for typed URLs.
-SAME_SITE: Final = frozenset({"same-origin", "none"})
+_SAME_SITE: Final = frozenset({"same-origin", "none"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
-SECURITY_HEADERS: Final = {
+_SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
@@ -163,7 +163,7 @@ def cross_site_refusal(method: str, headers: HeaderValues) -> Response | None:
 
 def is_same_site(method: str, headers: HeaderValues) -> bool:
     """Return whether a request comes from our own site or from a link that the user followed."""
-    if SAME_SITE.issuperset(headers.get(b"sec-fetch-site", ())):
+    if _SAME_SITE.issuperset(headers.get(b"sec-fetch-site", ())):
         return True
     return (
         method in SAFE_METHODS
@@ -172,7 +172,7 @@ def is_same_site(method: str, headers: HeaderValues) -> bool:
     )
 
 
-_SECURITY: Final = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_SECURITY: Final = [(name.encode(), value.encode()) for name, value in _SECURITY_HEADERS.items()]
 
 
 def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -46,7 +46,7 @@ INERT_MEDIA_TYPES: Final = frozenset(
         "text/tab-separated-values",
     }
 )
-FORMATS: Final = ("html", "markdown")
+_FORMATS: Final = ("html", "markdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ReadApi:
 
     async def document(self, request: Request) -> Response:
         form = request.query_params.get("format", "html")
-        if form not in FORMATS:
+        if form not in _FORMATS:
             return error_response(400, "INVALID_INPUT", "format must be html or markdown.")
         try:
             document = await self.gateway.document(request, request.path_params["resource_id"])

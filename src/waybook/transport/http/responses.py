@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from waybook.transport.jsonrpc import compact_json, error_body
 
-STATUS: Final[Mapping[str, HTTPStatus]] = {
+_STATUS: Final[Mapping[str, HTTPStatus]] = {
     "NOT_FOUND": HTTPStatus.NOT_FOUND,
     "TOO_LARGE": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "FORBIDDEN": HTTPStatus.FORBIDDEN,
@@ -46,4 +46,4 @@ def retry_after_header(details: object) -> dict[str, str]:
 
 
 def http_status(code: str | None) -> HTTPStatus:
-    return STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
+    return _STATUS.get(code or "", HTTPStatus.BAD_REQUEST)

@@ -21,12 +21,12 @@ try:
 except ImportError:
     from asyncio import new_event_loop  # type: ignore[assignment]  # wider
 
-BACKLOG: Final = 2048
-SWITCH_SECONDS: Final = 0.0005
+_BACKLOG: Final = 2048
+_SWITCH_SECONDS: Final = 0.0005
 #: Idle connections stay open longer than those of common proxies, which close them after 60
 #: seconds.
 DEFAULT_KEEP_ALIVE_SECONDS: Final = 75
-SHUTDOWN_TIMEOUT_SECONDS: Final = 2
+_SHUTDOWN_TIMEOUT_SECONDS: Final = 2
 
 CLOSE_CONNECTION: Final = (b"connection", b"close")
 
@@ -50,7 +50,7 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listening.bind((host, port))
-        listening.listen(BACKLOG)
+        listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
         raise Misconfigured(
@@ -64,7 +64,7 @@ def address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class SignalFreeServer(uvicorn.Server):
+class _SignalFreeServer(uvicorn.Server):
     """HTTP server that does not handle process signals.
 
     uvicorn's own handler would end the process before the database is closed.
@@ -98,7 +98,7 @@ class Drain:
                 await self.begun.wait()
 
 
-def no_hook() -> None:
+def _no_hook() -> None:
     """Do nothing. This is the default of `leaving` and `announce`."""
 
 
@@ -106,7 +106,7 @@ def no_hook() -> None:
 async def serve_in_background(
     app: ASGIApp,
     listening: socket.socket,
-    leaving: Callable[[], None] = no_hook,
+    leaving: Callable[[], None] = _no_hook,
     *,
     keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
 ) -> AsyncIterator[str]:
@@ -125,7 +125,7 @@ async def _running_server(
     listening: socket.socket,
     leaving: Callable[[], None],
     keep_alive: int,
-) -> AsyncIterator[SignalFreeServer]:
+) -> AsyncIterator[_SignalFreeServer]:
     config = uvicorn.Config(
         app,
         http=BoundedHeadProtocol,
@@ -136,9 +136,9 @@ async def _running_server(
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=keep_alive,
-        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_SECONDS,
     )
-    server = SignalFreeServer(config)
+    server = _SignalFreeServer(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield server
@@ -151,8 +151,8 @@ async def _running_server(
 async def serve(
     app: ASGIApp,
     listening: socket.socket,
-    leaving: Callable[[], None] = no_hook,
-    announce: Callable[[], None] = no_hook,
+    leaving: Callable[[], None] = _no_hook,
+    announce: Callable[[], None] = _no_hook,
     *,
     keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
     drain: Drain | None = None,
@@ -182,6 +182,6 @@ async def serve(
 
 def run(main: Coroutine[object, object, T]) -> T:
     """Run a coroutine on uvloop, or on asyncio's loop where uvloop does not exist."""
-    sys.setswitchinterval(SWITCH_SECONDS)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)

@@ -15,13 +15,13 @@ from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import json_response
 
-MAX_CONCURRENT: Final = 2
+_MAX_CONCURRENT: Final = 2
 
 
 class SnapshotApi:
     def __init__(self, pace: RequestThrottle | None = None) -> None:
         self.pace = pace
-        self.turns = asyncio.Semaphore(MAX_CONCURRENT)
+        self.turns = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def report(self, request: Request) -> Response:
         return await self._answer(request, report_from_snapshot)

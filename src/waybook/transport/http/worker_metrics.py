@@ -22,12 +22,12 @@ PUBLISH_SECONDS: Final = 1.0
 #: Gauges older than this are left out, because their worker has ended.
 MAX_AGE_SECONDS: Final = 10.0
 MAX_BYTES: Final = 128 * 1024
-MAX_READS: Final = 3
-HEADER: Final = Struct("=II")
-HALF_BYTES: Final = HEADER.size + MAX_BYTES
-SLOT_BYTES: Final = 1 + 2 * HALF_BYTES
+_MAX_READS: Final = 3
+_HEADER: Final = Struct("=II")
+HALF_BYTES: Final = _HEADER.size + MAX_BYTES
+_SLOT_BYTES: Final = 1 + 2 * HALF_BYTES
 
-Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+_Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class Published(NamedTuple):
@@ -40,26 +40,26 @@ class SharedMetrics:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._memory = mmap.mmap(-1, count * SLOT_BYTES)
+        self._memory = mmap.mmap(-1, count * _SLOT_BYTES)
 
     def write(self, index: int, published: Published) -> None:
         body = orjson.dumps([published.at, [_encoded(metric) for metric in published.metrics]])
         if len(body) > MAX_BYTES:
             log.warning("the metrics of worker %d are too large: %d bytes", index, len(body))
             return
-        slot = index * SLOT_BYTES
+        slot = index * _SLOT_BYTES
         half = 1 - self._memory[slot]
         begin = slot + 1 + half * HALF_BYTES
-        text = HEADER.pack(len(body), crc32(body)) + body
+        text = _HEADER.pack(len(body), crc32(body)) + body
         self._memory[begin : begin + len(text)] = text
         self._memory[slot] = half
 
     def read(self, index: int) -> Published | None:
-        slot = index * SLOT_BYTES
-        for _ in range(MAX_READS):
+        slot = index * _SLOT_BYTES
+        for _ in range(_MAX_READS):
             begin = slot + 1 + self._memory[slot] * HALF_BYTES
-            length, checksum = HEADER.unpack_from(self._memory, begin)
-            begin += HEADER.size
+            length, checksum = _HEADER.unpack_from(self._memory, begin)
+            begin += _HEADER.size
             body = self._memory[begin : begin + min(length, MAX_BYTES)]
             if length and crc32(body) == checksum:
                 at, metrics = orjson.loads(body)
@@ -99,10 +99,10 @@ class WorkerMetrics:
             if published is not None:
                 is_current = now - published.at <= MAX_AGE_SECONDS
                 metrics += _of_worker(index, published.metrics, is_current=is_current)
-        return add_up(metrics)
+        return _add_up(metrics)
 
     def _own(self) -> list[Metric]:
-        return add_up([*self._earlier, *self._collect()])
+        return _add_up([*self._earlier, *self._collect()])
 
 
 def _of_worker(index: int, metrics: Iterable[Metric], *, is_current: bool) -> list[Metric]:
@@ -117,8 +117,8 @@ def _of_worker(index: int, metrics: Iterable[Metric], *, is_current: bool) -> li
     ]
 
 
-def add_up(metrics: Iterable[Metric]) -> list[Metric]:
-    sums: dict[Key, Metric] = {}
+def _add_up(metrics: Iterable[Metric]) -> list[Metric]:
+    sums: dict[_Key, Metric] = {}
     for metric in metrics:
         key = metric.name, tuple(metric.labels.items())
         known = sums.get(key)

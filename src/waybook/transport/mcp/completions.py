@@ -10,7 +10,7 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 
-MAX_COMPLETIONS: Final = 100
+_MAX_COMPLETIONS: Final = 100
 
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
 URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
@@ -23,14 +23,14 @@ class Completions:
     async def complete(
         self, context: Context, params: wire.CompleteRequestParams
     ) -> wire.CompleteResult:
-        of_runs = is_run_argument(params)
+        of_runs = _is_run_argument(params)
         if of_runs is None:
             return wire.CompleteResult(completion=wire.Completion(values=[]))
         items, more = await self._open(context, of_runs=of_runs)
         values = [item.id for item in items if matches(item, params.argument.value)]
-        more = more or len(values) > MAX_COMPLETIONS
+        more = more or len(values) > _MAX_COMPLETIONS
         return wire.CompleteResult(
-            completion=wire.Completion(values=values[:MAX_COMPLETIONS], has_more=more)
+            completion=wire.Completion(values=values[:_MAX_COMPLETIONS], has_more=more)
         )
 
     async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[OpenItem, ...], bool]:
@@ -40,7 +40,7 @@ class Completions:
         return page.plans, page.next_cursor is not None
 
 
-def is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
+def _is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
     name = params.argument.name
     match params.ref:
         case wire.PromptReference(name=prompt) if prompt in PROMPTS:

@@ -21,36 +21,36 @@ from waybook.core.short_ids import usual_form
 log = logging.getLogger(__name__)
 
 FOLDER: Final = "conversations"
-FORMAT: Final = 1
+_FORMAT: Final = 1
 MAX_FILES: Final = 64
 MAX_FILE_BYTES: Final = 64 * 1024
-MAX_NAME_LENGTH: Final = 64
+_MAX_NAME_LENGTH: Final = 64
 MAX_HELD_STEPS: Final = 8
 #: Maximum length of a name or title, which is then cut.
-MAX_TEXT_LENGTH: Final = 200
-CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
+_MAX_TEXT_LENGTH: Final = 200
+_CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
 #: Codex sends the name of the conversation in this field.
-THREAD_FIELD: Final = "threadId"
+_THREAD_FIELD: Final = "threadId"
 #: Programs that may run between a client and its MCP server process.
-LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh", "env"})
-MAX_LAUNCHERS: Final = 4
+_LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh", "env"})
+_MAX_LAUNCHERS: Final = 4
 OWN_KEY: Final = f"process-{os.getpid()}"
 
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 #: Tools that end the work on a step.
-MOVING: Final = frozenset({"submit_step_result", "request_user_review", "submit_user_decision"})
-READING: Final = frozenset({"get_plan_status", "get_research_context"})
+_MOVING: Final = frozenset({"submit_step_result", "request_user_review", "submit_user_decision"})
+_READING: Final = frozenset({"get_plan_status", "get_research_context"})
 #: Tools whose reply lists the steps of a plan, and the field with the list.
-STEP_LISTS: Final = {"get_plan_status": "activeSteps", "modify_plan": "steps"}
+_STEP_LISTS: Final = {"get_plan_status": "activeSteps", "modify_plan": "steps"}
 #: What a status of `get_next_step` says about the plan.
-CLAIM_STATUSES: Final = {
+_CLAIM_STATUSES: Final = {
     "step_ready": "executing",
     "plan_failed": "failed",
     "plan_complete": "completed",
 }
-OBSERVED: Final = frozenset(
+_OBSERVED: Final = frozenset(
     {"create_research_plan", "get_next_step", "store_research_output", "modify_plan"}
-    | {*MOVING, *READING}
+    | {*_MOVING, *_READING}
 )
 
 #: The content of a state file. Empty if the conversation has no open plan and holds no step.
@@ -70,12 +70,12 @@ def observe(state: State, tool: str, arguments: Mapping[str, Any], reply: State)
     status = result.get("status")
     if tool != "get_next_step" and "submitted" not in reply:
         status = result.get("planStatus", status)
-    status = CLAIM_STATUSES.get(str(status), status)
-    if tool in READING and status is None:
+    status = _CLAIM_STATUSES.get(str(status), status)
+    if tool in _READING and status is None:
         return state
     next_tool = (result.get("next") or {}).get("tool")
     # A completed plan stays in the state until its output is stored.
-    is_over = status == "completed" and (tool in READING or next_tool == "list_active_plans")
+    is_over = status == "completed" and (tool in _READING or next_tool == "list_active_plans")
     if status == "failed" or is_over:
         return _closed(state, plan_id)
     counts = result.get("counts") or result.get("progress") or {}
@@ -84,10 +84,10 @@ def observe(state: State, tool: str, arguments: Mapping[str, Any], reply: State)
     seen = {"name": _cut(result.get("name")), "status": status}
     seen |= {"done": counts.get("done"), "total": counts.get("total")}
     known = {**(plan if is_current else {"planId": plan_id}), **_without_none(seen)}
-    if tool in MOVING and result.get("stepStatus") in {"completed", "skipped"}:
+    if tool in _MOVING and result.get("stepStatus") in {"completed", "skipped"}:
         known["finished"] = known.get("finished", 0) + 1
     return {
-        "format": FORMAT,
+        "format": _FORMAT,
         "plan": known,
         "steps": _steps_after(state, tool, arguments, reply, known),
         "next": next_tool,
@@ -100,13 +100,13 @@ def _steps_after(
 ) -> list[State]:
     """Return the steps that the conversation holds after a call about a plan."""
     plan_id, steps = plan["planId"], state.get("steps", [])
-    if tool in MOVING:
+    if tool in _MOVING:
         ended = _id(arguments, "stepId") if "submitted" in reply else reply.get("stepId")
     else:
         ended = (reply.get("review") or {}).get("stepId")
     steps = [step for step in steps if step["stepId"] != ended]
-    if tool in STEP_LISTS and "cut" not in reply:
-        listed = reply.get(STEP_LISTS[tool], [])
+    if tool in _STEP_LISTS and "cut" not in reply:
+        listed = reply.get(_STEP_LISTS[tool], [])
         running = {s["stepId"]: s["attempt"] for s in listed if s["status"] == "in_progress"}
         steps = [
             step
@@ -150,14 +150,14 @@ def _id(arguments: Mapping[str, Any], name: str) -> str | None:
 
 
 def _cut(text: str | None) -> str | None:
-    return text and text[:MAX_TEXT_LENGTH]
+    return text and text[:_MAX_TEXT_LENGTH]
 
 
 def _without_none(fields: State) -> State:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def read_state(path: Path) -> State:
+def _read_state(path: Path) -> State:
     # Reading a named pipe would wait for its writer.
     if path.is_file():
         with suppress(OSError, ValueError), path.open("rb") as file:
@@ -176,11 +176,11 @@ class ClientProcess:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "ClientProcess":
-        named = (environment.get(name, "") for name in CONVERSATION_VARIABLES)
+        named = (environment.get(name, "") for name in _CONVERSATION_VARIABLES)
         return cls(
             pid=_client_pid(),
             directory=str(Path.cwd()),
-            conversation=next((name for name in named if is_file_name(name)), None),
+            conversation=next((name for name in named if _is_file_name(name)), None),
         )
 
 
@@ -198,15 +198,15 @@ class ConversationFiles:
         result: wire.CallToolResult | wire.InputRequiredResult,
     ) -> None:
         """Update the state file after a tool call. If that fails, the error is only logged."""
-        thread = dict(params.meta or {}).get(THREAD_FIELD)
-        is_named = isinstance(thread, str) and is_file_name(thread)
+        thread = dict(params.meta or {}).get(_THREAD_FIELD)
+        is_named = isinstance(thread, str) and _is_file_name(thread)
         key = str(thread) if is_named else self.client.conversation or OWN_KEY
         try:
             before = self._states.get(key)
             if before is None:
                 # The file may exist, because a client that resumes a conversation starts a new
                 # server process.
-                before = {} if key == OWN_KEY else read_state(self._path(key))
+                before = {} if key == OWN_KEY else _read_state(self._path(key))
             # If the file contained invalid steps, the next call starts with an empty state.
             self._states[key] = {}
             self._update(key, before, _after(before, params, result))
@@ -246,7 +246,7 @@ class ConversationFiles:
         """Delete the files of ended conversations about this plan, and those above the limit."""
         newest_first = sorted(self.folder.glob("*.json"), key=_rank, reverse=True)
         for place, path in enumerate(newest_first):
-            other = read_state(path)
+            other = _read_state(path)
             is_superseded = (
                 other.get("directory") == self.client.directory
                 and (other.get("plan") or {}).get("planId") == plan_id
@@ -278,23 +278,23 @@ def _after(
         return before
     else:
         reply = dict(result.structured_content or {})
-    return observe(before, params.name, arguments, reply) if params.name in OBSERVED else before
+    return observe(before, params.name, arguments, reply) if params.name in _OBSERVED else before
 
 
-def is_file_name(text: str) -> bool:
+def _is_file_name(text: str) -> bool:
     """Return whether a conversation's name is safe as a file name.
 
     >>> is_file_name("0199-ab"), is_file_name("../x"), is_file_name("")
     (True, False, False)
     """
     plain = text.replace("-", "").replace("_", "")
-    return len(text) <= MAX_NAME_LENGTH and plain.isascii() and plain.isalnum()
+    return len(text) <= _MAX_NAME_LENGTH and plain.isascii() and plain.isalnum()
 
 
 def _rank(path: Path) -> tuple[bool, float]:
     """Return the rank of a file among those to keep: valid files first, then the newest."""
     try:
-        return bool(read_state(path)), path.stat().st_mtime
+        return bool(_read_state(path)), path.stat().st_mtime
     except OSError:
         return False, 0.0
 
@@ -317,13 +317,13 @@ def _is_running(pid: object) -> bool:
 def _client_pid() -> int:
     """Return the client's process id. Launchers such as `uv` may run in between."""
     pid = os.getppid()
-    for _ in range(MAX_LAUNCHERS):
+    for _ in range(_MAX_LAUNCHERS):
         try:
             text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
         except OSError:
             return pid
         name, _, rest = text.partition("(")[2].rpartition(")")
-        if name not in LAUNCHERS:
+        if name not in _LAUNCHERS:
             return pid
         pid = int(rest.split()[1])
     return pid

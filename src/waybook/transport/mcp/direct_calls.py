@@ -42,25 +42,25 @@ from waybook.transport.mcp.client_name import clean_name, product_of
 
 log = logging.getLogger(__name__)
 
-CALL: Final = "tools/call"
-MESSAGE_FIELDS: Final = frozenset({"jsonrpc", "id", "method", "params"})
-PARAM_FIELDS: Final = frozenset({"name", "arguments", "_meta"})
-PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a field
+_CALL: Final = "tools/call"
+_MESSAGE_FIELDS: Final = frozenset({"jsonrpc", "id", "method", "params"})
+_PARAM_FIELDS: Final = frozenset({"name", "arguments", "_meta"})
+_PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a field
 #: Headers that a request may have only once.
-ROUTING_HEADERS: Final = (
+_ROUTING_HEADERS: Final = (
     MCP_PROTOCOL_VERSION_HEADER.encode(),
     MCP_METHOD_HEADER.encode(),
     MCP_NAME_HEADER.encode(),
 )
-PARAM_HEADER: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
+_PARAM_HEADER: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
 #: Metadata is cached, because a client sends the same metadata with every call.
 MAX_CACHED_BYTES: Final = 2_000
-MAX_CACHED: Final = 256
+_MAX_CACHED: Final = 256
 #: Maximum number of cached headers. Some clients send different headers for each tool.
-MAX_CACHED_HEADERS: Final = 1_024
-CALL_HEADERS: Final = frozenset({*ROUTING_HEADERS, b"content-type", b"accept", b"user-agent"})
+_MAX_CACHED_HEADERS: Final = 1_024
+_CALL_HEADERS: Final = frozenset({*_ROUTING_HEADERS, b"content-type", b"accept", b"user-agent"})
 
-RawHeader: TypeAlias = tuple[bytes, bytes]
+_RawHeader: TypeAlias = tuple[bytes, bytes]
 
 
 class DirectCall(NamedTuple):
@@ -71,14 +71,14 @@ class DirectCall(NamedTuple):
     is_modern: bool
 
 
-class CallHeaders(NamedTuple):
+class _CallHeaders(NamedTuple):
     version: str
     tool: str | None
     client: str | None
     is_modern: bool
 
 
-class ClientMetadata(NamedTuple):
+class _ClientMetadata(NamedTuple):
     client: str | None
 
 
@@ -90,17 +90,17 @@ class DirectCalls:
 
     def read(self, request: Request, message: Mapping[str, Any]) -> DirectCall | None:
         """Return the tool call in a message, or None if the MCP library must answer."""
-        if message.get("method") != CALL or message.keys() != MESSAGE_FIELDS:
+        if message.get("method") != _CALL or message.keys() != _MESSAGE_FIELDS:
             return None
         params = message["params"]
         tool, arguments = params.get("name"), params.get("arguments", {})
         is_ordinary = isinstance(tool, str) and tool in self.tools and type(arguments) is dict
-        if not is_ordinary or not params.keys() <= PARAM_FIELDS:
+        if not is_ordinary or not params.keys() <= _PARAM_FIELDS:
             return None
-        headers = call_headers(request.scope["headers"])
+        headers = _call_headers(request.scope["headers"])
         if headers is None or (headers.is_modern and headers.tool != tool):
             return None
-        metadata = read_metadata(headers.version, params.get("_meta"))
+        metadata = _read_metadata(headers.version, params.get("_meta"))
         if metadata is None:
             return None
         client = headers.client if metadata.client is None else metadata.client
@@ -118,7 +118,7 @@ class DirectCalls:
         except StaleCredential:
             raise
         except Exception:
-            log.exception("the handler of %s broke", CALL)
+            log.exception("the handler of %s broke", _CALL)
             error = {"code": INTERNAL_ERROR, "message": "Internal error"}
             return _encoded({"jsonrpc": "2.0", "id": call.id, "error": error}, call)
         if call.is_modern:
@@ -146,38 +146,38 @@ class ToolServer(Server[None]):
         self.direct_calls = DirectCalls(gateway, frozenset(tools), self.server_info_stamp)
 
 
-def call_headers(headers: Iterable[RawHeader]) -> CallHeaders | None:
+def _call_headers(headers: Iterable[_RawHeader]) -> _CallHeaders | None:
     """Return the headers of a tool call, or None if the MCP library must check them.
 
     The result is cached, because a client sends the same headers with every call.
     """
-    own = tuple([h for h in headers if h[0] in CALL_HEADERS or h[0].startswith(PARAM_HEADER)])
+    own = tuple([h for h in headers if h[0] in _CALL_HEADERS or h[0].startswith(_PARAM_HEADER)])
     is_short = sum([len(header[1]) for header in own]) <= MAX_CACHED_BYTES
-    return (cached_call_headers if is_short else read_call_headers)(own)
+    return (_cached_call_headers if is_short else _read_call_headers)(own)
 
 
-def read_call_headers(headers: tuple[RawHeader, ...]) -> CallHeaders | None:
+def _read_call_headers(headers: tuple[_RawHeader, ...]) -> _CallHeaders | None:
     """Return the headers of a tool call, or None if the MCP library must check them."""
-    if any(name.startswith(PARAM_HEADER) for name, _ in headers):
+    if any(name.startswith(_PARAM_HEADER) for name, _ in headers):
         return None
     values: dict[bytes, str] = {}
     for name, value in headers:
-        if name in values and name in ROUTING_HEADERS:
+        if name in values and name in _ROUTING_HEADERS:
             return None
         values.setdefault(name, value.decode("latin-1"))
-    version, method, tool = (values.get(name) for name in ROUTING_HEADERS)
+    version, method, tool = (values.get(name) for name in _ROUTING_HEADERS)
     is_modern = version in MODERN_PROTOCOL_VERSIONS
-    is_known = (is_modern and method == CALL) or version in HANDSHAKE_PROTOCOL_VERSIONS
-    if version is None or not is_known or not accepts_json(values):
+    is_known = (is_modern and method == _CALL) or version in HANDSHAKE_PROTOCOL_VERSIONS
+    if version is None or not is_known or not _accepts_json(values):
         return None
     client = clean_name(product_of(values.get(b"user-agent", "")))
-    return CallHeaders(version, tool, client, is_modern)
+    return _CallHeaders(version, tool, client, is_modern)
 
 
-cached_call_headers: Final = lru_cache(maxsize=MAX_CACHED_HEADERS)(read_call_headers)
+_cached_call_headers: Final = lru_cache(maxsize=_MAX_CACHED_HEADERS)(_read_call_headers)
 
 
-def accepts_json(headers: Mapping[bytes, str]) -> bool:
+def _accepts_json(headers: Mapping[bytes, str]) -> bool:
     content_type = headers.get(b"content-type", "").partition(";")[0].strip()
     return content_type == "application/json" and any(
         media_type.strip() == "application/json"
@@ -185,32 +185,32 @@ def accepts_json(headers: Mapping[bytes, str]) -> bool:
     )
 
 
-def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
+def _read_metadata(version: str, metadata: object) -> _ClientMetadata | None:
     """Return the metadata of a call, or None if the MCP library must check it."""
     is_modern = version in MODERN_PROTOCOL_VERSIONS
     if metadata is None:
-        return None if is_modern else ClientMetadata(None)
+        return None if is_modern else _ClientMetadata(None)
     if not isinstance(metadata, dict):
         return None
-    token = metadata.get(PROGRESS_TOKEN, "")
+    token = metadata.get(_PROGRESS_TOKEN, "")
     if type(token) is not str and type(token) is not int:
         return None
     # The trace context differs in every call, so it is not part of the cache key.
     own = {k: v for k, v in metadata.items() if k not in TRACE_FIELDS or type(v) is not str}
-    encoded = orjson.dumps({**own, PROGRESS_TOKEN: ""})
-    return check_metadata(version, encoded) if len(encoded) <= MAX_CACHED_BYTES else None
+    encoded = orjson.dumps({**own, _PROGRESS_TOKEN: ""})
+    return _check_metadata(version, encoded) if len(encoded) <= MAX_CACHED_BYTES else None
 
 
-@lru_cache(maxsize=MAX_CACHED)
-def check_metadata(version: str, encoded: bytes) -> ClientMetadata | None:
+@lru_cache(maxsize=_MAX_CACHED)
+def _check_metadata(version: str, encoded: bytes) -> _ClientMetadata | None:
     """Return the metadata in this JSON, or None if the MCP library does not accept it."""
     metadata = orjson.loads(encoded)
     try:
-        validate_client_request(CALL, version, {"name": "", "_meta": metadata})
+        validate_client_request(_CALL, version, {"name": "", "_meta": metadata})
     except ValidationError:
         return None
     if version not in MODERN_PROTOCOL_VERSIONS:
-        return ClientMetadata(None)
+        return _ClientMetadata(None)
     if metadata.get(PROTOCOL_VERSION_META_KEY) != version:
         return None
     connection = Connection.from_envelope(
@@ -219,7 +219,7 @@ def check_metadata(version: str, encoded: bytes) -> ClientMetadata | None:
     if connection.client_capabilities is None:
         return None
     params = connection.client_params
-    return ClientMetadata(clean_name(params.client_info.name) if params else None)
+    return _ClientMetadata(clean_name(params.client_info.name) if params else None)
 
 
 def _result(answer: Answer) -> dict[str, Any]:

@@ -38,19 +38,19 @@ class OpenItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class _Page:
     plans: tuple[OpenItem, ...]
     next_cursor: str | None
 
 
-async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None = None) -> Page:
+async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None = None) -> _Page:
     arguments = {"cursor": cursor} if cursor is not None else {}
     answer = await gateway.call_tool(context.request, "list_active_plans", arguments)
     if answer.is_error:
         raise error_from_answer(answer, "The active plans cannot be listed")
     plans, next_cursor = answer.body.get("plans"), answer.body.get("nextCursor")
-    return Page(
-        plans=tuple(map(active_plan, plans)) if isinstance(plans, list) else (),
+    return _Page(
+        plans=tuple(map(_active_plan, plans)) if isinstance(plans, list) else (),
         next_cursor=next_cursor if isinstance(next_cursor, str) else None,
     )
 
@@ -60,10 +60,10 @@ async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, .
     if answer.is_error:
         raise error_from_answer(answer, "The open runs cannot be listed")
     runs = answer.body.get("openRuns")
-    return tuple(map(open_run, runs)) if isinstance(runs, list) else ()
+    return tuple(map(_open_run, runs)) if isinstance(runs, list) else ()
 
 
-def active_plan(item: Mapping[str, object]) -> OpenItem:
+def _active_plan(item: Mapping[str, object]) -> OpenItem:
     return OpenItem(
         id=str(item["planId"]),
         name=str(item["name"]),
@@ -71,7 +71,7 @@ def active_plan(item: Mapping[str, object]) -> OpenItem:
     )
 
 
-def open_run(item: Mapping[str, object]) -> OpenItem:
+def _open_run(item: Mapping[str, object]) -> OpenItem:
     waiting, current = item["awaitingFeedback"], item["currentStage"]
     where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
     standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
@@ -83,7 +83,7 @@ MIME_TYPE: Final = "text/html;profile=mcp-app"
 #: Only the map app calls these tools. Other clients do not get them, because tool descriptions cost
 #: tokens.
 APP_TOOLS: Final = frozenset({"draw_map"})
-STYLE_PLACEHOLDER: Final = "/* map.css */"
+_STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
 def shows_apps(context: Context) -> bool:
@@ -94,7 +94,7 @@ def shows_apps(context: Context) -> bool:
     return APPS_EXTENSION in ((capabilities and capabilities.extensions) or {})
 
 
-def read_app() -> wire.ReadResourceResult:
+def _read_app() -> wire.ReadResourceResult:
     contents = wire.TextResourceContents(
         uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
     )
@@ -108,7 +108,7 @@ def page() -> str:
     style = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
     before, _, rest = html.partition("<style>")
     own_style, _, after = rest.partition("</style>")
-    styles = "".join(_lean(own_style.replace(STYLE_PLACEHOLDER, style)))
+    styles = "".join(_lean(own_style.replace(_STYLE_PLACEHOLDER, style)))
     return "\n".join(_lean(f"{before}<style>{styles}</style>{after}")) + "\n"
 
 
@@ -148,8 +148,8 @@ class Resources:
         cursor = params.cursor if params else None
         page = await open_plans(self.gateway, context, cursor)
         runs = await open_runs(self.gateway, context) if self.runs and cursor is None else ()
-        resources = [to_resource(RUN_PROGRESS, run) for run in runs]
-        resources += [to_resource(PLAN, plan) for plan in page.plans]
+        resources = [_to_resource(RUN_PROGRESS, run) for run in runs]
+        resources += [_to_resource(PLAN, plan) for plan in page.plans]
         if self.runs and cursor is None:
             resources.append(WORKFLOW_SCHEMA)
         if self.skills is not None and page.next_cursor is None:
@@ -160,7 +160,7 @@ class Resources:
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
         if params.uri == URI:
-            return read_app()
+            return _read_app()
         if params.uri == WORKFLOW_SCHEMA.uri and self.runs:
             return _read_schema()
         if self.skills is not None and params.uri.startswith(SCHEME):
@@ -235,7 +235,7 @@ def _flag(text: str) -> dict[str, object]:
     return {FLAG: counts} if counts else {}
 
 
-def to_resource(kind: ResourceKind, item: OpenItem) -> wire.Resource:
+def _to_resource(kind: ResourceKind, item: OpenItem) -> wire.Resource:
     return wire.Resource(
         name=item.id,
         title=item.name,

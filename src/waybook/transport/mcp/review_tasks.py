@@ -32,16 +32,16 @@ from waybook.transport.mcp.elicitation import (
 )
 from waybook.transport.mcp.tools import to_tool_result
 
-POLL_INTERVAL_MS: Final = 5_000
+_POLL_INTERVAL_MS: Final = 5_000
 #: Errors for a decision that came too late and is ignored.
-OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
+_OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 
 
-class TaskParams(wire.RequestParams):
+class _TaskParams(wire.RequestParams):
     task_id: str
 
 
-class UpdateTaskParams(TaskParams):
+class _UpdateTaskParams(_TaskParams):
     input_responses: dict[str, Any]
 
 
@@ -63,10 +63,10 @@ class ReviewTasks:
             return await self.start(context, result) if is_review else result
 
         server.add_request_handler("tools/call", wire.CallToolRequestParams, call)
-        server.add_request_handler("tasks/get", TaskParams, self.get)
-        server.add_request_handler("tasks/update", UpdateTaskParams, self.update)
-        server.add_request_handler("tasks/cancel", TaskParams, self.cancel)
-        server.middleware.append(hide_from_older_revisions)
+        server.add_request_handler("tasks/get", _TaskParams, self.get)
+        server.add_request_handler("tasks/update", _UpdateTaskParams, self.update)
+        server.add_request_handler("tasks/cancel", _TaskParams, self.cancel)
+        server.middleware.append(_hide_from_older_revisions)
 
     async def start(self, context: Context, result: HandlerResult) -> HandlerResult:
         """Return the task of a review that was just requested, or else the result of the call."""
@@ -80,11 +80,11 @@ class ReviewTasks:
             return result
         if review.is_decided:
             return to_tool_result(Answer(review.reply))
-        return {"resultType": "task", **task_of(review)} if review.ended_at is None else result
+        return {"resultType": "task", **_task_of(review)} if review.ended_at is None else result
 
-    async def get(self, context: Context, params: TaskParams) -> dict[str, Any]:
+    async def get(self, context: Context, params: _TaskParams) -> dict[str, Any]:
         review = await self._review(context, params)
-        task = task_of(review)
+        task = _task_of(review)
         if review.is_decided:
             result = to_tool_result(Answer(review.reply))
             shape = result.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -92,10 +92,10 @@ class ReviewTasks:
         if review.ended_at is not None:
             return {**task, "status": "cancelled"}
         if review.may_decide and supports_forms(context):
-            return {**task, "status": "input_required", "inputRequests": form_of(review)}
+            return {**task, "status": "input_required", "inputRequests": _form_of(review)}
         return task
 
-    async def update(self, context: Context, params: UpdateTaskParams) -> dict[str, Any]:
+    async def update(self, context: Context, params: _UpdateTaskParams) -> dict[str, Any]:
         """Submit the decision in a form, if the review is still open."""
         review = await self._review(context, params)
         response = params.input_responses.get(ELICITATION_KEY)
@@ -116,19 +116,19 @@ class ReviewTasks:
         answer = await self.gateway.call_tool(
             context.request, "submit_user_decision", decision, client_name(context)
         )
-        if answer.is_error and code_of(answer) not in OUTDATED:
+        if answer.is_error and code_of(answer) not in _OUTDATED:
             raise error_from_answer(answer, "The decision was not accepted")
         return {}
 
-    async def cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
+    async def cancel(self, context: Context, params: _TaskParams) -> dict[str, Any]:
         """Acknowledge the cancellation of a task. The review stays open."""
         await self._review(context, params)
         return {}
 
-    async def _review(self, context: Context, params: TaskParams) -> ReadableReview:
-        require_modern_revision(context)
+    async def _review(self, context: Context, params: _TaskParams) -> ReadableReview:
+        _require_modern_revision(context)
         require_tasks(context)
-        require_matching_header(context, params.task_id)
+        _require_matching_header(context, params.task_id)
         try:
             return await self.gateway.review(context.request, params.task_id)
         except WaybookError as error:
@@ -138,19 +138,19 @@ class ReviewTasks:
             raise error_from_answer(answer, "The task cannot be read now") from None
 
 
-def task_of(review: ReadableReview) -> dict[str, Any]:
+def _task_of(review: ReadableReview) -> dict[str, Any]:
     return {
         "taskId": review.reply["reviewId"],
         "status": "working",
-        "statusMessage": status_message(review),
-        "createdAt": utc_time(review.requested_at),
-        "lastUpdatedAt": utc_time(review.ended_at or review.requested_at),
+        "statusMessage": _status_message(review),
+        "createdAt": _utc_time(review.requested_at),
+        "lastUpdatedAt": _utc_time(review.ended_at or review.requested_at),
         "ttlMs": None,
-        "pollIntervalMs": POLL_INTERVAL_MS,
+        "pollIntervalMs": _POLL_INTERVAL_MS,
     }
 
 
-def status_message(review: ReadableReview) -> str:
+def _status_message(review: ReadableReview) -> str:
     if review.is_decided:
         return f"A person decided: {review.reply['decision']}."
     if review.ended_at is not None:
@@ -158,22 +158,22 @@ def status_message(review: ReadableReview) -> str:
     return f"A person decides: {review.reply['reviewUrl']}"
 
 
-def form_of(review: ReadableReview) -> dict[str, Any]:
+def _form_of(review: ReadableReview) -> dict[str, Any]:
     message = form_message({"summary": review.summary, "questions": [*review.questions]})
     form = {"mode": "form", "message": message, "requestedSchema": FORM}
     return {ELICITATION_KEY: {"method": "elicitation/create", "params": form}}
 
 
-def utc_time(at: datetime) -> str:
+def _utc_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat()
 
 
-def require_modern_revision(context: Context) -> None:
+def _require_modern_revision(context: Context) -> None:
     if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", context.method)
 
 
-def require_matching_header(context: Context, task_id: str) -> None:
+def _require_matching_header(context: Context, task_id: str) -> None:
     """Raise an error if the header of an HTTP request names another task than its body."""
     if context.request is None:
         return
@@ -182,7 +182,7 @@ def require_matching_header(context: Context, task_id: str) -> None:
         raise MCPError(wire.HEADER_MISMATCH, message)
 
 
-async def hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
+async def _hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Remove the tasks extension from the reply to `initialize`. Older revisions lack it."""
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):

@@ -17,7 +17,7 @@ from waybook.transport.errors import Context
 from waybook.transport.gateway import ToolGateway
 
 #: The tools of plans are listed alone if the database does not answer within this time.
-LOOKUP_SECONDS: Final = 2.0
+_LOOKUP_SECONDS: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class RunTools:
             self._watch = self._watch or asyncio.create_task(self._announce(context.session))
             return self._are_joined
         try:
-            async with asyncio.timeout(LOOKUP_SECONDS):
+            async with asyncio.timeout(_LOOKUP_SECONDS):
                 return await self.gateway.has_workflows(context.request)
         except (WaybookError, TimeoutError):
             return False

@@ -22,9 +22,9 @@ from waybook.transport.gateway import ToolGateway
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 SCHEME: Final = "skill://"
-FOLDER: Final = "inode/directory"
-CACHE_SECONDS: Final[dict[str, object]] = {"ttlMs": 300_000, "cacheScope": "public"}
-MEDIA_TYPES: Final = {
+_FOLDER: Final = "inode/directory"
+_CACHE_SECONDS: Final[dict[str, object]] = {"ttlMs": 300_000, "cacheScope": "public"}
+_MEDIA_TYPES: Final = {
     ".css": "text/css",
     ".csv": "text/csv",
     ".gif": "image/gif",
@@ -44,7 +44,7 @@ MEDIA_TYPES: Final = {
 }
 
 
-class UriParams(wire.RequestParams):
+class _UriParams(wire.RequestParams):
     uri: str
 
 
@@ -55,23 +55,23 @@ class Skills:
     def serve(self, server: Server[None]) -> None:
         server.extensions[EXTENSION] = {"directoryRead": True}
         server.add_request_handler("skills/list", wire.PaginatedRequestParams, self.list)
-        server.add_request_handler("skills/get", UriParams, self.get)
-        server.add_request_handler("resources/directory/read", UriParams, self.folder)
+        server.add_request_handler("skills/get", _UriParams, self.get)
+        server.add_request_handler("resources/directory/read", _UriParams, self.folder)
 
     async def list(self, _: Context, __: wire.PaginatedRequestParams) -> dict[str, Any]:
-        return {"skills": [entry(skill) for skill in await self.all()], **CACHE_SECONDS}
+        return {"skills": [entry(skill) for skill in await self.all()], **_CACHE_SECONDS}
 
-    async def get(self, _: Context, params: UriParams) -> dict[str, Any]:
+    async def get(self, _: Context, params: _UriParams) -> dict[str, Any]:
         for skill in await self.all():
-            if uri_of(skill, SKILL_FILE) == params.uri:
-                return {"skill": entry(skill), **CACHE_SECONDS}
+            if _uri_of(skill, SKILL_FILE) == params.uri:
+                return {"skill": entry(skill), **_CACHE_SECONDS}
         raise invalid_params(f"No skill is served at {params.uri}", uri=params.uri)
 
-    async def folder(self, _: Context, params: UriParams) -> dict[str, Any]:
+    async def folder(self, _: Context, params: _UriParams) -> dict[str, Any]:
         for skill in await self.all():
             within = f"{SCHEME}{skill.name}"
             if params.uri == within or params.uri.startswith(f"{within}/"):
-                entries = children(skill, params.uri)
+                entries = _children(skill, params.uri)
                 if entries:
                     return {"resources": entries}
         raise invalid_params(f"{params.uri} is not a directory resource", uri=params.uri)
@@ -80,7 +80,7 @@ class Skills:
         return [
             wire.Resource(
                 name=skill.name,
-                uri=uri_of(skill, SKILL_FILE),
+                uri=_uri_of(skill, SKILL_FILE),
                 description=skill.description,
                 mime_type="text/markdown",
             )
@@ -90,8 +90,8 @@ class Skills:
     async def read(self, uri: str) -> wire.ReadResourceResult:
         for skill in await self.all():
             for file in skill.files:
-                if uri_of(skill, file.path) == uri:
-                    result = wire.ReadResourceResult(contents=[to_contents(uri, file)])
+                if _uri_of(skill, file.path) == uri:
+                    result = wire.ReadResourceResult(contents=[_to_contents(uri, file)])
                     return result.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
         raise invalid_params("Resource not found", uri=uri)
 
@@ -104,17 +104,17 @@ class Skills:
             ) from None
 
 
-def uri_of(skill: Skill, path: str) -> str:
+def _uri_of(skill: Skill, path: str) -> str:
     return f"{SCHEME}{skill.name}/{quote(path)}"
 
 
 def entry(skill: Skill) -> dict[str, Any]:
     return {
-        "uri": uri_of(skill, SKILL_FILE),
+        "uri": _uri_of(skill, SKILL_FILE),
         "frontmatter": dict(skill.front_matter),
         "resources": [
             {
-                "uri": uri_of(skill, file.path),
+                "uri": _uri_of(skill, file.path),
                 "digest": f"sha256:{sha256(file.content).hexdigest()}",
                 "size": len(file.content),
             }
@@ -123,21 +123,23 @@ def entry(skill: Skill) -> dict[str, Any]:
     }
 
 
-def children(skill: Skill, folder: str) -> list[dict[str, str]]:
+def _children(skill: Skill, folder: str) -> list[dict[str, str]]:
     entries: dict[str, dict[str, str]] = {}
     for file in skill.files:
-        inner = uri_of(skill, file.path).removeprefix(f"{folder}/")
-        if inner != uri_of(skill, file.path):
+        inner = _uri_of(skill, file.path).removeprefix(f"{folder}/")
+        if inner != _uri_of(skill, file.path):
             name, deeper, _ = inner.partition("/")
-            kind = FOLDER if deeper else media_type_of(file)
+            kind = _FOLDER if deeper else _media_type_of(file)
             uri = f"{folder}/{name}"
             display_name = PurePosixPath(file.path).parts[folder.count("/") - SCHEME.count("/")]
             entries[name] = {"uri": uri, "name": display_name, "mimeType": kind}
     return [entries[name] for name in sorted(entries)]
 
 
-def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.BlobResourceContents:
-    kind = media_type_of(file)
+def _to_contents(
+    uri: str, file: SkillFile
+) -> wire.TextResourceContents | wire.BlobResourceContents:
+    kind = _media_type_of(file)
     try:
         return wire.TextResourceContents(uri=uri, mime_type=kind, text=file.content.decode())
     except UnicodeDecodeError:
@@ -145,8 +147,8 @@ def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.B
         return wire.BlobResourceContents(uri=uri, mime_type=kind, blob=blob)
 
 
-def media_type_of(file: SkillFile) -> str:
-    known = MEDIA_TYPES.get(PurePosixPath(file.path).suffix.lower())
+def _media_type_of(file: SkillFile) -> str:
+    known = _MEDIA_TYPES.get(PurePosixPath(file.path).suffix.lower())
     if known:
         return known
     try:

@@ -27,25 +27,25 @@ from waybook.transport.jsonrpc import (
     read_message,
 )
 
-PREVIEW_BYTES: Final = 4096
-READ_SIZE: Final = 64 * 1024
+_PREVIEW_BYTES: Final = 4096
+_READ_SIZE: Final = 64 * 1024
 #: Seconds within which open requests are answered after the client has closed stdin.
-ANSWER_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 30.0
 
-ErrorWriter = Callable[[JSONRPCError], None]
+_ErrorWriter = Callable[[JSONRPCError], None]
 
 
-def take_stdin() -> BinaryIO:
+def _take_stdin() -> BinaryIO:
     """Return stdin for exclusive use. Other readers in this process get end of file."""
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return os.fdopen(wire, "rb", READ_SIZE, closefd=False)
+    return os.fdopen(wire, "rb", _READ_SIZE, closefd=False)
 
 
-class MessageLines:
-    def __init__(self, wire: BinaryIO, refuse: ErrorWriter) -> None:
+class _MessageLines:
+    def __init__(self, wire: BinaryIO, refuse: _ErrorWriter) -> None:
         """Read lines from `wire`, and pass errors of invalid lines to `refuse`."""
         self._wire = wire
         self._refuse = refuse
@@ -60,14 +60,14 @@ class MessageLines:
         """
         while line := self._wire.readline(MESSAGE_LIMIT + 1):
             if not line.endswith(b"\n") and len(line) > MESSAGE_LIMIT:
-                self._refuse(_too_long(line[:PREVIEW_BYTES], self._end_of(line)))
+                self._refuse(_too_long(line[:_PREVIEW_BYTES], self._end_of(line)))
             elif isinstance(read := read_message(line), InvalidMessage):
                 if not line.isspace():
                     self._refuse(_unsound(read))
             else:
                 self._note(read)
                 return line.decode()
-        self._all_answered.wait(ANSWER_SECONDS)
+        self._all_answered.wait(_ANSWER_SECONDS)
         return ""
 
     def _note(self, message: Mapping[str, object]) -> None:
@@ -86,9 +86,9 @@ class MessageLines:
             self._all_answered.set()
 
     def _end_of(self, line: bytes) -> bytes:
-        end = line[-PREVIEW_BYTES:]
-        while not end.endswith(b"\n") and (piece := self._wire.readline(READ_SIZE)):
-            end = (end + piece)[-PREVIEW_BYTES:]
+        end = line[-_PREVIEW_BYTES:]
+        while not end.endswith(b"\n") and (piece := self._wire.readline(_READ_SIZE)):
+            end = (end + piece)[-_PREVIEW_BYTES:]
         return end
 
 
@@ -108,7 +108,7 @@ def _unsound(read: InvalidMessage) -> JSONRPCError:
 
 
 class _Answers:
-    def __init__(self, stream: WriteStream[SessionMessage], lines: MessageLines) -> None:
+    def __init__(self, stream: WriteStream[SessionMessage], lines: _MessageLines) -> None:
         self._stream = stream
         self._lines = lines
 
@@ -138,8 +138,8 @@ async def serve_stdio(server: Server[None]) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             from_thread.run(outgoing.send, SessionMessage(error))
 
-    # `MessageLines` has all file methods that `stdio_server` uses.
-    lines = MessageLines(take_stdin(), refuse)
+    # `_MessageLines` has all file methods that `stdio_server` uses.
+    lines = _MessageLines(_take_stdin(), refuse)
     async with stdio_server(anyio.wrap_file(cast("IO[str]", lines))) as (incoming, outgoing):
         try:
             await server.run(

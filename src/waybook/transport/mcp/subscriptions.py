@@ -35,13 +35,13 @@ from waybook.transport.stream_limits import StreamLimiter
 #: Maximum numbers of streams, in total and per org, and of subscriptions.
 MAX_STREAMS: Final = 500
 MAX_STREAMS_PER_ORG: Final = 125
-MAX_RESOURCES: Final = 1_000
+_MAX_RESOURCES: Final = 1_000
 REAUTH_SECONDS: Final = 20.0
 
-LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId"})
+_LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId"})
 
 
-def events_of(event: ChangeEvent) -> list[ServerEvent]:
+def _events_of(event: ChangeEvent) -> list[ServerEvent]:
     """Return the MCP events for a change.
 
     A resource has two URIs, one with the short id and one with the full id.
@@ -49,7 +49,7 @@ def events_of(event: ChangeEvent) -> list[ServerEvent]:
     about = f"{event.kind}Id"
     changed: list[ServerEvent] = [
         ResourceUpdated(kind.uri.format(id=resource_id))
-        for kind in LIVE
+        for kind in _LIVE
         if kind.argument == about
         for resource_id in (short_id(event.id), event.id)
     ]
@@ -57,7 +57,7 @@ def events_of(event: ChangeEvent) -> list[ServerEvent]:
 
 
 @dataclass(slots=True)
-class ListenStream:
+class _ListenStream:
     """Change stream of one client, with the interface that the MCP library expects."""
 
     bus: Bus
@@ -76,7 +76,7 @@ class ListenStream:
         return self.bus.subscribe(self.org_id, self)
 
     def on_event(self, change: ChangeEvent) -> None:
-        for event in events_of(change):
+        for event in _events_of(change):
             self._deliver(event)
         if self.announces_tools and change.kind == RUN and change.list_changed:
             self._deliver(ToolsListChanged())
@@ -110,7 +110,7 @@ class ListenStreams:
             raise MCPError(wire.INTERNAL_ERROR, full.message, full.as_json())
         if bus.is_closed:
             raise MCPError(wire.INTERNAL_ERROR, "No more streams can be opened now")
-        stream = ListenStream(bus, org_id, self.announce_tools)
+        stream = _ListenStream(bus, org_id, self.announce_tools)
         handler = ListenHandler(stream)
         stream.close = handler.close
         asking = asyncio.create_task(self._ask_again(context, stream))
@@ -120,7 +120,7 @@ class ListenStreams:
         finally:
             asking.cancel()
 
-    async def _ask_again(self, context: Context, stream: ListenStream) -> None:
+    async def _ask_again(self, context: Context, stream: _ListenStream) -> None:
         while True:
             await asyncio.sleep(REAUTH_SECONDS)
             if not await self.gateway.still_authorized(context.request):
@@ -154,10 +154,10 @@ class ResourceSubscriptions:
     async def subscribe(
         self, context: Context, params: wire.SubscribeRequestParams
     ) -> wire.EmptyResult:
-        if not any(kind.id_in(params.uri) for kind in LIVE):
+        if not any(kind.id_in(params.uri) for kind in _LIVE):
             raise invalid_params("There is nothing to subscribe to at this address", uri=params.uri)
-        if len(self._uris) >= MAX_RESOURCES:
-            raise invalid_params(f"No more than {MAX_RESOURCES} subscriptions at the same time")
+        if len(self._uris) >= _MAX_RESOURCES:
+            raise invalid_params(f"No more than {_MAX_RESOURCES} subscriptions at the same time")
         bus, org_id = await self.gateway.event_bus(context.request)
         self._uris.add(params.uri)
         if self._telling is None:
@@ -172,7 +172,7 @@ class ResourceSubscriptions:
         return wire.EmptyResult()
 
     def on_event(self, change: ChangeEvent) -> None:
-        for event in events_of(change):
+        for event in _events_of(change):
             if isinstance(event, ResourceUpdated) and event.uri in self._uris:
                 self._changed[event.uri] = None
                 self._has_news.set()

@@ -28,7 +28,7 @@ from waybook.store.research.search import (
     filters,
 )
 
-Owner: TypeAlias = tuple[UUID, str]
+_Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
@@ -45,7 +45,7 @@ CANDIDATES = 1_000
 _WIDER = 4
 
 
-class Vectors(Protocol):
+class _Vectors(Protocol):
     """A vector index. The implementation is imported on first use."""
 
     @property
@@ -60,7 +60,7 @@ class Vectors(Protocol):
 
 @dataclass(slots=True)
 class Held:
-    vectors: Vectors | None = None
+    vectors: _Vectors | None = None
     snapshot: Snapshot | None = None
     too_large_until: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -89,7 +89,7 @@ class VectorCache:
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, max_orgs: int = _MAX_ORGS) -> None:
         self.max_bytes = max_bytes
         self.max_orgs = max_orgs
-        self._held: OrderedDict[Owner, Held] = OrderedDict()
+        self._held: OrderedDict[_Owner, Held] = OrderedDict()
         self._loading = asyncio.Lock()
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class VectorCache:
     def size_bytes(self) -> int:
         return sum(held.vectors.size_bytes for held in self._held.values() if held.vectors)
 
-    async def get(self, database: Database, owner: Owner) -> Held:
+    async def get(self, database: Database, owner: _Owner) -> Held:
         held = self._held.setdefault(owner, Held())
         self._held.move_to_end(owner)
         if len(self._held) > self.max_orgs:
@@ -111,8 +111,8 @@ class VectorCache:
         return held
 
     async def update(
-        self, database: Database, owner: Owner, held: Held, base: Snapshot, changes: Changes
-    ) -> Vectors | None:
+        self, database: Database, owner: _Owner, held: Held, base: Snapshot, changes: Changes
+    ) -> _Vectors | None:
         """Apply the changes since `base`. Return None if the org's embeddings are too large."""
         snapshot = held.snapshot
         if snapshot and not changes and held.shares_history(changes.snapshot):
@@ -133,7 +133,7 @@ class VectorCache:
                 self._keep(owner, held, held.vectors, changes.snapshot)
         return held.vectors
 
-    async def _load(self, database: Database, owner: Owner, held: Held) -> None:
+    async def _load(self, database: Database, owner: _Owner, held: Held) -> None:
         org_id, model = owner
         # Load one org at a time, because the memory limit does not count loads in progress.
         async with self._loading:
@@ -148,7 +148,7 @@ class VectorCache:
                 after = embeddings.last_key(packed)
             self._keep(owner, held, vectors, snapshot)
 
-    def _keep(self, owner: Owner, held: Held, vectors: Vectors, snapshot: Snapshot) -> None:
+    def _keep(self, owner: _Owner, held: Held, vectors: _Vectors, snapshot: Snapshot) -> None:
         held.vectors, held.snapshot = vectors, snapshot
         if vectors.size_bytes > self.max_bytes:
             held.vectors, held.too_large_until = None, _now() + _RETRY_SECONDS
@@ -212,7 +212,7 @@ class PortableSearch:
         return await asyncio.to_thread(vectors.nearest, self.query_vector.vector, MAX_RANKED)
 
     @property
-    def _owner(self) -> Owner:
+    def _owner(self) -> _Owner:
         return self.query_vector.org_id, self.query_vector.model
 
     @property
@@ -222,7 +222,7 @@ class PortableSearch:
     async def _rank(self, packed: bytes) -> list[RankedPassage]:
         return await asyncio.to_thread(rank_packed, packed, self.query_vector.vector, MAX_RANKED)
 
-    async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
+    async def _filtered(self, vectors: _Vectors) -> list[RankedPassage]:
         """Rank the cached vectors, more of them until enough match the filters."""
         most = CANDIDATES
         while True:
@@ -249,9 +249,9 @@ class PortableSearch:
             after = embeddings.last_key(packed)
 
 
-def make_vectors() -> Vectors:
+def make_vectors() -> _Vectors:
     """Return an empty vector index. Call this in a thread, because importing numpy takes time."""
-    made: Vectors = _ranking().VectorIndex()
+    made: _Vectors = _ranking().VectorIndex()
     return made
 
 

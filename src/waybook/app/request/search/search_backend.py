@@ -49,7 +49,7 @@ def check_search(settings: Settings) -> None:
         raise Misconfigured("search_memory_mb must be at least 1")
 
 
-class BuiltinEmbeddingModel:
+class _BuiltinEmbeddingModel:
     name = StaticEmbedder.model
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
@@ -71,7 +71,7 @@ class SearchBackend:
 
         `backend` selects how vectors are ranked. `max_bytes` limits the memory for embeddings.
         """
-        self.model: EmbeddingModel = model or BuiltinEmbeddingModel()
+        self.model: EmbeddingModel = model or _BuiltinEmbeddingModel()
         #: Time up to which all artifacts of an org are indexed.
         self.swept: dict[UUID, datetime] = {}
         #: How often the database connection broke while a passage was written.

@@ -123,7 +123,7 @@ def _created_plan_reply(plan: Plan) -> Body:
     }
 
 
-class CopyPlan(MutatingArguments):
+class _CopyPlan(MutatingArguments):
     plan_id: PlanIdField = Field(description="the plan to copy")
     up_to_step: Offset | None = Field(default=None, description="keep results up to this step")
     at_audit_seq: Offset | None = Field(default=None, description="copy it as of this audit entry")
@@ -138,7 +138,7 @@ class CopyPlan(MutatingArguments):
     ),
     reply={"planId": "string"},
 )
-async def copy_plan(ctx: RequestContext, args: CopyPlan) -> ToolReply:
+async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
     """Create a copy of a plan; link it to the session's latest skill."""
     source = await _copied_plan(ctx, args)
     opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
@@ -157,7 +157,7 @@ async def copy_plan(ctx: RequestContext, args: CopyPlan) -> ToolReply:
     return await update(opened, decide)
 
 
-async def _copied_plan(ctx: RequestContext, args: CopyPlan) -> CopiedPlan:
+async def _copied_plan(ctx: RequestContext, args: _CopyPlan) -> CopiedPlan:
     """Rebuild the plan to copy as it was at the requested audit entry.
 
     Raises:

@@ -38,7 +38,7 @@ _TEXT_SCHEMA = WithJsonSchema({"type": "string"})
 _IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 
 
-class SingleArgument(Nested):
+class _SingleArgument(Nested):
     """Action with a single argument, which stands for the action in the published schema."""
 
     @model_validator(mode="before")
@@ -48,7 +48,7 @@ class SingleArgument(Nested):
         return value if isinstance(value, dict) else {str(argument.alias): value}
 
 
-class StepChange(Nested):
+class _StepChange(Nested):
     """Modification of one step."""
 
     step_id: StepIdField
@@ -67,26 +67,26 @@ class AddSteps(Nested):
         return modify.AddSteps(steps, self.insert_after_order)
 
 
-class RemoveStep(StepChange, SingleArgument):
+class RemoveStep(_StepChange, _SingleArgument):
     def change(self) -> modify.Modification:
         return modify.RemoveStep(self.id)
 
 
-class ReorderSteps(SingleArgument):
+class ReorderSteps(_SingleArgument):
     step_ids: LenientJson[list[Id]]
 
     def change(self) -> modify.Modification:
         return modify.ReorderSteps(tuple(StepId(id_.lower()) for id_ in self.step_ids))
 
 
-class UpdateInstructions(StepChange):
+class UpdateInstructions(_StepChange):
     instructions: Text = Field(description="new instructions")
 
     def change(self) -> modify.Modification:
         return modify.UpdateInstructions(self.id, self.instructions)
 
 
-class FailStep(StepChange):
+class FailStep(_StepChange):
     reason: Line = Field(description="why it failed")
     #: Whether the step is then pending again. Not published: `retry_step` afterwards does the same.
     retry: SkipJsonSchema[bool] = False
@@ -95,12 +95,12 @@ class FailStep(StepChange):
         return modify.FailStep(self.id, self.reason, self.retry)
 
 
-class RetryStep(StepChange, SingleArgument):
+class RetryStep(_StepChange, _SingleArgument):
     def change(self) -> modify.Modification:
         return modify.RetryStep(self.id)
 
 
-class SetConditions(StepChange):
+class SetConditions(_StepChange):
     branching_conditions: LenientJson[list[StepConditionArgument]] = Field(
         max_length=MAX_CONDITIONS, description="all its conditions"
     )
@@ -110,14 +110,14 @@ class SetConditions(StepChange):
         return modify.SetConditions(self.id, conditions)
 
 
-class SetTitle(StepChange):
+class SetTitle(_StepChange):
     title: Name | None = Field(default=None, description="default: none")
 
     def change(self) -> modify.Modification:
         return modify.SetTitle(self.id, self.title)
 
 
-class SetDependencies(StepChange):
+class SetDependencies(_StepChange):
     depends_on: LenientJson[list[StepOrder]] = Field(description="orders of all steps to wait for")
 
     def change(self) -> modify.Modification:
@@ -131,7 +131,7 @@ class SetBudget(Nested):
         return modify.SetBudget(to_budget(self.budget))
 
 
-class CancelPlan(SingleArgument):
+class CancelPlan(_SingleArgument):
     reason: Line
 
     def change(self) -> modify.Modification:
@@ -191,7 +191,7 @@ class ModificationArgument(Nested):
         return change
 
 
-class ModifyPlan(MutatingArguments):
+class _ModifyPlan(MutatingArguments):
     plan_id: PlanIdField
     modifications: LenientJson[list[ModificationArgument]] = Field(
         min_length=1, max_length=50, description="in order"
@@ -207,7 +207,7 @@ class ModifyPlan(MutatingArguments):
     reply={"revision": "integer"},
     destructive=True,
 )
-async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:
+async def modify_plan(ctx: RequestContext, args: _ModifyPlan) -> ToolReply:
     """Apply all modifications or none; a dry run only returns what they would change."""
     modifications = tuple(modification.change() for modification in args.modifications)
     texts = tuple(m.step_id for m in modifications if isinstance(m, modify.StepModification))

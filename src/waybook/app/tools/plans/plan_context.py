@@ -54,7 +54,7 @@ _RECENT_EVENTS = 8
 _MAX_EVENTS_SINCE = 200
 
 
-class GetResearchContext(SessionArguments):
+class _GetResearchContext(SessionArguments):
     plan_id: PlanIdField
     since: Offset | None = Field(default=None, description="return only changes after this seq")
     budget_tokens: BudgetTokens | None = Field(default=None, description="size in tokens")
@@ -64,7 +64,7 @@ class GetResearchContext(SessionArguments):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanMaterial:
+class _PlanMaterial:
     plan: Plan
     brief: PlanBrief
     instructions: Sequence[InstructionPrefixRow]
@@ -87,7 +87,7 @@ class PlanMaterial:
     reply={"planId": "string"},
     reads_only=True,
 )
-async def get_research_context(ctx: RequestContext, args: GetResearchContext) -> Body:
+async def get_research_context(ctx: RequestContext, args: _GetResearchContext) -> Body:
     plan_id = id_or_nil(args.plan_id).lower()
     reader = PacketReader("get_research_context", {"planId": plan_id})
     most = byte_budget(args.budget_tokens, detail=args.detail)
@@ -111,8 +111,8 @@ async def get_research_context(ctx: RequestContext, args: GetResearchContext) ->
 
 
 async def _material(
-    ctx: RequestContext, plan_id: str, args: GetResearchContext, most: int
-) -> PlanMaterial:
+    ctx: RequestContext, plan_id: str, args: _GetResearchContext, most: int
+) -> _PlanMaterial:
     library = search_backend(ctx.services)
     page = Page(args.offset if args.part else 0, most)
     wanted = PlanRequest(plan_id=plan_id, holder=ctx.actor().holder)
@@ -131,7 +131,7 @@ async def _material(
     (brief,), instructions, results, newest, entries, *able = result_sets
     library.store_capabilities(able)
     events = audit.read_entries(entries)
-    return PlanMaterial(
+    return _PlanMaterial(
         plan=loaded.plan,
         brief=brief,
         instructions=instructions,
@@ -145,7 +145,7 @@ async def _material(
     )
 
 
-async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> PlanMaterial:
+async def _with_what_matters(ctx: RequestContext, material: _PlanMaterial) -> _PlanMaterial:
     """Add the artifacts that match the plan's question or, with `since`, all newer ones."""
     plan_id = material.plan.id
     if material.since is not None:
@@ -165,7 +165,7 @@ def _changed(entries: Sequence[SealedEntry], entity: Entity) -> frozenset[str]:
     return frozenset(change.id for change in changes_in(entries) if change.entity == entity)
 
 
-def _frame(of: PlanMaterial) -> Body:
+def _frame(of: _PlanMaterial) -> Body:
     plan, brief = of.plan, of.brief
     return non_empty(
         planId=plan.id,
@@ -181,7 +181,7 @@ def _frame(of: PlanMaterial) -> Body:
     )
 
 
-def _parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
+def _parts(of: _PlanMaterial, reader: PacketReader) -> list[Part]:
     brief = of.brief
     review = open_review(of.plan)
     newest, total = [read_stored(row) for row in of.newest], total_count(of.newest)
@@ -200,7 +200,7 @@ def _parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
     ]
 
 
-def _named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
+def _named_list(name: str, of: _PlanMaterial, reader: PacketReader) -> list[Part]:
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]
@@ -208,7 +208,7 @@ def _named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]
     return [reader.page(name, stored, of.page, total_count(of.newest))]
 
 
-def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEntry:
+def _review(review: Review, of: _PlanMaterial, reader: PacketReader) -> SingleEntry:
     frame = non_empty(
         reviewId=review.id,
         stepId=review.step_id,
@@ -225,7 +225,7 @@ def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEnt
     return SingleEntry(name="openReview", entry=entry, counts=3)
 
 
-def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
+def _steps(of: _PlanMaterial, reader: PacketReader) -> EntryList:
     """Return the steps in order. Of a long plan, return those around the first open step."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
@@ -240,7 +240,7 @@ def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
     )
 
 
-def _entries(steps: Sequence[Step], of: PlanMaterial, reader: PacketReader) -> Iterator[Entry]:
+def _entries(steps: Sequence[Step], of: _PlanMaterial, reader: PacketReader) -> Iterator[Entry]:
     instructions = {row.step_id: TextPrefix(row.text, row.length) for row in of.instructions}
     results = results_by_step(of.results)
     for step in steps:
@@ -271,7 +271,7 @@ def _entries(steps: Sequence[Step], of: PlanMaterial, reader: PacketReader) -> I
         )
 
 
-def _events(of: PlanMaterial, reader: PacketReader) -> EntryList:
+def _events(of: _PlanMaterial, reader: PacketReader) -> EntryList:
     """Return the latest audit entries, newest first.
 
     With `since`, return the later entries, oldest first.

@@ -25,7 +25,7 @@ _MAX_DESCRIPTIONS_BYTES = 25_000
 _MAX_FILE_BYTES = 40_000
 
 
-class ListSkills(ReadArguments):
+class _ListSkills(ReadArguments):
     name: Id | None = Field(default=None, description="one skill, with its files")
     file: Line | None = Field(default=None, description="file of this skill to read")
 
@@ -36,7 +36,7 @@ class ListSkills(ReadArguments):
     reply={"skills": "array"},
     reads_only=True,
 )
-async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
+async def list_skills(ctx: RequestContext, args: _ListSkills) -> Body:
     if args.name is None and args.file is not None:
         raise NotFound(
             "there is no such file outside a skill; give the name of the skill too",
@@ -110,7 +110,7 @@ def _file_view(skill: Skill, path: str) -> Body:
     )
 
 
-class StartSkill(MutatingArguments):
+class _StartSkill(MutatingArguments):
     name: Id = Field(description="from list_skills")
     session_id: Key = Field(description="one per conversation; links your next plan to the skill")
 
@@ -122,7 +122,7 @@ class StartSkill(MutatingArguments):
     ),
     reply={"skillExecutionId": "string"},
 )
-async def start_skill(ctx: RequestContext, args: StartSkill) -> ToolReply:
+async def start_skill(ctx: RequestContext, args: _StartSkill) -> ToolReply:
     skill = _find_skill(ctx, args.name)
     opened = OpenTransaction(ctx)
 
@@ -156,7 +156,7 @@ async def start_skill(ctx: RequestContext, args: StartSkill) -> ToolReply:
     return await update(opened, decide)
 
 
-class CompleteSkill(MutatingArguments):
+class _CompleteSkill(MutatingArguments):
     skill_execution_id: Id = Field(description="from start_skill")
     outcome: Line | None = Field(default=None, description="one sentence on the result")
 
@@ -166,7 +166,7 @@ class CompleteSkill(MutatingArguments):
     description="Report that the work of a skill is done.",
     reply={"status": "string"},
 )
-async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
+async def complete_skill(ctx: RequestContext, args: _CompleteSkill) -> ToolReply:
     skill_id = id_or_nil(args.skill_execution_id)
     opened = OpenTransaction(ctx, writer.SQL["lock_execution"](id=skill_id))
 

@@ -50,7 +50,7 @@ from waybook.store.driver.queries import is_id
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
 
 
-class GetPlanStatus(ReadArguments):
+class _GetPlanStatus(ReadArguments):
     plan_id: PlanIdField
     detail: DetailField = False
 
@@ -61,7 +61,7 @@ class GetPlanStatus(ReadArguments):
     reply={"status": "string"},
     reads_only=True,
 )
-async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
+async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
     """Return the status of the plan. A new stall is recorded first."""
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
     most = limit if args.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
@@ -72,7 +72,7 @@ async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
         detail = detail.with_plan(loaded)
     plan_id, rows = detail.plan.id, detail.results
     shown = await shown_results(ctx, plan_id, rows, most, None if args.detail else RESULTS_BUDGET)
-    body = status_view(ctx, detail, shown)
+    body = _status_view(ctx, detail, shown)
     if not args.detail:
         detail_call = next_call("get_plan_status", "Get full lists.", planId=plan_id, detail=True)
         return fit_reply(body, LISTS, detail_call)
@@ -96,7 +96,7 @@ async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
     return fit_reply(body, LISTS, rest, limit)
 
 
-def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body]) -> Body:
+def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body]) -> Body:
     plan, progress = detail.plan, detail.progress
     current, review = detail.current_step, detail.review
     return {
@@ -170,7 +170,7 @@ def _next(plan: Plan) -> Json:
     return next_call("get_next_step", "Claim a step.", planId=plan.id)
 
 
-class ListActivePlans(ReadArguments):
+class _ListActivePlans(ReadArguments):
     limit: int = Field(default=20, ge=1, le=100, description="default 20")
     cursor: Id | None = Field(default=None, description="nextCursor of the last reply")
 
@@ -181,7 +181,7 @@ class ListActivePlans(ReadArguments):
     reply={"plans": "array"},
     reads_only=True,
 )
-async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
+async def list_active_plans(ctx: RequestContext, args: _ListActivePlans) -> Body:
     """Return a page of the org's open plans, latest activity first, and their total number."""
     before_at, before = _read_cursor(args.cursor)
     wanted = PlanFilter(order=ListOrder.ACTIVITY, before=before, before_at=before_at)

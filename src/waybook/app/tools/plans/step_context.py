@@ -50,10 +50,10 @@ from waybook.store.research.search import Scope
 
 _MAX_MATCHES = 20
 EXCERPT_BYTES = 1_200
-LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
+_LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 
-class GetStepContext(ReadArguments):
+class _GetStepContext(ReadArguments):
     step_id: StepIdField
     budget_tokens: BudgetTokens | None = Field(default=None, description="size in tokens")
     part: Id | None = Field(default=None, description="part that cut names")
@@ -61,7 +61,7 @@ class GetStepContext(ReadArguments):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepMaterial:
+class _StepMaterial:
     plan: Plan
     step: Step
     question: str
@@ -80,7 +80,7 @@ class StepMaterial:
     reply={"stepId": "string"},
     reads_only=True,
 )
-async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
+async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
     """Return the step's instructions, earlier attempts and results, and relevant artifacts.
 
     The call also counts as a heartbeat.
@@ -98,7 +98,7 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
     about: StepSubject = rows[0]
     ctx.cache_step_plan(step_id, about.plan_id)
     reader = PacketReader("get_step_context", {"stepId": step_id})
-    if args.part is None or args.part in LISTS:
+    if args.part is None or args.part in _LISTS:
         material = await _material(ctx, about, step_id, args)
         following, most = _next(material.plan, material.step), byte_budget(args.budget_tokens)
         if args.part is None:
@@ -112,8 +112,8 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
 
 
 async def _material(
-    ctx: RequestContext, about: StepSubject, step_id: str, args: GetStepContext
-) -> StepMaterial:
+    ctx: RequestContext, about: StepSubject, step_id: str, args: _GetStepContext
+) -> _StepMaterial:
     plan_id, most = about.plan_id, byte_budget(args.budget_tokens)
     hits: dict[str, int] = {}
     if about.has_research and args.part is None:
@@ -134,7 +134,7 @@ async def _material(
     (brief,), results, feedback, failures, so_far, newest, ranked = result_sets
     if all(step.id != step_id for step in loaded.plan.steps):
         raise not_found("step")
-    return StepMaterial(
+    return _StepMaterial(
         plan=loaded.plan,
         step=loaded.plan.step(StepId(step_id)),
         question=brief.question,
@@ -167,7 +167,7 @@ def _next(plan: Plan, step: Step) -> Json:
     return work_call(step)
 
 
-def _frame(of: StepMaterial) -> Body:
+def _frame(of: _StepMaterial) -> Body:
     plan, step = of.plan, of.step
     text, round_ = plan.texts[step.id], round_of(plan, step)
     return non_empty(
@@ -185,7 +185,7 @@ def _frame(of: StepMaterial) -> Body:
     )
 
 
-def _parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
+def _parts(of: _StepMaterial, reader: PacketReader) -> list[Part]:
     plan, step = of.plan, of.step
     text = plan.texts[step.id]
     waits_for: list[Json] = [*step.depends_on]
@@ -206,7 +206,7 @@ def _parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
     ]
 
 
-def _named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
+def _named_list(name: str, of: _StepMaterial, reader: PacketReader) -> list[Part]:
     """Return only the list with this name."""
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
@@ -214,7 +214,7 @@ def _named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]
     return [reader.page(name, stored, of.page, total_count(of.newest))]
 
 
-def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
+def _lists(of: _StepMaterial, reader: PacketReader) -> Iterator[Part]:
     text = of.plan.texts[of.step.id].instructions
     decided = [_decided(row, text, reader) for row in of.feedback]
     failed = [
@@ -255,7 +255,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 
 
 def _earlier(
-    of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
+    of: _StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> EntryList:
     """Return the results of the dependencies or, without dependencies, of all earlier steps."""
     plan = of.plan

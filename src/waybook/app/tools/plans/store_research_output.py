@@ -22,7 +22,7 @@ from waybook.store.plans import details, load
 from waybook.store.plans.rows import PlanBrief
 
 
-class StoreResearchOutput(MutatingArguments):
+class _StoreResearchOutput(MutatingArguments):
     plan_id: PlanIdField
     media_type: Annotated[Name, WithJsonSchema({"type": "string", "enum": [*COMMON_TYPES]})] = (
         Field(description="format of the text")
@@ -36,7 +36,7 @@ class StoreResearchOutput(MutatingArguments):
     description="Store an output of a plan, open or completed. Earlier versions are kept.",
     reply={"outputId": "string", "version": "integer"},
 )
-async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) -> ToolReply:
+async def store_research_output(ctx: RequestContext, args: _StoreResearchOutput) -> ToolReply:
     """Store an output as the next version of its title; an identical output changes nothing."""
     new = NewOutput(
         media_type=parse_text_type(args.media_type), title=args.title, content=args.content

@@ -192,7 +192,7 @@ def _outcome(decision: Decision[StepDone]) -> Body:
     return outcome
 
 
-class RequestUserReview(MutatingArguments):
+class _RequestUserReview(MutatingArguments):
     step_id: StepIdField
     summary: Text = Field(description="what to decide")
     questions: LenientJson[list[Line]] | None = Field(
@@ -210,7 +210,7 @@ class RequestUserReview(MutatingArguments):
     ),
     reply={"reviewUrl": "string"},
 )
-async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> ToolReply:
+async def request_user_review(ctx: RequestContext, args: _RequestUserReview) -> ToolReply:
     check_result_size(resultSummary=args.result_summary)
     request = ReviewRequest(
         summary=args.summary,
@@ -243,7 +243,7 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
 _NO_FEEDBACK = "(The reviewer gave no details. Check the step and do it again.)"
 
 
-class SubmitUserDecision(MutatingArguments):
+class _SubmitUserDecision(MutatingArguments):
     # The schema lists the plan as required; the step under review stands for it too.
     model_config = ConfigDict(json_schema_extra={"required": ["planId", "decision"]})
 
@@ -274,7 +274,7 @@ class SubmitUserDecision(MutatingArguments):
     destructive=True,
     scopes=frozenset({Scope.PLAN_WRITE, Scope.REVIEW}),
 )
-async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) -> ToolReply:
+async def submit_user_decision(ctx: RequestContext, args: _SubmitUserDecision) -> ToolReply:
     step_id = StepId(args.step_id.lower()) if args.step_id else None
     plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
     is_relayed = ctx.caller.channel is Channel.MCP and args.place is None

@@ -44,13 +44,13 @@ from waybook.store.research.artifacts import ArtifactRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractionOutcome:
+class _ExtractionOutcome:
     data: Json
     faults: list[Mismatch]
     usage: Usage
 
 
-class SecondAttemptFailed(Exception):
+class _SecondAttemptFailed(Exception):
     """The second request to the language model failed. The error has the usage of the first."""
 
     def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
@@ -59,9 +59,9 @@ class SecondAttemptFailed(Exception):
         self.usage = usage
 
 
-async def extract_with_model(
+async def _extract_with_model(
     model: Model, source_text: str, schema: dict[str, Json], *, seconds: float
-) -> ExtractionOutcome:
+) -> _ExtractionOutcome:
     """Extract valid data from a text, with at most two model requests within `seconds`.
 
     Raises:
@@ -81,13 +81,13 @@ async def extract_with_model(
     try:
         second = _validate_reply(await model.complete(question, seconds=deadline - clock()), schema)
     except EndpointFailed as failed:
-        raise SecondAttemptFailed(failed, first.usage) from failed
-    return ExtractionOutcome(
+        raise _SecondAttemptFailed(failed, first.usage) from failed
+    return _ExtractionOutcome(
         data=second.data, faults=second.faults, usage=first.usage.plus(second.usage)
     )
 
 
-def _validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
+def _validate_reply(reply: ModelReply, schema: dict[str, Json]) -> _ExtractionOutcome:
     data: Json = None
     try:
         data = extract_json(reply.text)
@@ -102,7 +102,7 @@ def _validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOut
             else "the answer contains no JSON"
         )
         faults = [Mismatch("$", why)]
-    return ExtractionOutcome(data=data, faults=faults, usage=reply.usage)
+    return _ExtractionOutcome(data=data, faults=faults, usage=reply.usage)
 
 
 def _usage_view(usage: Usage) -> dict[str, Json]:
@@ -151,7 +151,7 @@ class ExtractData(ReadArguments):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceText:
+class _SourceText:
     text: str
     provenance: Body | None = None
 
@@ -180,12 +180,12 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
         return _by_yourself(source, schema, args)
     labeled_text = label_text(source.text, source.provenance)
     try:
-        outcome = await extract_with_model(
+        outcome = await _extract_with_model(
             model, labeled_text, schema, seconds=ctx.services.model_seconds
         )
     except EndpointFailed as failed:
         raise _out_of_reach(failed, args) from failed
-    except SecondAttemptFailed as cut:
+    except _SecondAttemptFailed as cut:
         await _record_model_usage(ctx, cut.usage)
         cut.failed.details["usage"] = _usage_view(cut.usage)
         raise _out_of_reach(cut.failed, args) from cut
@@ -212,7 +212,7 @@ def _schema(wanted: Json) -> dict[str, Json]:
     return wanted
 
 
-async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText:
+async def _read_source(ctx: RequestContext, args: ExtractData) -> _SourceText:
     """Return the text to extract from, from the offset on; it may be empty.
 
     Raises:
@@ -233,8 +233,8 @@ async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText:
         text = row.content
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False)
-        return SourceText(text[args.offset :], about)
-    return SourceText((args.text or "")[args.offset :])
+        return _SourceText(text[args.offset :], about)
+    return _SourceText((args.text or "")[args.offset :])
 
 
 def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
@@ -269,7 +269,7 @@ def _extracted(data: Json, args: ExtractData) -> Body:
     return {"status": "extracted", "data": data, "next": next_call("submit_step_result", why)}
 
 
-def _by_yourself(source: SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
+def _by_yourself(source: _SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
     """Return a prompt with which the caller's own model can extract the data."""
     room = MAX_COMPACT_REPLY_BYTES - _REPLY_OVERHEAD - _MAX_ERROR_BYTES - len(orjson.dumps(schema))
     piece = truncate(source.text, room)

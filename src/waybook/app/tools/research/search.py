@@ -166,10 +166,10 @@ _MAX_CONTENT_BYTES = 30_000
 _MAX_METADATA_BYTES = 12_000
 _MAX_DETAIL_CONTENT_BYTES = 120_000
 _MAX_DETAIL_METADATA_BYTES = 120_000
-MAX_CITATIONS = 20
+_MAX_CITATIONS = 20
 
 
-class GetArtifact(ReadArguments):
+class _GetArtifact(ReadArguments):
     artifact_id: Id = Field(description="id of an artifact or source")
     offset: Offset = Field(default=0, description="continue at this character")
     detail: DetailField = False
@@ -183,12 +183,12 @@ class GetArtifact(ReadArguments):
     reply={"title": "string"},
     reads_only=True,
 )
-async def get_artifact(ctx: RequestContext, args: GetArtifact) -> Body:
+async def get_artifact(ctx: RequestContext, args: _GetArtifact) -> Body:
     artifact_id = id_or_nil(args.artifact_id)
     rows, sources, as_source = await ctx.read(
         artifacts.artifact_statement(artifact_id),
         search.sources_statement([artifact_id]),
-        artifacts.source_statement(artifact_id, MAX_CITATIONS),
+        artifacts.source_statement(artifact_id, _MAX_CITATIONS),
     )
     if rows:
         return _artifact(rows[0], sources, args)
@@ -225,7 +225,7 @@ def _source(row: CitedSourceRow) -> Body:
     )
 
 
-def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> Body:
+def _artifact(row: ArtifactRow, sources: list[SourceRow], args: _GetArtifact) -> Body:
     text = (
         row.content if isinstance(row.content, str) else json.dumps(row.content, ensure_ascii=False)
     )
@@ -263,7 +263,7 @@ def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> 
     )
 
 
-def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Body:
+def _fit_metadata(metadata: Json, sources: list[Body], args: _GetArtifact) -> Body:
     """Return metadata and sources up to a size limit, and a call for the rest."""
     if args.offset and not args.detail:
         return {}
@@ -288,7 +288,7 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
     return fields
 
 
-def _next(artifact_id: str, plan_id: str | None, args: GetArtifact, piece: Body) -> Json:
+def _next(artifact_id: str, plan_id: str | None, args: _GetArtifact, piece: Body) -> Json:
     if piece["left"]:
         upto = args.offset + len(str(piece["content"]))
         return next_call("get_artifact", "Read the next part.", artifactId=artifact_id, offset=upto)

@@ -54,7 +54,7 @@ def _visible_line(text: object) -> object:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def in_utc(at: datetime) -> datetime:
+def _in_utc(at: datetime) -> datetime:
     try:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except OverflowError:
@@ -74,7 +74,7 @@ Tag = Annotated[
 Query = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 
 
-_Moment = Annotated[datetime, AfterValidator(in_utc)]
+_Moment = Annotated[datetime, AfterValidator(_in_utc)]
 
 
 class SourceArgument(Nested):
@@ -88,7 +88,7 @@ class SourceArgument(Nested):
     retrieved_at: _Moment | None = Field(default=None, description="time (ISO 8601)")
 
 
-class StoreResearch(MutatingArguments):
+class _StoreResearch(MutatingArguments):
     kind: Word = Field(description="such as note or finding")
     title: Word = Field(description="reuse kind and title for the next version")
     content: SomeJson = Field(description="text or JSON")
@@ -108,21 +108,21 @@ class StoreResearch(MutatingArguments):
     description="Store what you found, with its sources. Every plan can search it.",
     reply={"artifactId": "string", "version": "integer"},
 )
-async def store_research(ctx: RequestContext, args: StoreResearch) -> ToolReply:
+async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply:
     """Store research as the next version of its name. Searches find it immediately."""
     research = _research(args)
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     pieces = _pieces(research, NIL_ID, None, datetime.fromtimestamp(0, UTC))
     embeddings = await library.embed_passages(pieces, able)
-    indexing = ResearchIndexing(research, org_id, able, embeddings)
+    indexing = _ResearchIndexing(research, org_id, able, embeddings)
     if args.plan_id is None and args.step_id is None:
         return await _apart(ctx, research, indexing)
     return await _in_plan(ctx, args, research, indexing)
 
 
 async def _in_plan(
-    ctx: RequestContext, args: StoreResearch, research: Research, how: "ResearchIndexing"
+    ctx: RequestContext, args: _StoreResearch, research: Research, how: "_ResearchIndexing"
 ) -> ToolReply:
     step_id = StepId(args.step_id.lower()) if args.step_id else None
     plan_id = (
@@ -143,7 +143,7 @@ async def _in_plan(
     return await update(locked, decide)
 
 
-async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing") -> ToolReply:
+async def _apart(ctx: RequestContext, research: Research, how: "_ResearchIndexing") -> ToolReply:
     existing = artifacts.existing_standalone_statements(research.kind, research.title)
     opened = OpenTransaction(ctx, *existing)
 
@@ -162,7 +162,7 @@ async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing
 
 
 @dataclass(frozen=True, slots=True)
-class ResearchIndexing:
+class _ResearchIndexing:
     """Data for indexing research. Embeddings are computed before any lock is taken."""
 
     research: Research
@@ -204,7 +204,7 @@ def _pieces(
     )
 
 
-def _research(args: StoreResearch) -> Research:
+def _research(args: _StoreResearch) -> Research:
     check_result_size(content=args.content, metadata=args.metadata)
     origins = [_origin(source) for source in args.sources or ()]
     return Research(
@@ -232,7 +232,7 @@ def _origin(source: SourceArgument) -> ResearchSource:
 def _reply(
     research: Research,
     stored: StoredResearch,
-    how: ResearchIndexing,
+    how: _ResearchIndexing,
     plan_id: str | None = None,
     step_id: str | None = None,
 ) -> Body:

@@ -43,7 +43,7 @@ _MAX_RUNS = 50
 _MAX_DESCRIPTION_BYTES = 600
 
 
-class ListDags(ReadArguments):
+class _ListDags(ReadArguments):
     pass
 
 
@@ -56,7 +56,7 @@ class ListDags(ReadArguments):
     reads_only=True,
     profiles=RUNS,
 )
-async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
+async def list_dags(ctx: RequestContext, _: _ListDags) -> Body:
     open_runs = runs_statement(RunFilter(state=OPEN), _MAX_RUNS)
     stored, run_rows = await ctx.read(load.definitions_statement(), open_runs)
     cache, org_id = ctx.services.shared(DefinitionCache), ctx.caller.org_id

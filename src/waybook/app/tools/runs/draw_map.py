@@ -44,7 +44,7 @@ _MAX_RESULT_LENGTH = 4_000
 _OPERATIONS_PER_LINE = 2
 
 
-class DrawMap(ReadArguments):
+class _DrawMap(ReadArguments):
     plan_id: PlanIdField | None = Field(default=None, description="the plan")
     run_id: RunIdField | None = Field(default=None, description="default: the run last active")
     dag_slug: Id | None = Field(default=None, description="a workflow")
@@ -62,7 +62,7 @@ class DrawMap(ReadArguments):
     reads_only=True,
     profiles=PLAN | RUNS,
 )
-async def draw_map(ctx: RequestContext, args: DrawMap) -> Body:
+async def draw_map(ctx: RequestContext, args: _DrawMap) -> Body:
     """Return the current diagram, or only a note if the caller already has this diagram."""
     drawn = await _drawn(ctx, args)
     version = sha256(orjson.dumps(drawn)).hexdigest()[:16]
@@ -79,7 +79,7 @@ async def draw_map(ctx: RequestContext, args: DrawMap) -> Body:
     return {**body, "svg": None, "cut": {"left": "svg", "get": detail_call}}
 
 
-async def _drawn(ctx: RequestContext, args: DrawMap) -> Body:
+async def _drawn(ctx: RequestContext, args: _DrawMap) -> Body:
     if args.plan_id is not None:
         plan = await read_plan_detail(ctx, args.plan_id, PlanInclude.NAMES)
         return await _plan(ctx, plan, args.width)

@@ -32,7 +32,7 @@ from waybook.store.runs.rows import DocumentSliceRow
 _MAX_SLICE_BYTES = 40_000
 
 
-class GetJobInput(ReadArguments):
+class _GetJobInput(ReadArguments):
     job_id: Id = Field(description="id of the job")
     document_id: Id | None = Field(
         default=None, description="id of the input; default: list the inputs"
@@ -54,7 +54,7 @@ class GetJobInput(ReadArguments):
     reads_only=True,
     profiles=RUNS,
 )
-async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
+async def get_job_input(ctx: RequestContext, args: _GetJobInput) -> Body:
     """Return a piece of one of a job's inputs, or the list of inputs.
 
     The call also counts as a heartbeat.
@@ -72,7 +72,7 @@ async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
         return body
 
 
-async def _answer(locked: LockedRun, job: Job, args: GetJobInput) -> Body:
+async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
     if args.document_id is not None:
         return await _document(locked, args.document_id, args)
     page_context = await load_job_materials(locked, job)
@@ -92,7 +92,7 @@ async def _answer(locked: LockedRun, job: Job, args: GetJobInput) -> Body:
     return _piece(which, which, text[args.offset :], len(text), args)
 
 
-async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> Body:
+async def _document(locked: LockedRun, document_id: str, args: _GetJobInput) -> Body:
     statement = jobs.content_statement(
         locked.run.id, id_or_nil(document_id), args.offset, _MAX_SLICE_BYTES
     )
@@ -136,21 +136,21 @@ def _text(page_context: JobMaterials, job_id: str, key: str, stage: str | None) 
     return matches[0].text
 
 
-def _piece(head: Body, which: Body, rest: str, length: int, args: GetJobInput) -> Body:
+def _piece(head: Body, which: Body, rest: str, length: int, args: _GetJobInput) -> Body:
     text = truncate(rest, _MAX_SLICE_BYTES)
     upto = args.offset + len(text)
     left = max(0, length - upto)
     return {**head, "content": text, "left": left, "next": _next(args, which, upto, left)}
 
 
-def _list(name: str, views: Sequence[Json], which: Body, args: GetJobInput) -> Body:
+def _list(name: str, views: Sequence[Json], which: Body, args: _GetJobInput) -> Body:
     listed = fit_views(views[args.offset :], _MAX_SLICE_BYTES)
     upto = args.offset + len(listed)
     left = max(0, len(views) - upto)
     return {name: listed, "left": left, "next": _next(args, which, upto, left)}
 
 
-def _next(args: GetJobInput, which: Body, upto: int, left: int) -> Json:
+def _next(args: _GetJobInput, which: Body, upto: int, left: int) -> Json:
     if left:
         return next_call("get_job_input", "Read on.", jobId=args.job_id, **which, offset=upto)
     return next_call("submit_job_result", "Submit the result.", jobId=args.job_id)

@@ -56,7 +56,7 @@ _MAX_OPEN_LISTED = 40
 _JOB_GIVEN_UP: Final[Body] = {}
 
 
-class GetNextJob(MutatingArguments):
+class _GetNextJob(MutatingArguments):
     run_id: RunIdField | None = Field(default=None, description="default: any run")
     model_id: Id | None = Field(default=None, description="only jobs for this model; default: any")
     job_types: LenientJson[list[Literal[JobType.PLAN, JobType.EXECUTE]]] | None = Field(
@@ -80,11 +80,11 @@ class GetNextJob(MutatingArguments):
     reply={"status": "string"},
     profiles=RUNS,
 )
-async def get_next_job(ctx: RequestContext, args: GetNextJob) -> ToolReply:
+async def get_next_job(ctx: RequestContext, args: _GetNextJob) -> ToolReply:
     return await answer_or_wait(ctx, args.wait_seconds, partial(_try_answer, ctx, args))
 
 
-async def _try_answer(ctx: RequestContext, args: GetNextJob, attempt: Attempt) -> ToolReply:
+async def _try_answer(ctx: RequestContext, args: _GetNextJob, attempt: Attempt) -> ToolReply:
     types = {*(args.job_types or ())}
     job_type = types.pop() if len(types) == 1 else None
     wanted = job_request(ctx, args.model_id, job_type, another=args.another)
@@ -239,7 +239,7 @@ def _nothing(nothing: NothingReady, run: Run) -> Body:
 
 
 async def _nothing_anywhere(
-    ctx: RequestContext, args: GetNextJob, wanted: JobRequest, attempt: Attempt
+    ctx: RequestContext, args: _GetNextJob, wanted: JobRequest, attempt: Attempt
 ) -> ToolReply:
     why = "No job is free. List the runs, or start one."
     fields: Body = {"runId": args.run_id} if args.run_id else {}
@@ -288,7 +288,7 @@ async def _ready_reply(locked: LockedRun, ready: JobReady) -> Body:
     }
 
 
-class PreparedClaim(NamedTuple):
+class _PreparedClaim(NamedTuple):
     """A free job that is reserved for a call, and the reply with the job's inputs."""
 
     job: Job
@@ -299,7 +299,7 @@ class PreparedClaim(NamedTuple):
 
 async def prepare_claim(
     locked: LockedRun, wanted: JobRequest, *, besides: str | None = None
-) -> PreparedClaim | None:
+) -> _PreparedClaim | None:
     """Reserve a free job of the cached run and read its inputs.
 
     Return None if the call must lock the run instead.
@@ -310,11 +310,11 @@ async def prepare_claim(
     regenerated = locked.cached_run.documents.regenerated
     # The job is claimed later, in the call's turn. The reply only needs the new attempt number.
     claimed = job._replace(attempt=job.attempt + 1)
-    return PreparedClaim(job, await _ready_reply(locked, JobReady(claimed)), regenerated)
+    return _PreparedClaim(job, await _ready_reply(locked, JobReady(claimed)), regenerated)
 
 
 def claim_prepared_job(
-    locked: LockedRun, wanted: JobRequest, prepared: PreparedClaim
+    locked: LockedRun, wanted: JobRequest, prepared: _PreparedClaim
 ) -> RunProposal | None:
     job, cached = prepared.job, locked.cached_run
     if cached is None or cached.documents.regenerated > prepared.regenerated:

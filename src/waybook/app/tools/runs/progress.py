@@ -40,7 +40,7 @@ from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import load
 
 
-class GetDagMap(ReadArguments):
+class _GetDagMap(ReadArguments):
     run_id: RunIdField | None = Field(default=None, description="default: the run last active")
     plan_id: PlanIdField | None = Field(default=None, description="a plan, if there is no runId")
     dag_slug: Id | None = Field(
@@ -59,7 +59,7 @@ class GetDagMap(ReadArguments):
     reads_only=True,
     profiles=RUNS,
 )
-async def get_dag_map(ctx: RequestContext, args: GetDagMap) -> Body:
+async def get_dag_map(ctx: RequestContext, args: _GetDagMap) -> Body:
     """Return the stages, steps and edges of the map, and the expected number of jobs.
 
     With `detail`, the reply has the definition too, as `add_dag` accepts it.
@@ -68,7 +68,7 @@ async def get_dag_map(ctx: RequestContext, args: GetDagMap) -> Body:
     return _fitted(body, args, reply_limit(ctx.caller.channel, detail=args.detail))
 
 
-async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
+async def _load_map(ctx: RequestContext, args: _GetDagMap) -> Body:
     if args.run_id is None and args.plan_id is not None:
         loaded, _ = await load_plan(ctx, PlanRequest(plan_id=id_or_nil(args.plan_id)))
         after = next_call("get_run_progress", "See the progress of the plan.", planId=args.plan_id)
@@ -141,7 +141,7 @@ def _map(
     return non_empty(name=dag.name, stages=stages, transitions=transitions, next=after)
 
 
-def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
+def _fitted(body: Body, args: _GetDagMap, most: int) -> Body:
     """Return the map. If it is too long, return only its stages and a call for the rest."""
     if len(orjson.dumps(body)) <= most:
         return body
@@ -176,7 +176,7 @@ def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
     return fit_reply(short, ("stages",), detail_call, most)
 
 
-class GetRunProgress(ReadArguments):
+class _GetRunProgress(ReadArguments):
     run_id: RunIdField | None = Field(default=None, description="default: the run last active")
     plan_id: PlanIdField | None = Field(default=None, description="a plan, if there is no runId")
     detail: DetailField = False
@@ -189,7 +189,7 @@ class GetRunProgress(ReadArguments):
     reads_only=True,
     profiles=RUNS,
 )
-async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
+async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
     if args.plan_id is not None and args.run_id is None:
         report = await _plan_progress(ctx, args.plan_id)
     else:
@@ -239,7 +239,7 @@ def _compact_step(step: StepReport) -> Json:
     return {**shown, "jobs": jobs} if "active" in jobs or "failed" in jobs else shown
 
 
-def _fit_report(body: Body, args: GetRunProgress, most: int) -> Body:
+def _fit_report(body: Body, args: _GetRunProgress, most: int) -> Body:
     if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(runId=args.run_id, planId=args.plan_id)

@@ -28,7 +28,7 @@ from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentJobRow, DocumentRunRow
 
 
-class RetryFailed(MutatingArguments):
+class _RetryFailed(MutatingArguments):
     run_id: RunIdField
     stage_slug: StageSlugField
     step_key: Id | None = Field(default=None, description="only jobs of this step")
@@ -41,7 +41,7 @@ class RetryFailed(MutatingArguments):
     idempotent=True,
     profiles=RUNS,
 )
-async def retry_failed(ctx: RequestContext, args: RetryFailed) -> ToolReply:
+async def retry_failed(ctx: RequestContext, args: _RetryFailed) -> ToolReply:
     statement = jobs.failed_statement(id_or_nil(args.run_id), args.stage_slug, args.step_key)
     locked = LockedRun(ctx, args.run_id, statement)
 
@@ -61,7 +61,7 @@ async def retry_failed(ctx: RequestContext, args: RetryFailed) -> ToolReply:
     return await update(locked, decide)
 
 
-class RegenerateDocument(MutatingArguments):
+class _RegenerateDocument(MutatingArguments):
     document_id: Id = Field(description="resourceId from get_run_progress, or documentId")
     following: bool = Field(
         default=False, description="also regenerate all documents made from it, in order"
@@ -74,7 +74,7 @@ class RegenerateDocument(MutatingArguments):
     reply={"jobId": "string"},
     profiles=RUNS,
 )
-async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> ToolReply:
+async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) -> ToolReply:
     rows: Sequence[DocumentRunRow]
     (rows,) = await ctx.read(jobs.run_of_document_statement(id_or_nil(args.document_id)))
     if not rows:
@@ -117,7 +117,7 @@ async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> 
     return await update(locked, decide)
 
 
-class CancelRun(MutatingArguments):
+class _CancelRun(MutatingArguments):
     run_id: RunIdField
     reason: Text = Field(description="why it ends; recorded in the audit")
 
@@ -132,7 +132,7 @@ class CancelRun(MutatingArguments):
     destructive=True,
     profiles=RUNS,
 )
-async def cancel_run(ctx: RequestContext, args: CancelRun) -> ToolReply:
+async def cancel_run(ctx: RequestContext, args: _CancelRun) -> ToolReply:
     locked = LockedRun(ctx, args.run_id)
 
     async def decide() -> RunProposal:

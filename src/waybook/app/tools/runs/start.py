@@ -50,7 +50,7 @@ from waybook.store.driver.queries import Statement, new_id
 from waybook.store.runs import jobs, load, writer
 
 
-class StartRun(MutatingArguments):
+class _StartRun(MutatingArguments):
     dag_slug: Id = Field(description="slug of the workflow, from list_dags")
     name: Name = Field(description="short name")
     input: SomeJson = Field(
@@ -65,7 +65,7 @@ class StartRun(MutatingArguments):
     reply={"runId": "string"},
     profiles=RUNS,
 )
-async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
+async def start_run(ctx: RequestContext, args: _StartRun) -> ToolReply:
     check_result_size(input=args.input)
     opened = OpenTransaction(ctx, load.definition_statement(args.dag_slug))
 
@@ -131,7 +131,7 @@ def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statem
     return compiled_dag, [made]
 
 
-class CopyRun(MutatingArguments):
+class _CopyRun(MutatingArguments):
     run_id: RunIdField = Field(description="the run to copy")
     from_stage: StageSlugField = Field(description="stage at which the copy starts again")
     name: Name | None = Field(default=None, description="name of the copy")
@@ -149,7 +149,7 @@ class CopyRun(MutatingArguments):
     reply={"runId": "string"},
     profiles=RUNS,
 )
-async def copy_run(ctx: RequestContext, args: CopyRun) -> ToolReply:
+async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
     run_id = id_or_nil(args.run_id)
     originals = jobs.originals_statements(run_id)
     seen = await load_run(ctx, run_id, load.brief_statement(run_id), *originals)
@@ -171,7 +171,7 @@ async def copy_run(ctx: RequestContext, args: CopyRun) -> ToolReply:
     return await update(opened, decide)
 
 
-class StartStage(MutatingArguments):
+class _StartStage(MutatingArguments):
     run_id: RunIdField
     stage_slug: StageSlugField
     models: LenientJson[Models] | None = Field(
@@ -186,7 +186,7 @@ class StartStage(MutatingArguments):
     idempotent=True,
     profiles=RUNS,
 )
-async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
+async def start_stage(ctx: RequestContext, args: _StartStage) -> ToolReply:
     """Start a stage. If the stage was already started, nothing changes."""
     locked = LockedRun(ctx, args.run_id)
 
@@ -207,7 +207,7 @@ async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
     return await update(locked, decide)
 
 
-class SubmitStageFeedback(MutatingArguments):
+class _SubmitStageFeedback(MutatingArguments):
     run_id: RunIdField
     stage_slug: StageSlugField
     feedback: Text = Field(description="the person's words")
@@ -227,7 +227,7 @@ class SubmitStageFeedback(MutatingArguments):
     profiles=RUNS,
     scopes=frozenset({Scope.RUN_WRITE, Scope.REVIEW}),
 )
-async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) -> ToolReply:
+async def submit_stage_feedback(ctx: RequestContext, args: _SubmitStageFeedback) -> ToolReply:
     locked = LockedRun(ctx, args.run_id, accounts.policy_statement())
 
     async def decide() -> RunProposal:

@@ -54,7 +54,7 @@ class DocumentArgument(Nested):
     )
 
 
-class SubmitJobResult(MutatingArguments):
+class _SubmitJobResult(MutatingArguments):
     job_id: Id = Field(description="id of the job")
     attempt: Attempt | None = Field(default=None, description="from get_next_job")
     documents: LenientJson[list[DocumentArgument]] = Field(
@@ -77,7 +77,7 @@ class SubmitJobResult(MutatingArguments):
     reply={"runId": "string", "jobStatus": "string"},
     profiles=RUNS,
 )
-async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolReply:
+async def submit_job_result(ctx: RequestContext, args: _SubmitJobResult) -> ToolReply:
     numbered = enumerate(args.documents, 1)
     check_result_size(**{f"document {n}": document.content for n, document in numbered})
     documents = tuple(
@@ -178,7 +178,7 @@ def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: 
     return fit_reply(body, ("documentIds",), look)
 
 
-class FailJob(MutatingArguments):
+class _FailJob(MutatingArguments):
     job_id: Id = Field(description="id of the job")
     attempt: Attempt | None = Field(default=None, description="from get_next_job")
     error: Text = Field(description="what went wrong")
@@ -191,7 +191,7 @@ class FailJob(MutatingArguments):
     reply={"jobId": "string", "status": "string"},
     profiles=RUNS,
 )
-async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
+async def fail_job(ctx: RequestContext, args: _FailJob) -> ToolReply:
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     locked = LockedRun(ctx, run_id, jobs.job_statement(job_id))
 

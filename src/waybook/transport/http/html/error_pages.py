@@ -14,8 +14,8 @@ from starlette.responses import HTMLResponse, Response
 from waybook.transport.http.html.forms import csrf_token, mask_token, safe_return_path
 from waybook.transport.http.html.layout import render_template
 
-PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
-TITLES: Final = {
+_PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
+_TITLES: Final = {
     HTTPStatus.BAD_REQUEST: "Bad request",
     HTTPStatus.UNAUTHORIZED: "Please sign in",
     HTTPStatus.FORBIDDEN: "You don't have access",
@@ -26,7 +26,7 @@ TITLES: Final = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "Internal error",
     HTTPStatus.SERVICE_UNAVAILABLE: "Database unavailable",
 }
-HINTS: Final = {
+_HINTS: Final = {
     HTTPStatus.NOT_FOUND: "Check the URL. You may not have access to this item.",
     HTTPStatus.TOO_MANY_REQUESTS: "Your org sent too many requests. "
     "Nothing was lost; try again in a second.",
@@ -37,7 +37,7 @@ HINTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorView:
+class _ErrorView:
     title: str
     message: str
     hint: str
@@ -46,7 +46,7 @@ class ErrorView:
 
 def wants_html(request: Request) -> bool:
     path = request.url.path
-    of_programs = any(path == prefix or path.startswith(f"{prefix}/") for prefix in PROGRAM_PATHS)
+    of_programs = any(path == prefix or path.startswith(f"{prefix}/") for prefix in _PROGRAM_PATHS)
     return not of_programs and "text/html" in request.headers.get("accept", "")
 
 
@@ -55,10 +55,10 @@ def error_page(request: Request, status_code: int, message: str) -> HTMLResponse
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
     retried = request.method == "GET" and may_help
     text = message[:1].upper() + message[1:]
-    view = ErrorView(
-        title=TITLES.get(status, "Request failed"),
+    view = _ErrorView(
+        title=_TITLES.get(status, "Request failed"),
         message=text if text.endswith((".", "!", "?")) else f"{text}.",
-        hint=HINTS.get(status, ""),
+        hint=_HINTS.get(status, ""),
         retry_url=str(request.url.replace(scheme="", netloc="")) if retried else None,
     )
     shown = {"waiting": 0, "now": None, "token": mask_token(csrf_token(request)), "mishap": view}

@@ -19,10 +19,10 @@ COOKIE: Final = "waybook_form"
 FIELD: Final = "token"
 LENGTH: Final = 32
 #: Length limits of a CSRF token.
-MIN_LENGTH: Final = 32
+_MIN_LENGTH: Final = 32
 MAX_LENGTH: Final = 64
-MAX_FIELDS: Final = 50
-PLAIN: Final = "application/x-www-form-urlencoded"
+_MAX_FIELDS: Final = 50
+_PLAIN: Final = "application/x-www-form-urlencoded"
 
 
 def csrf_token(request: Request) -> str:
@@ -70,7 +70,7 @@ async def read_form(request: Request) -> FormData:
     """
     known = request.cookies.get(COOKIE, "")
     if _is_valid_token(known) and _is_plain(request):
-        fields = await request.form(max_files=0, max_fields=MAX_FIELDS)
+        fields = await request.form(max_files=0, max_fields=_MAX_FIELDS)
         token = fields.get(FIELD)
         if isinstance(token, str) and secrets.compare_digest(_unmask(token), known.encode()):
             return fields
@@ -79,11 +79,11 @@ async def read_form(request: Request) -> FormData:
 
 def _is_plain(request: Request) -> bool:
     kind = request.headers.get("content-type", "").partition(";")[0]
-    return kind.strip().lower() == PLAIN
+    return kind.strip().lower() == _PLAIN
 
 
 def _is_valid_token(token: str) -> bool:
-    return MIN_LENGTH <= len(token) <= MAX_LENGTH and token.isascii()
+    return _MIN_LENGTH <= len(token) <= MAX_LENGTH and token.isascii()
 
 
 _OURS: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")

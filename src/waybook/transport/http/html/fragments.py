@@ -25,8 +25,8 @@ _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 
 #: In a request, the page version that the browser has. In a response, the new version.
 VERSION_HEADER: Final = "waybook-version"
-DIGEST_BYTES: Final = 8
-SIZE_BYTES: Final = 4
+_DIGEST_BYTES: Final = 8
+_SIZE_BYTES: Final = 4
 #: Limit for all remembered page versions together.
 MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
 
@@ -56,20 +56,20 @@ def mark_drawing(svg: str) -> str:
 
 
 @dataclass(slots=True)
-class Fragment:
+class _Fragment:
     name: str
     is_drawn: bool = False
-    pieces: list["str | Fragment"] = field(default_factory=list)
+    pieces: list["str | _Fragment"] = field(default_factory=list)
     digest: bytes = b""
     size: int = 1
 
     def html(self) -> str:
         return "".join(piece if isinstance(piece, str) else piece.html() for piece in self.pieces)
 
-    def inner(self) -> Iterator["Fragment"]:
-        return (piece for piece in self.pieces if isinstance(piece, Fragment))
+    def inner(self) -> Iterator["_Fragment"]:
+        return (piece for piece in self.pieces if isinstance(piece, _Fragment))
 
-    def walk(self) -> Iterator["Fragment"]:
+    def walk(self) -> Iterator["_Fragment"]:
         yield self
         for piece in self.inner():
             yield from piece.walk()
@@ -82,15 +82,15 @@ class Fragment:
         for value in volatile:
             text = text.replace(value, "")
         text = _VOLATILE_ATTRIBUTE.sub("", _AGE.sub(r"\1", text))
-        self.digest = blake2b(text.encode("utf-8", "replace"), digest_size=DIGEST_BYTES).digest()
+        self.digest = blake2b(text.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES).digest()
         self.size = 1 + sum(piece.size for piece in self.inner())
 
     def outline(self) -> bytes:
-        return b"".join(f.digest + f.size.to_bytes(SIZE_BYTES, "big") for f in self.walk())
+        return b"".join(f.digest + f.size.to_bytes(_SIZE_BYTES, "big") for f in self.walk())
 
 
-def parse_fragments(text: str) -> Fragment:
-    page = Fragment("")
+def _parse_fragments(text: str) -> _Fragment:
+    page = _Fragment("")
     open_fragments, at = [page], 0
     for mark in _MARK.finditer(text):
         open_fragments[-1].pieces.append(text[at : mark.start()])
@@ -98,7 +98,7 @@ def parse_fragments(text: str) -> Fragment:
         if mark[2] is None:
             open_fragments.pop()
             continue
-        inner = Fragment(mark[2], is_drawn=mark[1] == "~")
+        inner = _Fragment(mark[2], is_drawn=mark[1] == "~")
         open_fragments[-1].pieces.append(inner)
         open_fragments.append(inner)
     page.pieces.append(text[at:])
@@ -110,9 +110,9 @@ class VersionMemory:
         self._outlines: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
 
-    def remember(self, part: Fragment) -> str:
+    def remember(self, part: _Fragment) -> str:
         outline = part.outline()
-        version = blake2b(outline, digest_size=DIGEST_BYTES).hexdigest()
+        version = blake2b(outline, digest_size=_DIGEST_BYTES).hexdigest()
         if version not in self._outlines:
             self._outlines[version] = outline
             self._bytes += len(outline)
@@ -122,7 +122,7 @@ class VersionMemory:
             self._bytes -= len(dropped)
         return version
 
-    def changes_since(self, version: str, part: Fragment) -> list[Fragment] | None:
+    def changes_since(self, version: str, part: _Fragment) -> list[_Fragment] | None:
         """Return the changed fragments of a page part, or None if the whole part must be sent."""
         outline = self._outlines.get(version)
         if outline is None:
@@ -131,18 +131,18 @@ class VersionMemory:
         return None if part in changed else changed
 
 
-def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
+def _changed(new: _Fragment, outline: bytes, place: int) -> Iterator[_Fragment]:
     """Yield the changed fragments, but none inside another changed fragment."""
-    width = DIGEST_BYTES + SIZE_BYTES
-    if outline[place * width : place * width + DIGEST_BYTES] != new.digest:
+    width = _DIGEST_BYTES + _SIZE_BYTES
+    if outline[place * width : place * width + _DIGEST_BYTES] != new.digest:
         yield new
         return
     # Both versions of the fragment have the same inner fragments in the same order.
     place += 1
     for inner in new.inner():
         yield from _changed(inner, outline, place)
-        size_at = place * width + DIGEST_BYTES
-        place += int.from_bytes(outline[size_at : size_at + SIZE_BYTES], "big")
+        size_at = place * width + _DIGEST_BYTES
+        place += int.from_bytes(outline[size_at : size_at + _SIZE_BYTES], "big")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def finish_rendering(
     """Return a page without fragment marks, or only the fragments that changed."""
     if _NONCE not in text:
         return RenderedText(text)
-    page = parse_fragments(text)
+    page = _parse_fragments(text)
     for part in page.inner():
         part.seal(volatile)
         changed = memory.changes_since(known_version, part) if known_version else None
@@ -168,14 +168,14 @@ def finish_rendering(
     return RenderedText(page.html())
 
 
-def _fill_slot(part: Fragment, version: str) -> None:
+def _fill_slot(part: _Fragment, version: str) -> None:
     part.pieces = [
         piece.replace(_VERSION_SLOT, version) if isinstance(piece, str) else piece
         for piece in part.pieces
     ]
 
 
-def _template(changed: Fragment) -> str:
+def _template(changed: _Fragment) -> str:
     """Return a changed fragment in a form that a browser can parse on its own."""
     html = f"<svg>{changed.html()}</svg>" if changed.is_drawn else changed.html()
     return f'<template data-fragment="{changed.name}">{html}</template>'

@@ -45,7 +45,7 @@ from waybook.transport.http.html.urls import (
     session_label,
 )
 
-MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
+_MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
     *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
@@ -53,11 +53,11 @@ NAMES: Final = (
     # `waybook.js` loads the two files when a user opens the command palette.
     *("palette.js", "palette.css"),
 )
-OWN_SCRIPTS: Final = (
+_OWN_SCRIPTS: Final = (
     *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
 )
-MAX_GZIP_LEVEL: Final = 9
-ASSET_HEADERS: Final = {
+_MAX_GZIP_LEVEL: Final = 9
+_ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
     "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
@@ -70,18 +70,18 @@ def read_asset(name: str) -> str:
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
     if name.endswith(".css"):
-        return minify_styles(text + style_sheet() if name == "waybook.css" else text)
-    if name not in OWN_SCRIPTS:
+        return _minify_styles(text + style_sheet() if name == "waybook.css" else text)
+    if name not in _OWN_SCRIPTS:
         return text
     # In a script, `asset:NAME` becomes the versioned URL of that asset.
-    return _ASSET.sub(lambda asset: asset_url(asset[1]), minify(text))
+    return _ASSET.sub(lambda asset: asset_url(asset[1]), _minify(text))
 
 
 _ASSET: Final = re.compile(r"asset:([\w.]+)")
 _COMMENT: Final = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
-def minify_styles(styles: str) -> str:
+def _minify_styles(styles: str) -> str:
     r"""Return a style sheet without comments and line breaks.
 
     >>> minify_styles("/* Why. */\na{b:c}\nd{e:f}\n")
@@ -90,7 +90,7 @@ def minify_styles(styles: str) -> str:
     return _COMMENT.sub("", styles).replace("\n", "")
 
 
-def minify(script: str) -> str:
+def _minify(script: str) -> str:
     r"""Return a script without leading whitespace and comment lines.
 
     >>> minify("// Why.\nif (a)\n  b();\n")
@@ -101,18 +101,18 @@ def minify(script: str) -> str:
 
 
 @cache
-def asset_version(name: str) -> str:
+def _asset_version(name: str) -> str:
     return sha256(read_asset(name).encode()).hexdigest()[:12]
 
 
 @cache
 def asset_url(name: str) -> str:
-    return f"/static/{asset_version(name)}/{name}"
+    return f"/static/{_asset_version(name)}/{name}"
 
 
 @cache
-def compressed_asset(name: str) -> bytes:
-    return gzip_text(read_asset(name).encode(), MAX_GZIP_LEVEL)
+def _compressed_asset(name: str) -> bytes:
+    return gzip_text(read_asset(name).encode(), _MAX_GZIP_LEVEL)
 
 
 async def serve_asset(request: Request) -> Response:
@@ -120,15 +120,15 @@ async def serve_asset(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
-    tag = f'"{asset_version(name)}"'
-    headers = {**ASSET_HEADERS, "etag": tag, "vary": "accept-encoding"}
+    tag = f'"{_asset_version(name)}"'
+    headers = {**_ASSET_HEADERS, "etag": tag, "vary": "accept-encoding"}
     if _has_version(request, tag):
         return Response(status_code=304, headers=headers)
-    kind = MEDIA_TYPES[name.rpartition(".")[2]]
+    kind = _MEDIA_TYPES[name.rpartition(".")[2]]
     if not accepts_gzip(index_headers(request.headers.raw)):
         return Response(read_asset(name), headers=headers, media_type=kind)
     headers["content-encoding"] = "gzip"
-    return Response(compressed_asset(name), headers=headers, media_type=kind)
+    return Response(_compressed_asset(name), headers=headers, media_type=kind)
 
 
 def _has_version(request: Request, tag: str) -> bool:
@@ -137,14 +137,14 @@ def _has_version(request: Request, tag: str) -> bool:
     return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)
 
 
-CONTENT_SECURITY_POLICY: Final = (
+_CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
 PAGE_HEADERS: Final = {
     "cache-control": "no-store",
-    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "content-security-policy": _CONTENT_SECURITY_POLICY,
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "same-origin",
@@ -152,14 +152,14 @@ PAGE_HEADERS: Final = {
     "x-frame-options": "DENY",
 }
 
-ICONS: Final = {"again": "m-5 4h6.5a3.5 3.5 0 0 0 0-7h-5.5m3-3l-3 3 3 3"}
+_ICONS: Final = {"again": "m-5 4h6.5a3.5 3.5 0 0 0 0-7h-5.5m3-3l-3 3 3 3"}
 
 
 def icon(name: str) -> Markup:
     drawn = Markup(
         '<svg class="icon" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{}"/></svg>'
     )
-    return drawn.format(f"M0 0{ICONS.get(name) or symbol_for(name).icon}")
+    return drawn.format(f"M0 0{_ICONS.get(name) or symbol_for(name).icon}")
 
 
 def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
@@ -174,7 +174,7 @@ def status_mark(name: str) -> Markup:
     ).format(name, mark.label, mark.label, mark.symbol)
 
 
-JOB_BADGES: Final = {
+_JOB_BADGES: Final = {
     "processing": ("in_progress", "in progress"),
     "retrying": ("pending", "retrying"),
     "waiting": ("pending", "waiting"),
@@ -184,7 +184,7 @@ JOB_BADGES: Final = {
 
 
 def job_badge(status: str) -> Markup:
-    name, word = JOB_BADGES.get(status, (status, ""))
+    name, word = _JOB_BADGES.get(status, (status, ""))
     return status_badge(name, word=word)
 
 
@@ -207,7 +207,7 @@ def _time(at: datetime, now: datetime, text: str, attribute: Markup | None = Non
     return tag.format(f"{exact:%Y-%m-%dT%H:%M:%SZ}", age, attribute or "", title, text)
 
 
-TEMPLATE_HELPERS: Final = (
+_TEMPLATE_HELPERS: Final = (
     asset_url,
     icon,
     status_badge,
@@ -238,7 +238,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update({helper.__name__: helper for helper in TEMPLATE_HELPERS})
+    made.globals.update({helper.__name__: helper for helper in _TEMPLATE_HELPERS})
     made.filters["urlquote"] = partial(quote, safe="")
     # Make the macros global, because a page part that is rendered alone cannot import them.
     parts = vars(made.get_template("parts.html").module)
@@ -247,7 +247,7 @@ def _environment() -> Environment:
 
 
 TEMPLATES: Final = _environment()
-VERSIONS: Final = VersionMemory()
+_VERSIONS: Final = VersionMemory()
 
 
 def render_template(
@@ -265,7 +265,7 @@ def render_template(
     text = _part(template, part, context) if is_part else template.render(context)
     rendered = finish_rendering(
         text,
-        VERSIONS,
+        _VERSIONS,
         volatile=[str(view[name]) for name in ("token", "key") if view.get(name)],
         known_version=request.headers.get(VERSION_HEADER) if is_part else None,
     )

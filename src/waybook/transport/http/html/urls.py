@@ -13,14 +13,14 @@ def run_step_url(run_id: str, stage: str, key: str) -> str:
     >>> run_step_url("r", "a/b", "c d~")
     '/runs/r/steps/a~1b/c%20d~0'
     """
-    return f"/runs/{run_id}/steps/{to_segment(stage)}/{to_segment(key)}"
+    return f"/runs/{run_id}/steps/{_to_segment(stage)}/{_to_segment(key)}"
 
 
 def run_stage_url(run_id: str, stage: str) -> str:
-    return f"/runs/{run_id}/stages/{to_segment(stage)}"
+    return f"/runs/{run_id}/stages/{_to_segment(stage)}"
 
 
-def to_segment(text: str) -> str:
+def _to_segment(text: str) -> str:
     return quote(text.replace("~", "~0").replace("/", "~1"), safe="~")
 
 
@@ -45,7 +45,7 @@ def agent_url(name: str, session: str | None = None, **query: str) -> str:
     """
     named = {"session": session or "", **query}
     text = urlencode({field: value for field, value in named.items() if value})
-    return f"/agents/{to_segment(name)}{text and '?'}{text}"
+    return f"/agents/{_to_segment(name)}{text and '?'}{text}"
 
 
 def session_label(session: str, clients: Sequence[str] = ()) -> str:
