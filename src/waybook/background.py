@@ -36,7 +36,7 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
         await asyncio.sleep(every_seconds)
         if services.leadership.take_turn("sweep"):
             await sweep_all_orgs(services)
-            await _remind_all_orgs(services)
+            await _in_every_org(services, remind_of_reviews)
             await count_all_orgs(services)
             services.leadership.finish_turn("sweep")
 
@@ -46,10 +46,6 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
 async def sweep_all_orgs(services: Services) -> int:
     services.stalls.keep_only(await services.database.list_org_ids())
     return await _in_every_org(services, sweep_stalls)
-
-
-async def _remind_all_orgs(services: Services) -> int:
-    return await _in_every_org(services, remind_of_reviews)
 
 
 async def count_all_orgs(services: Services) -> int:
@@ -146,7 +142,7 @@ async def retention_loop(services: Services, owner_dsn: str, settings: Settings)
 async def delivery_loop(services: Services, every_seconds: float) -> None:
     async def turn() -> None:
         orgs = await services.delivery_requested.wait(every_seconds)
-        while await _deliver_in_orgs(services, orgs):
+        while await _in_orgs(services, orgs, deliver_notifications):
             pass
         if services.leadership.take_turn(DELIVERY):
             while await deliver_all_orgs(services):
@@ -158,10 +154,6 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
 
 async def deliver_all_orgs(services: Services) -> int:
     return await _in_every_org(services, deliver_notifications)
-
-
-async def _deliver_in_orgs(services: Services, orgs: Iterable[UUID]) -> int:
-    return await _in_orgs(services, orgs, deliver_notifications)
 
 
 async def leadership_loop(services: Services) -> None:

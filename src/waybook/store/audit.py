@@ -198,7 +198,12 @@ class Patches:
             if row_id not in rows:
                 rows[row_id] = Patch(row_id)
             if name == WHOLE_ROW:
-                _merge_row(rows[row_id], new)
+                patch = rows[row_id]
+                if isinstance(new, dict):
+                    patch.made = True
+                    patch.values.update(new)
+                else:
+                    patch.removed = True
             else:
                 rows[row_id].values[name] = new
         self.entities: Collection[Entity] = patches.keys()
@@ -214,14 +219,6 @@ class Patches:
                 (self.inserts if patch.made else self.updates)[entity].append(patch)
             elif not patch.made:
                 self.deletes[entity].append(patch.id)
-
-
-def _merge_row(patch: Patch, row: Json) -> None:
-    if isinstance(row, dict):
-        patch.made = True
-        patch.values.update(row)
-    else:
-        patch.removed = True
 
 
 class WriteContext(NamedTuple):

@@ -41,18 +41,14 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
     try:
         return await call_next(ctx)
     except MCPError as error:
-        _redact_error(error)
+        fields = {"message": _shorten(error.message), "data": _brief_data(error.data)}
+        error.error = error.error.model_copy(update=fields)
         raise
     except ValidationError:
         raise
     except Exception as error:
         logger.exception("the handler of %s broke", ctx.method)
         raise MCPError(INTERNAL_ERROR, "Internal error") from error
-
-
-def _redact_error(error: MCPError) -> None:
-    fields = {"message": _shorten(error.message), "data": _brief_data(error.data)}
-    error.error = error.error.model_copy(update=fields)
 
 
 def _shorten(text: str) -> str:

@@ -261,7 +261,9 @@ async def authenticate_session(
         user=person.name,
         channel=Channel.DASHBOARD,
         scopes=person.scopes,
-        credential=_credential(person),
+        credential=f"token:{person.token_id}"
+        if person.token_id
+        else f"session:{person.session_id}",
     )
     return _SignedInUser(caller, person)
 
@@ -273,7 +275,3 @@ async def end_session(services: Services, secret: str) -> None:
         return
     async with services.database.org_transaction(known.person.org_id) as tx:
         await tx.commit(accounts.end_statement(known.person.session_id))
-
-
-def _credential(person: SessionUser) -> str:
-    return f"token:{person.token_id}" if person.token_id else f"session:{person.session_id}"

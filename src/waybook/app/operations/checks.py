@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE
-from waybook.store.maintenance.owner import OwnerRole, examine_owner
+from waybook.store.maintenance.owner import examine_owner
 
 
 class CheckState(StrEnum):
@@ -23,14 +23,7 @@ class CheckResult:
 
 
 async def examined_owner(owner_dsn: str) -> CheckResult:
-    return _about_owner(await asyncio.to_thread(examine_owner, owner_dsn))
-
-
-def _about_owner(role: OwnerRole) -> CheckResult:
-    """Check the database role that owns the tables.
-
-    A role that is exempt from row-level security must be able to switch to the maintenance role.
-    """
+    role = await asyncio.to_thread(examine_owner, owner_dsn)
     if role.refusal is not None:
         return CheckResult("owner", CheckState.FAIL, role.refusal, "then run waybook doctor again")
     if not role.is_exempt:

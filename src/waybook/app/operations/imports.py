@@ -206,7 +206,11 @@ async def import_export(ctx: RequestContext, file: ExportFile) -> None:
 
 
 async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> None:
-    named = [_definition_statement(file.compiled_dag)] if file.compiled_dag else []
+    named = (
+        [runs.definition_statement(file.compiled_dag.dag.slug, file.compiled_dag.version)]
+        if file.compiled_dag
+        else []
+    )
     ((free,), *definitions) = await tx.send(import_rows.is_taken_statement(file.id), *named)
     if free.is_taken:
         raise Refused(
@@ -243,10 +247,6 @@ def _provenance(ctx: RequestContext, file: ExportFile, now: datetime) -> list[Se
     write_context = WriteContext(now, ctx.actor(), head)
     entry = Entry(Event.PLAN_MODIFIED, details, ())
     return sealed_entries((entry,), (file.kind, file.id), write_context)
-
-
-def _definition_statement(compiled_dag: CompiledDag) -> Statement:
-    return runs.definition_statement(compiled_dag.dag.slug, compiled_dag.version)
 
 
 def _added_definition(

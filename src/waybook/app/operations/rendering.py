@@ -33,25 +33,23 @@ async def render_documents(ctx: RequestContext) -> int:
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
     """Render the documents of a run. A failure does not affect other runs."""
     try:
-        return await _render_run(ctx, run_id)
+        waiting = jobs.to_render_statement(run_id, _MAX_PAGES)
+        async with LockedRun(
+            ctx, run_id, waiting, load.brief_statement(run_id), is_locked=False
+        ) as locked:
+            rows, brief = locked.results
+            if not rows:
+                return 0
+            pages = await asyncio.to_thread(_pages, locked, brief[0].input, rows)
+            await locked.lock()
+            decision = store_rendered(
+                locked.run, locked.compiled_dag, pages, locked.decision_context
+            )
+            await locked.write(decision, *(page.job for page in pages))
+            return decision.reply
     except WaybookError as error:
         log.warning("the documents of run %s will be rendered later: %s", run_id, error)
         return 0
-
-
-async def _render_run(ctx: RequestContext, run_id: str) -> int:
-    waiting = jobs.to_render_statement(run_id, _MAX_PAGES)
-    async with LockedRun(
-        ctx, run_id, waiting, load.brief_statement(run_id), is_locked=False
-    ) as locked:
-        rows, brief = locked.results
-        if not rows:
-            return 0
-        pages = await asyncio.to_thread(_pages, locked, brief[0].input, rows)
-        await locked.lock()
-        decision = store_rendered(locked.run, locked.compiled_dag, pages, locked.decision_context)
-        await locked.write(decision, *(page.job for page in pages))
-        return decision.reply
 
 
 def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[RenderedPage]:

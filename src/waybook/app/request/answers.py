@@ -53,7 +53,13 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
         case Busy() | RateLimited():
             return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
         case Unavailable() if not isinstance(error, EndpointFailed):
-            return _once_it_is_back(error, tool, arguments)
+            # Repeat the call only if that is safe; otherwise look at its effect first.
+            key = arguments.get("idempotencyKey")
+            if tool.reads_only or (key is not None and not is_blank(key)):
+                return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
+            return NextCall(
+                _list_tool(tool), {}, "See whether the call took effect before you repeat it."
+            )
         case IdempotencyConflict():
             why = "with a new idempotencyKey for a new call, or with the original arguments"
         case TooLarge():
@@ -65,16 +71,6 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
         case _:
             return NextCall(_list_tool(tool), {}, "See what there is.")
     return NextCall(tool.name, _repeated(error, tool, arguments), f"{SAME_CALL}, {why}.")
-
-
-def _once_it_is_back(
-    error: Unavailable, tool: Tool, arguments: Mapping[str, object]
-) -> NextCall | None:
-    """Suggest to repeat the failed call if that is safe, or else a call that shows its effect."""
-    key = arguments.get("idempotencyKey")
-    if tool.reads_only or (key is not None and not is_blank(key)):
-        return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
-    return NextCall(_list_tool(tool), {}, "See whether the call took effect before you repeat it.")
 
 
 def _list_tool(tool: Tool) -> str:

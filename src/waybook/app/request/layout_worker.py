@@ -117,7 +117,14 @@ class DrawingProcess:
             TooLarge: the map takes too long to draw.
             Unavailable: the worker died.
         """
-        process = self._running()
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            command = [sys.executable, "-P", "-m", "waybook.app.request.layout_worker"]
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            self._end = weakref.finalize(self, _end, self._process)
+        process = self._process
         if process.stdin is None or process.stdout is None:
             raise AssertionError("it was started with pipes")
         timer = threading.Timer(MAX_DRAWING_SECONDS, process.kill)
@@ -145,16 +152,6 @@ class DrawingProcess:
     def close(self) -> None:
         self._process = None
         self._end()
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
-            self._end()
-            command = [sys.executable, "-P", "-m", "waybook.app.request.layout_worker"]
-            self._process = subprocess.Popen(  # noqa: S603 - our own module
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-            self._end = weakref.finalize(self, _end, self._process)
-        return self._process
 
 
 def _nothing() -> None: ...

@@ -173,7 +173,7 @@ def fit_reply(
 
     The reply then includes the call that returns all items.
     """
-    sizes = {name: _sizes(body[name]) for name in lists}
+    sizes = {name: [len(orjson.dumps(item)) + 1 for item in _items(body[name])] for name in lists}
     kept_counts = {name: len(items) for name, items in sizes.items()}
     size = len(orjson.dumps(body))
     while size > most and any(kept_counts.values()):
@@ -194,10 +194,6 @@ def fit_reply(
 
 def _items(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
-
-
-def _sizes(value: Json) -> list[int]:
-    return [len(orjson.dumps(item)) + 1 for item in _items(value)]
 
 
 def fit_views(views: Sequence[Json], room: int) -> list[Json]:

@@ -83,8 +83,9 @@ class WaitQueue:
         if self._trying is waiter:
             self._trying = None
             self._wake_first()
-        if not self._waiters:
-            self._stop_timer()
+        if not self._waiters and self._timer is not None:
+            self._timer[1].cancel()
+            self._timer = None
 
     def wake(self) -> None:
         """Let the first call try again, because the plan or run has changed."""
@@ -131,11 +132,6 @@ class WaitQueue:
     def _on_time(self) -> None:
         self._timer = None
         self._wake_first()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer[1].cancel()
-            self._timer = None
 
 
 class _OrgQueues:

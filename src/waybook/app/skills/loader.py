@@ -47,7 +47,19 @@ def parse_skill(text: str, folder: str) -> Skill:
     parts = _PARTS.match(text)
     if parts is None:
         raise InvalidSkill("SKILL.md must begin with front matter between lines of ---")
-    head = _head(parts[1])
+    if len(parts[1]) > _MAX_FRONT_MATTER_BYTES:
+        raise InvalidSkill(f"the front matter is over {_MAX_FRONT_MATTER_BYTES:,} characters")
+    if parts[1].count("[") + parts[1].count("{") > _MAX_BRACKETS:
+        raise InvalidSkill(f"the front matter has over {_MAX_BRACKETS} brackets")
+    try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(parts[1])):
+            raise InvalidSkill("the front matter has a YAML alias (*), which is not supported")
+        head = _plain(yaml.safe_load(parts[1]))
+    except (yaml.YAMLError, RecursionError) as error:
+        message = " ".join(str(error).split())[:200]
+        raise InvalidSkill(f"the front matter is not YAML: {message}") from None
+    if not isinstance(head, dict):
+        raise InvalidSkill("the front matter must be a mapping of names to values")
     for name, check in _CHECKS.items():
         check(head, name)
     if head["name"] != folder:
@@ -61,23 +73,6 @@ def parse_skill(text: str, folder: str) -> Skill:
         formatting_instructions=_formatting(metadata.get("formatting-instructions")),
         front_matter=MappingProxyType(head),
     )
-
-
-def _head(text: str) -> dict[str, object]:
-    if len(text) > _MAX_FRONT_MATTER_BYTES:
-        raise InvalidSkill(f"the front matter is over {_MAX_FRONT_MATTER_BYTES:,} characters")
-    if text.count("[") + text.count("{") > _MAX_BRACKETS:
-        raise InvalidSkill(f"the front matter has over {_MAX_BRACKETS} brackets")
-    try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-            raise InvalidSkill("the front matter has a YAML alias (*), which is not supported")
-        front_matter = _plain(yaml.safe_load(text))
-    except (yaml.YAMLError, RecursionError) as error:
-        message = " ".join(str(error).split())[:200]
-        raise InvalidSkill(f"the front matter is not YAML: {message}") from None
-    if not isinstance(front_matter, dict):
-        raise InvalidSkill("the front matter must be a mapping of names to values")
-    return front_matter
 
 
 def _plain(value: object) -> object:

@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg
 
 from waybook.accounts.model import Org, OrgListItem, Token, TokenUse, User
-from waybook.core.changes import Entity, Entry, Row, Rows
+from waybook.core.changes import Entity, Entry, Rows
 from waybook.core.decision_context import ReviewPolicy, Scope, expand_scopes
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
@@ -225,17 +225,13 @@ def read_rows(rows: Iterable[StoredRow]) -> Rows:
     """Convert rows, so that they can be compared with the rows rebuilt from the audit."""
     by_entity: Rows = {}
     for row in rows:
-        by_entity.setdefault(row.entity, {})[row.id] = _in_utc_row(row.values)
+        by_entity.setdefault(row.entity, {})[row.id] = {
+            name: datetime.fromisoformat(value).astimezone(UTC).isoformat()
+            if name.endswith("_at") and isinstance(value, str)
+            else value
+            for name, value in row.values.items()
+        }
     return by_entity
-
-
-def _in_utc_row(row: Row) -> Row:
-    return {
-        name: datetime.fromisoformat(value).astimezone(UTC).isoformat()
-        if name.endswith("_at") and isinstance(value, str)
-        else value
-        for name, value in row.items()
-    }
 
 
 def _in_utc(at: datetime | None) -> datetime | None:

@@ -130,7 +130,11 @@ class DbConnection:
             places = self._post(message, preparing=not self._wire.pooled)
             pgconn.pipeline_sync()
             if pgconn.flush():
-                await self._flush()
+                self._stop_listening()
+                async with asyncio.timeout(self._wire.message_seconds):
+                    await wait_async(
+                        flush_steps(self.connection), self.connection.pgconn.socket, interval=1
+                    )
             results = await self._answers()
             pgconn.exit_pipeline_mode()
         finally:
@@ -257,13 +261,6 @@ class DbConnection:
         if self._heard is not None:
             self._loop.remove_reader(self._heard)
             self._heard = None
-
-    async def _flush(self) -> None:
-        self._stop_listening()
-        async with asyncio.timeout(self._wire.message_seconds):
-            await wait_async(
-                flush_steps(self.connection), self.connection.pgconn.socket, interval=1
-            )
 
     def is_clean(self) -> bool:
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE

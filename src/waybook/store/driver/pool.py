@@ -134,7 +134,10 @@ class ConnectionPool:
             self._places -= 1
             self._turns.release(org)
             if self._must_share(error):
-                return await self._next_free(org, deadline)
+                if self._free:
+                    self._turns.acquire(org)
+                    return self._free.pop()
+                return await self._wait(org, deadline)
             self._pass_on(None)
             if isinstance(error, psycopg.Error | TimeoutError):
                 raise _unreachable() from error
@@ -152,12 +155,6 @@ class ConnectionPool:
         for line in list(lines):
             self._free.remove(line)
             self._discard(line)
-
-    async def _next_free(self, org: Org, deadline: float) -> DbConnection | None:
-        if self._free:
-            self._turns.acquire(org)
-            return self._free.pop()
-        return await self._wait(org, deadline)
 
     def _must_share(self, error: BaseException) -> bool:
         """Return whether the server accepts no more connections, but this pool has some."""

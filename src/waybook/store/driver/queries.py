@@ -153,23 +153,20 @@ class Query:
 
     def __call__(self, **values: Value) -> Statement:
         if self._listed is not None:
-            return self._with_rows(values)
+            (place,) = self.places
+            listed = values[place]
+            if type(listed) is not Rows:
+                raise TypeError(f"{self.name} takes rows")
+            rows = listed.rows
+            number = len(rows)
+            parameters = _encode_parameters(rows[0] if number == 1 else chain.from_iterable(rows))
+            form = self._forms.get(number) or self._form(number, len(rows[0]))
+            return Statement(form, parameters)
         return Statement(self._plain, _encode_parameters(map(values.__getitem__, self.places)))
 
     def for_update(self, table: str) -> "Query":
         locked = f"{self.text}\n   for update of {table}"
         return Query(f"{self.name}_locked", locked, self.row)
-
-    def _with_rows(self, values: Mapping[str, Value]) -> Statement:
-        (place,) = self.places
-        listed = values[place]
-        if type(listed) is not Rows:
-            raise TypeError(f"{self.name} takes rows")
-        rows = listed.rows
-        number = len(rows)
-        parameters = _encode_parameters(rows[0] if number == 1 else chain.from_iterable(rows))
-        form = self._forms.get(number) or self._form(number, len(rows[0]))
-        return Statement(form, parameters)
 
     def merge(self, statements: Sequence[Statement]) -> Statement:
         if len(statements) == 1:
@@ -228,17 +225,18 @@ def load(name: str, **rows: _RowClass) -> Mapping[str, Query]:
 def _read(name: str) -> Mapping[str, str]:
     text = files("waybook.store").joinpath(f"{name}.sql").read_text(encoding="utf-8")
     pieces = (piece.split("\n", 1) for piece in text.split("-- name: ")[1:])
-    return {head.strip(): _without_comments(body).strip().rstrip(";") for head, body in pieces}
+    return {
+        head.strip(): "\n".join(line for line in body.splitlines() if not line.startswith("--"))
+        .strip()
+        .rstrip(";")
+        for head, body in pieces
+    }
 
 
 def expand_parts(body: str) -> str:
     return _PART.sub(
         lambda part: FRAGMENTS.get(part[1]) or expand_parts(_read("parts")[part[1]]), body
     )
-
-
-def _without_comments(body: str) -> str:
-    return "\n".join(line for line in body.splitlines() if not line.startswith("--"))
 
 
 def as_json_text(value: object) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from waybook.errors import InvalidInput
 from waybook.store.maintenance.anchors import AnchorFile, AnchorTotals
@@ -75,26 +75,6 @@ class Manifest:
         return {"format": _FORMAT, "version": _VERSION, **asdict(self)}
 
 
-def _read_manifest(data: dict[str, Any]) -> Manifest:
-    if data["format"] != _FORMAT:
-        raise InvalidInput("this file is not a backup of Waybook")
-    if data["version"] != _VERSION:
-        raise InvalidInput(
-            f"this backup has format version {data['version']}; this program reads version "
-            f"{_VERSION}: restore it with the program that wrote it, or a newer one"
-        )
-    return Manifest(
-        at=data["at"],
-        database=data["database"],
-        server_version=data["server_version"],
-        migrations=tuple(AppliedMigration(*fields) for fields in data["migrations"]),
-        tables=data["tables"],
-        left_out=data["left_out"],
-        members=tuple(Member(*fields) for fields in data["members"]),
-        anchor=AnchorTotals(*data["anchor"]),
-    )
-
-
 class ArchiveWriter:
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(
@@ -150,7 +130,24 @@ class Archive:
             if member.compress_type not in _COMPRESSIONS:
                 raise damaged(f"{member.filename} cannot be read")
         try:
-            self.manifest = _read_manifest(json.loads(opened.read(_MANIFEST)))
+            data = json.loads(opened.read(_MANIFEST))
+            if data["format"] != _FORMAT:
+                raise InvalidInput("this file is not a backup of Waybook")
+            if data["version"] != _VERSION:
+                raise InvalidInput(
+                    f"this backup has format version {data['version']}; this program reads version "
+                    f"{_VERSION}: restore it with the program that wrote it, or a newer one"
+                )
+            self.manifest = Manifest(
+                at=data["at"],
+                database=data["database"],
+                server_version=data["server_version"],
+                migrations=tuple(AppliedMigration(*fields) for fields in data["migrations"]),
+                tables=data["tables"],
+                left_out=data["left_out"],
+                members=tuple(Member(*fields) for fields in data["members"]),
+                anchor=AnchorTotals(*data["anchor"]),
+            )
         except _DAMAGED_MANIFEST as error:
             raise damaged("its manifest cannot be read") from error
 

@@ -61,7 +61,9 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
         Unavailable: the database cannot be reached.
     """
     with owner_connection(owner_dsn) as connection:
-        _check_migrations(connection)
+        if not applied_migrations(connection):
+            raise Misconfigured("the database has no tables of Waybook: run waybook migrate first")
+        pending_in(connection)
         tables = org_tables(connection)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
@@ -76,12 +78,6 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
                 return _Backup(connection, writer, progress, tables).write()
         except psycopg.errors.LockNotAvailable as error:
             raise Busy("a table is being altered; nothing was backed up, try again") from error
-
-
-def _check_migrations(connection: psycopg.Connection) -> None:
-    if not applied_migrations(connection):
-        raise Misconfigured("the database has no tables of Waybook: run waybook migrate first")
-    pending_in(connection)
 
 
 class _Backup:

@@ -328,23 +328,15 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("lock"))
         if not _holds(connection, "has_maintenance_role"):
-            _create_maintenance_role(connection)
+            # The migration of another database on this server may be creating the role now.
+            already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
+            with suppress(*already), connection.transaction():
+                connection.execute(_text("create_maintenance_role"))
         if _holds(connection, "must_join"):
-            _join_maintenance_role(connection)
+            # Since PostgreSQL 16, the creator of a role needs a grant to switch to the role.
+            with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+                connection.execute(_text("join_maintenance_role"))
         _execute_each(connection, _text("grant_maintenance"))
-
-
-def _create_maintenance_role(connection: psycopg.Connection) -> None:
-    # The migration of another database on this server may be creating the role now.
-    already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
-    with suppress(*already), connection.transaction():
-        connection.execute(_text("create_maintenance_role"))
-
-
-def _join_maintenance_role(connection: psycopg.Connection) -> None:
-    # Since PostgreSQL 16, the creator of a role needs a grant to switch to the role.
-    with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
-        connection.execute(_text("join_maintenance_role"))
 
 
 def _holds(connection: psycopg.Connection, question: str) -> bool:

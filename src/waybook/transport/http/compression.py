@@ -101,24 +101,21 @@ class CompressingSend:
                 self._start = message
                 return
         elif message["type"] == "http.response.body":
-            message = await self._body(message)
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            start, self._start = self._start, None
+            if start is not None and (more or len(chunk) >= MIN_BYTES):
+                self._stream = _Stream()
+                encoded = [(n, v) for n, v in start["headers"] if n.lower() != b"content-length"]
+                encoded.append((b"content-encoding", b"gzip"))
+                start = {**start, "headers": encoded}
+            if self._stream is not None:
+                chunk = await self._stream.pack(chunk, more=more)
+                if start is not None and not more:
+                    start["headers"].append((b"content-length", b"%d" % len(chunk)))
+            if start is not None:
+                await self._send(start)
+            message = {**message, "body": chunk}
         await self._send(message)
-
-    async def _body(self, message: Message) -> Message:
-        chunk, more = message.get("body", b""), message.get("more_body", False)
-        start, self._start = self._start, None
-        if start is not None and (more or len(chunk) >= MIN_BYTES):
-            self._stream = _Stream()
-            encoded = [(n, v) for n, v in start["headers"] if n.lower() != b"content-length"]
-            encoded.append((b"content-encoding", b"gzip"))
-            start = {**start, "headers": encoded}
-        if self._stream is not None:
-            chunk = await self._stream.pack(chunk, more=more)
-            if start is not None and not more:
-                start["headers"].append((b"content-length", b"%d" % len(chunk)))
-        if start is not None:
-            await self._send(start)
-        return {**message, "body": chunk}
 
 
 class _Stream:

@@ -97,7 +97,16 @@ class DirectCalls:
         is_ordinary = isinstance(tool, str) and tool in self.tools and type(arguments) is dict
         if not is_ordinary or not params.keys() <= _PARAM_FIELDS:
             return None
-        headers = _call_headers(request.scope["headers"])
+        # The result is cached, because a client sends the same headers with every call.
+        own = tuple(
+            [
+                h
+                for h in request.scope["headers"]
+                if h[0] in _CALL_HEADERS or h[0].startswith(_PARAM_HEADER)
+            ]
+        )
+        is_short = sum([len(header[1]) for header in own]) <= MAX_CACHED_BYTES
+        headers = (_cached_call_headers if is_short else _read_call_headers)(own)
         if headers is None or (headers.is_modern and headers.tool != tool):
             return None
         metadata = _read_metadata(headers.version, params.get("_meta"))
@@ -122,7 +131,13 @@ class DirectCalls:
             error = {"code": INTERNAL_ERROR, "message": "Internal error"}
             return _encoded({"jsonrpc": "2.0", "id": call.id, "error": error}, call)
         if call.is_modern:
-            result = _modern(result, self.server_info)
+            structured = result.pop("structuredContent", None)
+            result = {
+                **result,
+                "resultType": "complete",
+                **({} if structured is None else {"structuredContent": structured}),
+                "_meta": {SERVER_INFO_META_KEY: self.server_info},
+            }
         return _encoded({"jsonrpc": "2.0", "id": call.id, "result": result}, call)
 
 
@@ -144,16 +159,6 @@ class ToolServer(Server[None]):
 
     def answer_directly(self, gateway: ToolGateway, tools: Iterable[str]) -> None:
         self.direct_calls = DirectCalls(gateway, frozenset(tools), self.server_info_stamp)
-
-
-def _call_headers(headers: Iterable[_RawHeader]) -> _CallHeaders | None:
-    """Return the headers of a tool call, or None if the MCP library must check them.
-
-    The result is cached, because a client sends the same headers with every call.
-    """
-    own = tuple([h for h in headers if h[0] in _CALL_HEADERS or h[0].startswith(_PARAM_HEADER)])
-    is_short = sum([len(header[1]) for header in own]) <= MAX_CACHED_BYTES
-    return (_cached_call_headers if is_short else _read_call_headers)(own)
 
 
 def _read_call_headers(headers: tuple[_RawHeader, ...]) -> _CallHeaders | None:
@@ -227,16 +232,6 @@ def _result(answer: Answer) -> dict[str, Any]:
     if answer.is_error:
         return {"content": content, "isError": True}
     return {"content": content, "isError": False, "structuredContent": answer.body}
-
-
-def _modern(result: dict[str, Any], server_info: dict[str, Any]) -> dict[str, Any]:
-    structured = result.pop("structuredContent", None)
-    return {
-        **result,
-        "resultType": "complete",
-        **({} if structured is None else {"structuredContent": structured}),
-        "_meta": {SERVER_INFO_META_KEY: server_info},
-    }
 
 
 def _encoded(message: Mapping[str, object], call: DirectCall) -> bytes:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import mcp_types as wire
 
-from waybook.app.request.caller import Answer, ReadableDocument, ReadableOutput
+from waybook.app.request.caller import Answer, ReadableDocument
 from waybook.core.hidden_characters import FLAG, count_hidden
 from waybook.errors import WaybookError
 from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
@@ -195,7 +195,12 @@ class Resources:
         try:
             if kind is OUTPUT:
                 output = await self.gateway.output(context.request, resource_id)
-                return _of_output(output)
+                meta: dict[str, object] = {
+                    "createdBy": output.created_by,
+                    "createdAt": output.created_at.isoformat(),
+                    **_flag(output.content),
+                }
+                return Text(output.media_type, output.content, meta)
             return _of_document(await self.gateway.document(context.request, resource_id))
         except WaybookError as error:
             return Answer(error.as_json(), is_error=True)
@@ -208,15 +213,6 @@ def _read_schema() -> wire.ReadResourceResult:
         uri=WORKFLOW_SCHEMA.uri, mime_type=WORKFLOW_SCHEMA.mime_type, text=text
     )
     return wire.ReadResourceResult(contents=[contents])
-
-
-def _of_output(output: ReadableOutput) -> Text:
-    meta: dict[str, object] = {
-        "createdBy": output.created_by,
-        "createdAt": output.created_at.isoformat(),
-        **_flag(output.content),
-    }
-    return Text(output.media_type, output.content, meta)
 
 
 def _of_document(document: ReadableDocument) -> Text:

@@ -126,7 +126,8 @@ class ReviewTasks:
         return {}
 
     async def _review(self, context: Context, params: _TaskParams) -> ReadableReview:
-        _require_modern_revision(context)
+        if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", context.method)
         require_tasks(context)
         _require_matching_header(context, params.task_id)
         try:
@@ -166,11 +167,6 @@ def _form_of(review: ReadableReview) -> dict[str, Any]:
 
 def _utc_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat()
-
-
-def _require_modern_revision(context: Context) -> None:
-    if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", context.method)
 
 
 def _require_matching_header(context: Context, task_id: str) -> None:

@@ -140,7 +140,18 @@ class _CopyPlan(MutatingArguments):
 )
 async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
     """Create a copy of a plan; link it to the session's latest skill."""
-    source = await _copied_plan(ctx, args)
+    plan_id, seq = id_or_nil(args.plan_id).lower(), args.at_audit_seq
+    entries = await read_all_entries(ctx, plan_id, until=LAST_SEQ if seq is None else max(seq, 1))
+    rows = replay(changes_in(entries))
+    if "plan" not in rows:
+        raise not_found("plan")
+    last = entries[-1].seq
+    if seq not in {None, last}:
+        raise NotFound(
+            f"that plan has no audit entry {seq}; its entries are numbered from 1",
+            next_call=NextCall("copy_plan", {"planId": plan_id}, "Copy the plan as it is now."),
+        )
+    source = CopiedPlan(id=plan_id, seq=last, rows=rows, up_to_step=args.up_to_step)
     opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
@@ -155,23 +166,3 @@ async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
         return Proposal(Written(statements, event=event), _created_plan_reply(decision.plan))
 
     return await update(opened, decide)
-
-
-async def _copied_plan(ctx: RequestContext, args: _CopyPlan) -> CopiedPlan:
-    """Rebuild the plan to copy as it was at the requested audit entry.
-
-    Raises:
-        NotFound: the plan does not exist, belongs to another org, or has no such audit entry.
-    """
-    plan_id, seq = id_or_nil(args.plan_id).lower(), args.at_audit_seq
-    entries = await read_all_entries(ctx, plan_id, until=LAST_SEQ if seq is None else max(seq, 1))
-    rows = replay(changes_in(entries))
-    if "plan" not in rows:
-        raise not_found("plan")
-    last = entries[-1].seq
-    if seq not in {None, last}:
-        raise NotFound(
-            f"that plan has no audit entry {seq}; its entries are numbered from 1",
-            next_call=NextCall("copy_plan", {"planId": plan_id}, "Copy the plan as it is now."),
-        )
-    return CopiedPlan(id=plan_id, seq=last, rows=rows, up_to_step=args.up_to_step)

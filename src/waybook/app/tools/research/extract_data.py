@@ -171,10 +171,29 @@ class _SourceText:
 )
 async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     """Check the caller's data, ask the server's model, or return a prompt for the caller."""
-    schema = _schema(args.wanted)
+    check_schema(args.wanted, "schema")
+    if not isinstance(args.wanted, dict):
+        raise InvalidInput("schema must not be null", argument="schema")
+    size = len(orjson.dumps(args.wanted))
+    if size > MAX_SCHEMA_BYTES:
+        raise TooLarge(
+            f"schema has {size:,} bytes, and the limit is {MAX_SCHEMA_BYTES:,}; ask for less at a "
+            "time",
+            argument="schema",
+            limit=MAX_SCHEMA_BYTES,
+        )
+    schema = args.wanted
     source = await _read_source(ctx, args)
     if args.candidate is not None:
-        return _checked(args, schema)
+        # Return the caller's data if it is valid, or else the validation errors.
+        faults: list[Mismatch] = []
+        for candidate in _readings(args.candidate):
+            faults = mismatches(candidate, schema, value="candidate", shape="schema")
+            if not faults:
+                return _extracted(candidate, args)
+        why = "Fix the listed errors and call again with the corrected candidate."
+        following_call = next_call("extract_data", why, **_which(args))
+        return {"status": "invalid", "errors": _errors(faults), "next": following_call}
     model = ctx.services.model
     if model is None or args.prompt_only or not source.text:
         return _by_yourself(source, schema, args)
@@ -195,21 +214,6 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
         wrong: Body = {"status": "invalid", "errors": _errors(outcome.faults)}
         return {**_by_yourself(source, schema, args), **wrong, **usage}
     return {**_extracted(outcome.data, args), **usage}
-
-
-def _schema(wanted: Json) -> dict[str, Json]:
-    check_schema(wanted, "schema")
-    if not isinstance(wanted, dict):
-        raise InvalidInput("schema must not be null", argument="schema")
-    size = len(orjson.dumps(wanted))
-    if size > MAX_SCHEMA_BYTES:
-        raise TooLarge(
-            f"schema has {size:,} bytes, and the limit is {MAX_SCHEMA_BYTES:,}; ask for less at a "
-            "time",
-            argument="schema",
-            limit=MAX_SCHEMA_BYTES,
-        )
-    return wanted
 
 
 async def _read_source(ctx: RequestContext, args: ExtractData) -> _SourceText:
@@ -235,18 +239,6 @@ async def _read_source(ctx: RequestContext, args: ExtractData) -> _SourceText:
             text = json.dumps(text, ensure_ascii=False)
         return _SourceText(text[args.offset :], about)
     return _SourceText((args.text or "")[args.offset :])
-
-
-def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
-    """Return the caller's data if it is valid, or else the validation errors."""
-    faults: list[Mismatch] = []
-    for candidate in _readings(args.candidate):
-        faults = mismatches(candidate, schema, value="candidate", shape="schema")
-        if not faults:
-            return _extracted(candidate, args)
-    why = "Fix the listed errors and call again with the corrected candidate."
-    following_call = next_call("extract_data", why, **_which(args))
-    return {"status": "invalid", "errors": _errors(faults), "next": following_call}
 
 
 def _readings(candidate: Json) -> Iterator[Json]:

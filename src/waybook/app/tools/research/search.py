@@ -8,7 +8,7 @@ from typing import Annotated, cast
 from pydantic import Field
 
 from waybook.app.accounts.authentication import database_time
-from waybook.app.queries.search import SearchResults, run_search
+from waybook.app.queries.search import run_search
 from waybook.app.request.arguments import (
     DetailField,
     Id,
@@ -64,7 +64,18 @@ class SearchSources(ReadArguments):
     reads_only=True,
 )
 async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
-    results = await _search(ctx, args)
+    days = args.within_days
+    scope = Scope(
+        plan_id=id_or_nil(args.plan_id) if args.plan_id else None,
+        kinds=tuple(args.kinds or ()),
+        since=None if days is None else await database_time(ctx.services) - timedelta(days=days),
+        tags=tuple(args.tags or ()),
+    )
+    results, (there,) = await run_search(
+        ctx, args.query, scope, search.plan_exists_statement(scope.plan_id)
+    )
+    if not first_value(there):
+        raise not_found("plan")
     hits = results.fitting_hits
     rows: Sequence[HitRow] = ()
     if hits:
@@ -87,22 +98,6 @@ async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
         nextCursor=upto if rows and upto < rows[0].hits else None,
         next=_next_of_hits(args, views),
     )
-
-
-async def _search(ctx: RequestContext, args: SearchSources) -> SearchResults:
-    days = args.within_days
-    scope = Scope(
-        plan_id=id_or_nil(args.plan_id) if args.plan_id else None,
-        kinds=tuple(args.kinds or ()),
-        since=None if days is None else await database_time(ctx.services) - timedelta(days=days),
-        tags=tuple(args.tags or ()),
-    )
-    results, (there,) = await run_search(
-        ctx, args.query, scope, search.plan_exists_statement(scope.plan_id)
-    )
-    if not first_value(there):
-        raise not_found("plan")
-    return results
 
 
 def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:

@@ -110,7 +110,16 @@ class _StoreResearch(MutatingArguments):
 )
 async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply:
     """Store research as the next version of its name. Searches find it immediately."""
-    research = _research(args)
+    check_result_size(content=args.content, metadata=args.metadata)
+    origins = [_origin(source) for source in args.sources or ()]
+    research = Research(
+        kind=args.kind,
+        title=args.title,
+        content=args.content,
+        tags=tuple(dict.fromkeys(args.tags or ())),
+        metadata=args.metadata,
+        origins=tuple({origin.id: origin for origin in reversed(origins)}.values())[::-1],
+    )
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     pieces = _pieces(research, NIL_ID, None, datetime.fromtimestamp(0, UTC))
@@ -201,19 +210,6 @@ def _pieces(
     )
     return artifacts.split_subjects(
         [artifact, *(artifacts.index_source(o, now) for o in research.origins)]
-    )
-
-
-def _research(args: _StoreResearch) -> Research:
-    check_result_size(content=args.content, metadata=args.metadata)
-    origins = [_origin(source) for source in args.sources or ()]
-    return Research(
-        kind=args.kind,
-        title=args.title,
-        content=args.content,
-        tags=tuple(dict.fromkeys(args.tags or ())),
-        metadata=args.metadata,
-        origins=tuple({origin.id: origin for origin in reversed(origins)}.values())[::-1],
     )
 
 

@@ -10,7 +10,6 @@ from pydantic import Field
 from waybook.app.queries.work_list import (
     OPEN,
     RunFilter,
-    RunSummary,
     read_run_summaries,
     runs_statement,
 )
@@ -65,7 +64,23 @@ async def list_dags(ctx: RequestContext, _: _ListDags) -> Body:
     }
     body: Body = {
         "dags": [_view(dags[slug]) for slug in sorted(dags)],
-        "openRuns": [_run_view(run) for run in await read_run_summaries(ctx, run_rows)],
+        "openRuns": [
+            {
+                "runId": run.id,
+                "name": run.name,
+                "dagSlug": run.compiled_dag.dag.slug,
+                "version": run.compiled_dag.version,
+                "currentStage": run.current.slug if run.current else None,
+                "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
+                "completedSteps": run.steps_done,
+                "totalSteps": run.steps_total,
+                "failedSteps": run.steps_failed,
+                "createdAt": format_time(run.created_at),
+                "createdBy": run.created_by,
+                "updatedAt": format_time(run.updated_at),
+            }
+            for run in await read_run_summaries(ctx, run_rows)
+        ],
         "next": next_call("start_run", "Start a run of one of the workflows."),
     }
     detail_call = next_call("get_dag_map", "Get one complete definition.")
@@ -88,23 +103,6 @@ def _view(compiled_dag: CompiledDag) -> Body:
         "version": compiled_dag.version,
         "description": truncate(dag.description, _MAX_DESCRIPTION_BYTES),
         "stages": stages,
-    }
-
-
-def _run_view(run: RunSummary) -> Body:
-    return {
-        "runId": run.id,
-        "name": run.name,
-        "dagSlug": run.compiled_dag.dag.slug,
-        "version": run.compiled_dag.version,
-        "currentStage": run.current.slug if run.current else None,
-        "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
-        "completedSteps": run.steps_done,
-        "totalSteps": run.steps_total,
-        "failedSteps": run.steps_failed,
-        "createdAt": format_time(run.created_at),
-        "createdBy": run.created_by,
-        "updatedAt": format_time(run.updated_at),
     }
 
 

@@ -84,9 +84,32 @@ async def _drawn(ctx: RequestContext, args: _DrawMap) -> Body:
         plan = await read_plan_detail(ctx, args.plan_id, PlanInclude.NAMES)
         return await _plan(ctx, plan, args.width)
     if args.run_id is None and args.dag_slug is not None:
-        return await _dag(ctx, args.dag_slug, args.width)
+        (rows,) = await ctx.read(load.definition_statement(args.dag_slug))
+        cache = ctx.services.shared(DefinitionCache)
+        compiled_dag = cache.current(ctx.caller.org_id, args.dag_slug, rows).compiled_dag
+        drawing = Drawing(
+            diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))
+        )
+        return {
+            "name": compiled_dag.dag.name,
+            "over": True,
+            "svg": await _svg(ctx, drawing, args.width),
+            "next": next_call("start_run", "Start a run of it.", dagSlug=compiled_dag.dag.slug),
+        }
     run_id = args.run_id or await last_active_run(ctx)
-    return await _run(ctx, await read_run_detail(ctx, run_id, RunInclude.NOTHING), args.width)
+    board = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
+    stages = board.report["stages"]
+    return {
+        "name": board.run.name,
+        "status": str(board.state),
+        "over": board.is_closed,
+        "progress": _progress(
+            str(board.state), "stages", (str(stage["status"] or UNKNOWN) for stage in stages)
+        ),
+        "svg": await _svg(ctx, run_drawing(board), args.width),
+        **non_empty(asks=_feedback(board)),
+        "next": next_call("get_run_progress", "Get the same as text.", runId=board.run.id),
+    }
 
 
 async def _plan(ctx: RequestContext, board: PlanDetail, width: int | None) -> Body:
@@ -125,21 +148,6 @@ def _review(ctx: RequestContext, board: PlanDetail) -> Body | None:
     }
 
 
-async def _run(ctx: RequestContext, board: RunDetail, width: int | None) -> Body:
-    stages = board.report["stages"]
-    return {
-        "name": board.run.name,
-        "status": str(board.state),
-        "over": board.is_closed,
-        "progress": _progress(
-            str(board.state), "stages", (str(stage["status"] or UNKNOWN) for stage in stages)
-        ),
-        "svg": await _svg(ctx, run_drawing(board), width),
-        **non_empty(asks=_feedback(board)),
-        "next": next_call("get_run_progress", "Get the same as text.", runId=board.run.id),
-    }
-
-
 def _feedback(board: RunDetail) -> Body | None:
     waiting = board.awaiting
     if waiting is None:
@@ -152,21 +160,6 @@ def _feedback(board: RunDetail) -> Body | None:
         "about": f"the stage {name}",
         "tool": "submit_stage_feedback",
         "args": {"runId": board.run.id, "stageSlug": waiting, "place": "app"},
-    }
-
-
-async def _dag(ctx: RequestContext, slug: str, width: int | None) -> Body:
-    (rows,) = await ctx.read(load.definition_statement(slug))
-    cache = ctx.services.shared(DefinitionCache)
-    compiled_dag = cache.current(ctx.caller.org_id, slug, rows).compiled_dag
-    drawing = Drawing(
-        diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))
-    )
-    return {
-        "name": compiled_dag.dag.name,
-        "over": True,
-        "svg": await _svg(ctx, drawing, width),
-        "next": next_call("start_run", "Start a run of it.", dagSlug=compiled_dag.dag.slug),
     }
 
 

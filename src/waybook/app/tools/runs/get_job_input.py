@@ -74,7 +74,24 @@ async def get_job_input(ctx: RequestContext, args: _GetJobInput) -> Body:
 
 async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
     if args.document_id is not None:
-        return await _document(locked, args.document_id, args)
+        statement = jobs.content_statement(
+            locked.run.id, id_or_nil(args.document_id), args.offset, _MAX_SLICE_BYTES
+        )
+        (rows,) = await locked.send(statement)
+        if not rows:
+            raise NotFound(
+                "there is no document with this id here",
+                next_call=NextCall("get_next_job", {}, "Claim a job; its inputs have their ids."),
+            )
+        row: DocumentSliceRow = rows[0]
+        head = non_empty(
+            documentKey=row.document_key,
+            modelId=row.model,
+            version=row.version,
+            createdBy=row.by,
+            createdAt=format_time(row.at),
+        )
+        return _piece(head, {"documentId": args.document_id}, row.content, row.length, args)
     page_context = await load_job_materials(locked, job)
     if args.document_key is None:
         inputs = [
@@ -90,27 +107,6 @@ async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
         which["stageSlug"] = args.stage_slug
     text = _text(page_context, job.id, args.document_key, args.stage_slug)
     return _piece(which, which, text[args.offset :], len(text), args)
-
-
-async def _document(locked: LockedRun, document_id: str, args: _GetJobInput) -> Body:
-    statement = jobs.content_statement(
-        locked.run.id, id_or_nil(document_id), args.offset, _MAX_SLICE_BYTES
-    )
-    (rows,) = await locked.send(statement)
-    if not rows:
-        raise NotFound(
-            "there is no document with this id here",
-            next_call=NextCall("get_next_job", {}, "Claim a job; its inputs have their ids."),
-        )
-    row: DocumentSliceRow = rows[0]
-    head = non_empty(
-        documentKey=row.document_key,
-        modelId=row.model,
-        version=row.version,
-        createdBy=row.by,
-        createdAt=format_time(row.at),
-    )
-    return _piece(head, {"documentId": document_id}, row.content, row.length, args)
 
 
 def _text(page_context: JobMaterials, job_id: str, key: str, stage: str | None) -> str:

@@ -191,7 +191,21 @@ class _GetRunProgress(ReadArguments):
 )
 async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
     if args.plan_id is not None and args.run_id is None:
-        report = await _plan_progress(ctx, args.plan_id)
+        # Return the report of a plan with its stalled steps, and the suggested next call.
+        loaded, _ = await load_plan(ctx, PlanRequest(plan_id=id_or_nil(args.plan_id)))
+        plan = loaded.plan
+        stalled = [
+            *detect_stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)
+        ]
+        report = {
+            **cast("Body", plan_report(plan)),
+            "status": str(plan.status),
+            "progress": plan_progress(plan).as_reply(),
+            "stalled": bool(stalled),
+            "stalledSteps": stalled_view(stalled),
+            # The profile `runs` has no tool that claims a step.
+            "next": next_call("list_dags", "List the workflows and open runs."),
+        }
     else:
         run_id = args.run_id or await last_active_run(ctx)
         detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
@@ -201,23 +215,16 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
             following = wait_for_feedback_call(run_id) if waits else next_job_call(run_id)
         report = {**detail.full_report, "next": following}
     shown = report if args.detail else _compact(report)
-    return _fit_report(shown, args, reply_limit(ctx.caller.channel, detail=args.detail))
-
-
-async def _plan_progress(ctx: RequestContext, plan_id: str) -> Body:
-    """Return the report of a plan with its stalled steps, and the suggested next call."""
-    loaded, _ = await load_plan(ctx, PlanRequest(plan_id=id_or_nil(plan_id)))
-    plan = loaded.plan
-    stalled = [*detect_stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)]
-    return {
-        **cast("Body", plan_report(plan)),
-        "status": str(plan.status),
-        "progress": plan_progress(plan).as_reply(),
-        "stalled": bool(stalled),
-        "stalledSteps": stalled_view(stalled),
-        # The profile `runs` has no tool that claims a step.
-        "next": next_call("list_dags", "List the workflows and open runs."),
-    }
+    most = reply_limit(ctx.caller.channel, detail=args.detail)
+    if len(orjson.dumps(shown)) <= most:
+        return shown
+    named = non_empty(runId=args.run_id, planId=args.plan_id)
+    detail_call = next_call("get_run_progress", "Get the full report.", **named, detail=True)
+    rest = None if args.detail else detail_call
+    short = _without(shown, rest, documents=[])
+    if len(orjson.dumps(short)) > most:
+        short = _without(shown, rest, documents=[], steps=None)
+    return fit_reply(short, ("stages",), rest, most)
 
 
 def _compact(report: Body) -> Body:
@@ -237,18 +244,6 @@ def _compact_step(step: StepReport) -> Json:
     jobs: Body = {name: count for name, count in cast("Body", step["jobs"]).items() if count}
     shown: Body = {"stepKey": step["stepKey"], "status": step["status"]}
     return {**shown, "jobs": jobs} if "active" in jobs or "failed" in jobs else shown
-
-
-def _fit_report(body: Body, args: _GetRunProgress, most: int) -> Body:
-    if len(orjson.dumps(body)) <= most:
-        return body
-    named = non_empty(runId=args.run_id, planId=args.plan_id)
-    detail_call = next_call("get_run_progress", "Get the full report.", **named, detail=True)
-    rest = None if args.detail else detail_call
-    short = _without(body, rest, documents=[])
-    if len(orjson.dumps(short)) > most:
-        short = _without(body, rest, documents=[], steps=None)
-    return fit_reply(short, ("stages",), rest, most)
 
 
 def _without(body: Body, detail_call: Json, **empty: Json) -> Body:

@@ -89,22 +89,6 @@ class _Fragment:
         return b"".join(f.digest + f.size.to_bytes(_SIZE_BYTES, "big") for f in self.walk())
 
 
-def _parse_fragments(text: str) -> _Fragment:
-    page = _Fragment("")
-    open_fragments, at = [page], 0
-    for mark in _MARK.finditer(text):
-        open_fragments[-1].pieces.append(text[at : mark.start()])
-        at = mark.end()
-        if mark[2] is None:
-            open_fragments.pop()
-            continue
-        inner = _Fragment(mark[2], is_drawn=mark[1] == "~")
-        open_fragments[-1].pieces.append(inner)
-        open_fragments.append(inner)
-    page.pieces.append(text[at:])
-    return page
-
-
 class VersionMemory:
     def __init__(self) -> None:
         self._outlines: OrderedDict[str, bytes] = OrderedDict()
@@ -157,22 +141,29 @@ def finish_rendering(
     """Return a page without fragment marks, or only the fragments that changed."""
     if _NONCE not in text:
         return RenderedText(text)
-    page = _parse_fragments(text)
+    page = _Fragment("")
+    open_fragments, at = [page], 0
+    for mark in _MARK.finditer(text):
+        open_fragments[-1].pieces.append(text[at : mark.start()])
+        at = mark.end()
+        if mark[2] is None:
+            open_fragments.pop()
+            continue
+        inner = _Fragment(mark[2], is_drawn=mark[1] == "~")
+        open_fragments[-1].pieces.append(inner)
+        open_fragments.append(inner)
+    page.pieces.append(text[at:])
     for part in page.inner():
         part.seal(volatile)
         changed = memory.changes_since(known_version, part) if known_version else None
         version = memory.remember(part)
         if changed is not None:
             return RenderedText("".join(map(_template, changed)), version)
-        _fill_slot(part, version)
+        part.pieces = [
+            piece.replace(_VERSION_SLOT, version) if isinstance(piece, str) else piece
+            for piece in part.pieces
+        ]
     return RenderedText(page.html())
-
-
-def _fill_slot(part: _Fragment, version: str) -> None:
-    part.pieces = [
-        piece.replace(_VERSION_SLOT, version) if isinstance(piece, str) else piece
-        for piece in part.pieces
-    ]
 
 
 def _template(changed: _Fragment) -> str:
