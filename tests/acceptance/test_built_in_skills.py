@@ -14,9 +14,9 @@ from org_env import AgentClient, Body, OrgEnv, with_parts
 from project.repository import code_blocks
 from waybook.app.registry import TOOLS
 from waybook.app.request.arguments import parse_arguments
-from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
+from waybook.app.tools.plans.skills import InstalledSkills
 from waybook.core.decision_context import Channel
 
 SKILLS = {skill.name: skill for skill in read_skills("")}

@@ -5,10 +5,10 @@ from json import dumps
 import pytest
 
 from org_env import AgentClient, OrgEnv, with_parts
-from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
 from waybook.app.skills.skill import Skill, SkillFile
+from waybook.app.tools.plans.skills import InstalledSkills
 
 
 def knowing(world: OrgEnv, *skills: Skill) -> AgentClient:

@@ -10,9 +10,9 @@ from org_env import AgentClient, Body, OrgEnv, with_parts
 from patience import PATIENCE_SECONDS
 from tool_calls import PREPARE, valid_call
 from transport.full_app import full_app, make_client
-from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
+from waybook.app.tools.plans.skills import InstalledSkills
 from waybook.background import deliver_all_orgs, index_all_orgs, render_all_orgs, sweep_all_orgs
 
 

@@ -26,7 +26,7 @@ from waybook.dag.definitions.source_text import parse_definition
 from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadExpression, WaybookError
-from waybook.transport.http.snapshots import read_snapshot
+from waybook.transport.http.app import read_snapshot
 from waybook.transport.jsonrpc import InvalidMessage, read_message
 
 #: Maximum amount by which the cost of one evaluation may exceed its budget. The cost can exceed the

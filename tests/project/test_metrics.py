@@ -4,7 +4,7 @@ import json
 import re
 
 from project.repository import ROOT, read
-from waybook.transport.http.metric_families import FAMILIES
+from waybook.transport.http.metrics import FAMILIES
 
 DASHBOARD = ROOT / "deploy" / "grafana" / "waybook.json"
 NAME = re.compile(r"\b((?:waybook|process)_[a-z_]+)\b")

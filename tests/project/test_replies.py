@@ -13,9 +13,9 @@ from project.repository import read, sections
 from tool_calls import valid_call
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
-from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
+from waybook.app.tools.plans.skills import InstalledSkills
 from waybook.core.usage import Usage
 from waybook.integrations.llm_messages import ModelReply, ModelRequest
 

@@ -15,11 +15,11 @@ from postgres_servers import ServerDatabase
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
 from waybook.app.operations.erasure import verify_erasures
 from waybook.app.request.caller import Answer, Caller
-from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.skill import Skill, SkillFile
+from waybook.app.tools.plans.skills import InstalledSkills
 from waybook.bootstrap import Application
 from waybook.core.changes import Rows
 from waybook.core.decision_context import Channel, ReviewPolicy
@@ -31,12 +31,11 @@ from waybook.store.calls import CallLog
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Query, new_id
 from waybook.store.driver.wire import LOCK_TIMEOUT
-from waybook.store.parents import ParentCache
 from waybook.store.plans import load
 from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import read_stored_rows
 from waybook.store.runs.slots import RunCache
-from waybook.store.short_ids import ShortIdCache
+from waybook.store.short_ids import ParentCache, ShortIdCache
 
 #: Reply, or part of a reply, as JSON that is accessed without type checks.
 Body: TypeAlias = dict[str, Any]

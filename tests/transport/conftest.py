@@ -11,7 +11,7 @@ from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_g
 from transport.page_client import make_browser
 from transport.page_reader import make_reader
 from waybook.transport.http.app import build_app
-from waybook.transport.http.metric_families import Metric
+from waybook.transport.http.metrics import Metric
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server

@@ -14,7 +14,7 @@ from transport.test_garbage import NOT_JSON, keeps_silent
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
-from waybook.transport.http import snapshots
+from waybook.transport.http import app
 from waybook.transport.http.responses import json_response
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -99,7 +99,7 @@ async def test_server_answers_other_requests_while_processing_a_snapshot(
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(PATIENCE_SECONDS)
         return json_response({"slow": True})
 
-    monkeypatch.setattr(snapshots, "answer_snapshot", slow)
+    monkeypatch.setattr(app, "answer_snapshot", slow)
     reply = asyncio.create_task(http.post("/api/report", content=json.dumps(SNAPSHOT)))
     async with asyncio.timeout(PATIENCE_SECONDS):
         await begun.wait()

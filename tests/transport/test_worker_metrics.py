@@ -4,14 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from waybook.transport.http import worker_metrics
-from waybook.transport.http.metric_families import FAMILIES, Buckets, Metric, render_metrics
-from waybook.transport.http.worker_metrics import (
+from waybook.transport.http import metrics
+from waybook.transport.http.metrics import (
+    FAMILIES,
     MAX_AGE_SECONDS,
     MAX_BYTES,
+    Buckets,
+    Metric,
     Published,
     SharedMetrics,
     WorkerMetrics,
+    render_metrics,
 )
 
 TOOL = {"tool": "ping", "outcome": "ok"}
@@ -82,7 +85,7 @@ def test_interrupted_write_of_metrics_keeps_the_previous_metrics() -> None:
     shared.write(0, Published(1.0, [calls(1)]))
     used = shared._memory[0]
     # A killed worker leaves the other half in an undefined state, and does not switch to it.
-    begin = 1 + (1 - used) * worker_metrics.HALF_BYTES
+    begin = 1 + (1 - used) * metrics.HALF_BYTES
     shared._memory[begin : begin + 20] = b"x" * 20
     assert shared.read(0) == Published(1.0, [calls(1)])
     shared._memory[0] = 1 - used

@@ -26,7 +26,7 @@ from waybook.cli.app import app
 from waybook.cli.commands.serve import command as serve
 from waybook.plan.model import PLAN_MOVES, STEP_MOVES
 from waybook.settings import Settings
-from waybook.transport.http.metric_families import FAMILIES
+from waybook.transport.http.metrics import FAMILIES
 
 PART = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 

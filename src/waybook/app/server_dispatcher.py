@@ -20,11 +20,11 @@ from waybook.app.request.caller import (
     ReadableReview,
     require_scope,
 )
-from waybook.app.request.installed_skills import installed_skills
 from waybook.app.request.reply import output_view
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import full_id_of
 from waybook.app.skills.skill import Skill
+from waybook.app.tools.plans.skills import installed_skills
 from waybook.core.decision_context import Scope
 from waybook.core.short_ids import IdKind
 from waybook.store.runs.load import any_definition_statement

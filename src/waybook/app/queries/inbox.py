@@ -14,8 +14,7 @@ from waybook.app.queries.work_list import (
     list_runs,
     read_run_summaries,
 )
-from waybook.app.request.caller import ReadableReview
-from waybook.app.request.page_urls import review_url
+from waybook.app.request.caller import ReadableReview, review_url
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, require_decider

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from waybook.accounts.model import hash_token
-from waybook.app.request.caller import Caller
-from waybook.app.request.page_urls import plan_url, review_url, run_url
+from waybook.app.request.caller import Caller, plan_url, review_url, run_url
 from waybook.app.request.services import Services
 from waybook.core.events import Notification, NotificationKind
 from waybook.json_values import Json

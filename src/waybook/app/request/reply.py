@@ -5,8 +5,7 @@ from datetime import timedelta
 
 import orjson
 
-from waybook.app.request.caller import MAX_REPLY_BYTES
-from waybook.app.request.page_urls import review_url
+from waybook.app.request.caller import MAX_REPLY_BYTES, review_url
 from waybook.core.decision_context import Channel
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import MAX_WAIT_SECONDS, Plan, PlanId, Review, Round, Step, StepType

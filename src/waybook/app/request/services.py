@@ -18,9 +18,8 @@ from waybook.store.deliveries import WorkCount
 from waybook.store.driver.bus import Bus
 from waybook.store.driver.database import Database
 from waybook.store.driver.leadership import Leadership
-from waybook.store.parents import ParentCache
 from waybook.store.plans.rows import StallCountRow
-from waybook.store.short_ids import ShortIdCache
+from waybook.store.short_ids import ParentCache, ShortIdCache
 
 _PartT = TypeVar("_PartT")
 

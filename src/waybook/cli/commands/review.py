@@ -19,7 +19,7 @@ from waybook.app.queries.work_list import (
     resolve_plan,
     resolve_run,
 )
-from waybook.app.request.page_urls import review_url
+from waybook.app.request.caller import review_url
 from waybook.cli.inputs import read_argument
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option

@@ -41,12 +41,17 @@ from waybook.transport.http.client_address import read_proxies
 from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.dashboard.sign_in import SIGN_IN_PATH, SignInPage
 from waybook.transport.http.failed_credentials import FailedCredentials
-from waybook.transport.http.metrics import CollectMetrics, collect_metrics
+from waybook.transport.http.metrics import (
+    PUBLISH_SECONDS,
+    CollectMetrics,
+    SharedMetrics,
+    WorkerMetrics,
+    collect_metrics,
+)
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import Drain, listen, run, serve
-from waybook.transport.http.worker_metrics import PUBLISH_SECONDS, SharedMetrics, WorkerMetrics
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 

@@ -22,7 +22,7 @@ from waybook.app.queries.work_list import (
     resolve_plan,
     resolve_run,
 )
-from waybook.app.request.page_urls import review_url, run_url
+from waybook.app.request.caller import review_url, run_url
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option, list_options

@@ -1,11 +1,13 @@
 """ASGI application: MCP endpoint, REST API, health checks, metrics and dashboard."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Final
+from typing import Final, cast
 
+from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,18 +15,57 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
+from waybook.errors import BadRecipe, InvalidInput, WaybookError
 from waybook.transport.http.authentication import AuthGate
-from waybook.transport.http.html.error_pages import error_page, wants_html
+from waybook.transport.http.html.layout import error_page, wants_html
 from waybook.transport.http.mcp_endpoint import McpEndpoint
-from waybook.transport.http.metric_families import Metric
-from waybook.transport.http.metrics import Operations
+from waybook.transport.http.metrics import Metric, Operations
 from waybook.transport.http.pipeline import RequestPipeline
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.requests import ReadApi
-from waybook.transport.http.responses import error_response
-from waybook.transport.http.snapshots import SnapshotApi
+from waybook.transport.http.requests import ReadApi, answer_error_response
+from waybook.transport.http.responses import error_response, json_response
 from waybook.transport.mcp.direct_calls import ToolServer
+
+_MAX_CONCURRENT: Final = 2
+
+
+class SnapshotApi:
+    def __init__(self, pace: RequestThrottle | None = None) -> None:
+        self.pace = pace
+        self.turns = asyncio.Semaphore(_MAX_CONCURRENT)
+
+    async def report(self, request: Request) -> Response:
+        return await self._answer(request, report_from_snapshot)
+
+    async def map(self, request: Request) -> Response:
+        return await self._answer(request, map_from_snapshot)
+
+    async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
+        if self.pace and (error := await self.pace.rate_limited_response(request)):
+            return answer_error_response(error.as_json())
+        body = await request.body()
+        async with self.turns:
+            return await asyncio.to_thread(answer_snapshot, body, door)
+
+
+def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
+    try:
+        answer = door(read_snapshot(body))
+    except BadRecipe as error:
+        return json_response(error.as_json(), HTTPStatus.UNPROCESSABLE_ENTITY)
+    except WaybookError as error:
+        return json_response(error.as_json(), HTTPStatus.BAD_REQUEST)
+    return json_response(cast("Mapping[str, object]", answer))
+
+
+def read_snapshot(body: bytes) -> object:
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise InvalidInput(f"the body is not JSON: {error}") from None
+
 
 FILE: Final = "openapi.json"
 _MCP_PATHS: Final = ("/mcp", "/mcp/")

@@ -18,14 +18,13 @@ from starlette.types import Message, Receive, Scope, Send
 from waybook.errors import WaybookError
 from waybook.tracing import TRACING, trace_fields
 from waybook.transport.gateway import FAULT, RATE_COUNTED, request_state
-from waybook.transport.http.cached_credential import cached_caller, verify_credential
 from waybook.transport.http.rate_limits import (
     BODY_BYTES_PER_CALL,
     RequestThrottle,
     mcp_error_response,
 )
 from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
-from waybook.transport.http.response_send import ResponseSend
+from waybook.transport.http.response_send import ResponseSend, cached_caller, verify_credential
 from waybook.transport.http.responses import json_response
 from waybook.transport.jsonrpc import (
     APPS_SESSION,

@@ -1,16 +1,23 @@
-"""Health checks, and metrics in the Prometheus text format."""
+"""Health checks, and metrics of all workers in the Prometheus text format."""
 
 import asyncio
+import logging
+import mmap
 import resource
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import accumulate, groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Final, TypeAlias
+from struct import Struct
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from zlib import crc32
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -18,8 +25,151 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.services import Services
 from waybook.core.histograms import Histogram
 from waybook.errors import DiskFull, WaybookError
-from waybook.transport.http.metric_families import Buckets, Metric, render_metrics
 from waybook.transport.http.responses import error_response, json_response
+
+_Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
+
+
+class _Family(NamedTuple):
+    kind: _Kind
+    help: str
+    labels: Sequence[str] = ()
+    #: Whether each worker process has its own samples. Other samples are added up.
+    is_per_worker: bool = False
+
+
+def gauge(text: str, *labels: str) -> _Family:
+    return _Family("gauge", text, labels, is_per_worker=True)
+
+
+FAMILIES: Final[Mapping[str, _Family]] = {
+    "waybook_info": gauge(
+        "Version of the program, and the newest migration that it has; always 1.",
+        *("version", "schema"),
+    ),
+    "waybook_leader": gauge(
+        "Whether this process does the periodic background work of the database."
+    ),
+    "waybook_calls_total": _Family(
+        "counter",
+        "Calls answered, by tool and outcome (ok, or the error's code).",
+        ("tool", "outcome"),
+    ),
+    "waybook_call_duration_seconds": _Family(
+        "histogram",
+        "Durations of calls, by tool; including the time for which a call waits.",
+        ("tool",),
+    ),
+    "waybook_call_log_dropped_total": _Family(
+        "counter", "Calls that were answered but not logged."
+    ),
+    "waybook_waiting_calls": gauge("Calls that wait until work is free."),
+    "waybook_pool_size": gauge("Maximum number of database connections of the pool."),
+    "waybook_pool_open": gauge("Database connections that are open or being opened."),
+    "waybook_pool_in_use": gauge("Database connections in use."),
+    "waybook_pool_waiting": gauge("Calls that wait for a database connection."),
+    "waybook_group_commit_calls": _Family(
+        "histogram", "Calls that were committed together in one message."
+    ),
+    "waybook_loops_failing": gauge("Background loops whose last attempt failed."),
+    "waybook_background_lag_seconds": gauge(
+        "Seconds since the begin of the last finished pass over all orgs; only of the leader.",
+        "work",
+    ),
+    "waybook_stalled_plans": gauge("Stalled plans of all orgs, as of the last stall sweep."),
+    "waybook_stalled_steps": gauge("Stalled steps of all orgs, as of the last stall sweep."),
+    "waybook_steps_in_progress": gauge(
+        "Steps that a holder works on, as of the last stall sweep; only of the leader."
+    ),
+    "waybook_jobs_in_progress": gauge(
+        "Jobs that a holder works on, as of the last stall sweep; only of the leader."
+    ),
+    "waybook_documents_waiting": gauge(
+        "Documents to be rendered, as of the last stall sweep; only of the leader."
+    ),
+    "waybook_webhook_deliveries_waiting": gauge(
+        "Webhook deliveries to be sent, as of the last stall sweep; only of the leader."
+    ),
+    "waybook_webhook_deliveries_overdue": gauge(
+        "Webhook deliveries that are due, but that no process has tried; only of the leader."
+    ),
+    "waybook_webhook_deliveries_failed": gauge(
+        "Webhook deliveries given up, among the latest of each org; only of the leader."
+    ),
+    "process_cpu_seconds_total": _Family(
+        "counter", "CPU time of the process in seconds.", is_per_worker=True
+    ),
+    "process_resident_memory_bytes": gauge("Memory of the process in bytes."),
+}
+
+
+class Buckets(NamedTuple):
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    total: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    name: str
+    value: float | Buckets
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def family(self) -> _Family:
+        return FAMILIES[self.name]
+
+
+def render_metrics(metrics: Iterable[Metric]) -> str:
+    r"""Return the metrics in the Prometheus text format, in the order of their families.
+
+    >>> waiting = Metric(name="waybook_waiting_calls", value=3)
+    >>> render_metrics([waiting]).splitlines()[1:]
+    ['# TYPE waybook_waiting_calls gauge', 'waybook_waiting_calls 3']
+    """
+    order = {name: place for place, name in enumerate(FAMILIES)}
+    lines = []
+    for name, group in groupby(
+        sorted(metrics, key=lambda metric: order[metric.name]), key=attrgetter("name")
+    ):
+        family = FAMILIES[name]
+        lines += [f"# HELP {name} {_escape_label(family.help)}", f"# TYPE {name} {family.kind}"]
+        lines += [line for metric in group for line in _lines(metric)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(metric: Metric) -> Iterator[str]:
+    name, labels, value = metric.name, metric.labels, metric.value
+    if not isinstance(value, Buckets):
+        yield f"{name}{_format_labels(labels)} {_number(value)}"
+        return
+    bounds = [*map(_number, value.bounds), "+Inf"]
+    for bound, count in zip(bounds, accumulate(value.counts), strict=True):
+        yield f"{name}_bucket{_format_labels({**labels, 'le': bound})} {count}"
+    yield f"{name}_sum{_format_labels(labels)} {_number(value.total)}"
+    yield f"{name}_count{_format_labels(labels)} {sum(value.counts)}"
+
+
+def _number(value: float) -> str:
+    """Return a number as text, without a fraction if it has none.
+
+    >>> _number(12_345_678), _number(0.25), _number(3.0)
+    ('12345678', '0.25', '3')
+    """
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _format_labels(pairs: Mapping[str, str]) -> str:
+    quoted = ",".join(
+        '{}="{}"'.format(key, _escape_label(value).replace('"', r"\""))
+        for key, value in pairs.items()
+    )
+    return f"{{{quoted}}}" if quoted else ""
+
+
+def _escape_label(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
+
 
 CollectMetrics: TypeAlias = Callable[[], Iterable[Metric]]
 
@@ -135,3 +285,141 @@ class Operations:
     async def figures(self, _: Request) -> Response:
         text = render_metrics(self.metrics())
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+
+log = logging.getLogger(__name__)
+
+PUBLISH_SECONDS: Final = 1.0
+#: Gauges older than this are left out, because their worker has ended.
+MAX_AGE_SECONDS: Final = 10.0
+MAX_BYTES: Final = 128 * 1024
+_MAX_READS: Final = 3
+_HEADER: Final = Struct("=II")
+HALF_BYTES: Final = _HEADER.size + MAX_BYTES
+_SLOT_BYTES: Final = 1 + 2 * HALF_BYTES
+
+_Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class Published(NamedTuple):
+    at: float
+    metrics: Sequence[Metric]
+
+
+class SharedMetrics:
+    """Memory with one part per worker, created before the workers are forked.
+
+    The worker that is asked for metrics adds up those of all workers.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._memory = mmap.mmap(-1, count * _SLOT_BYTES)
+
+    def write(self, index: int, published: Published) -> None:
+        body = orjson.dumps([published.at, [_encoded(metric) for metric in published.metrics]])
+        if len(body) > MAX_BYTES:
+            log.warning("the metrics of worker %d are too large: %d bytes", index, len(body))
+            return
+        slot = index * _SLOT_BYTES
+        half = 1 - self._memory[slot]
+        begin = slot + 1 + half * HALF_BYTES
+        text = _HEADER.pack(len(body), crc32(body)) + body
+        self._memory[begin : begin + len(text)] = text
+        self._memory[slot] = half
+
+    def read(self, index: int) -> Published | None:
+        slot = index * _SLOT_BYTES
+        for _ in range(_MAX_READS):
+            begin = slot + 1 + self._memory[slot] * HALF_BYTES
+            length, checksum = _HEADER.unpack_from(self._memory, begin)
+            begin += _HEADER.size
+            body = self._memory[begin : begin + min(length, MAX_BYTES)]
+            if length and crc32(body) == checksum:
+                at, metrics = orjson.loads(body)
+                return Published(at, [_decoded(*metric) for metric in metrics])
+        return None
+
+
+class WorkerMetrics:
+    """Metrics of one worker, and of all workers together."""
+
+    def __init__(
+        self,
+        shared: SharedMetrics,
+        index: int,
+        collect: Callable[[], Iterable[Metric]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._shared = shared
+        self._index = index
+        self._collect = collect
+        self._clock = clock
+        earlier = shared.read(index)
+        self._earlier = [
+            metric
+            for metric in (earlier.metrics if earlier else ())
+            if metric.family.kind != "gauge" and not metric.family.is_per_worker
+        ]
+
+    def publish(self) -> None:
+        self._shared.write(self._index, Published(self._clock(), self._own()))
+
+    def collect(self) -> list[Metric]:
+        now, metrics = self._clock(), list[Metric]()
+        for index in range(self._shared.count):
+            is_own = index == self._index
+            published = Published(now, self._own()) if is_own else self._shared.read(index)
+            if published is not None:
+                is_current = now - published.at <= MAX_AGE_SECONDS
+                metrics += _of_worker(index, published.metrics, is_current=is_current)
+        return _add_up(metrics)
+
+    def _own(self) -> list[Metric]:
+        return _add_up([*self._earlier, *self._collect()])
+
+
+def _of_worker(index: int, metrics: Iterable[Metric], *, is_current: bool) -> list[Metric]:
+    """Add the label `worker` where it applies, and leave out gauges of an ended worker."""
+    label = {"worker": str(index)}
+    return [
+        Metric(name=m.name, value=m.value, labels={**m.labels, **label})
+        if m.family.is_per_worker
+        else m
+        for m in metrics
+        if is_current or not m.family.is_per_worker
+    ]
+
+
+def _add_up(metrics: Iterable[Metric]) -> list[Metric]:
+    sums: dict[_Key, Metric] = {}
+    for metric in metrics:
+        key = metric.name, tuple(metric.labels.items())
+        known = sums.get(key)
+        sums[key] = metric if known is None else _sum(known, metric)
+    return list(sums.values())
+
+
+def _sum(metric: Metric, other: Metric) -> Metric:
+    first, second = metric.value, other.value
+    if isinstance(first, Buckets) and isinstance(second, Buckets):
+        if len(first.counts) != len(second.counts):
+            return other
+        counts = [a + b for a, b in zip(first.counts, second.counts, strict=True)]
+        value: float | Buckets = Buckets(first.bounds, counts, first.total + second.total)
+    elif isinstance(first, Buckets) or isinstance(second, Buckets):
+        return other
+    else:
+        value = first + second
+    return Metric(name=metric.name, value=value, labels=metric.labels)
+
+
+def _encoded(metric: Metric) -> tuple[str, Mapping[str, str], object]:
+    value = metric.value
+    return metric.name, metric.labels, list(value) if isinstance(value, Buckets) else value
+
+
+def _decoded(name: str, labels: Mapping[str, str], value: float | list[Any]) -> Metric:
+    return Metric(
+        name=name, labels=labels, value=Buckets(*value) if isinstance(value, list) else value
+    )

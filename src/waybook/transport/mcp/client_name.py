@@ -1,6 +1,10 @@
-"""Name of the program that calls a tool over MCP."""
+"""The program that calls a tool over MCP: its name, and the extensions that it supports."""
 
-from typing import Final
+from typing import Any, Final
+
+import mcp_types as wire
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from waybook.redaction import redact
 from waybook.transport.errors import Context
@@ -34,3 +38,21 @@ def clean_name(name: str) -> str | None:
     """
     printable = "".join(character if character.isprintable() else " " for character in name)
     return redact(" ".join(printable.split()))[:MAX_CLIENT_LENGTH] or None
+
+
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
+
+
+def declares_tasks(context: Context) -> bool:
+    """Return whether the client supports the tasks extension."""
+    if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return False
+    capabilities = context.session.client_capabilities
+    return TASKS_EXTENSION in ((capabilities and capabilities.extensions) or {})
+
+
+def require_tasks(context: Context) -> None:
+    if not declares_tasks(context):
+        needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+        message = f"This request needs a client that declares the extension {TASKS_EXTENSION}"
+        raise MCPError(wire.MISSING_REQUIRED_CLIENT_CAPABILITY, message, needed)

@@ -11,7 +11,7 @@ import mcp_types as wire
 
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.mcp.run_tools import RunTools
+from waybook.transport.mcp.tools import RunTools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,12 @@ from waybook.app.request.caller import Answer, ReadableReview
 from waybook.errors import WaybookError
 from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.mcp.capabilities import TASKS_EXTENSION, declares_tasks, require_tasks
-from waybook.transport.mcp.client_name import client_name
+from waybook.transport.mcp.client_name import (
+    TASKS_EXTENSION,
+    client_name,
+    declares_tasks,
+    require_tasks,
+)
 from waybook.transport.mcp.elicitation import (
     ELICITATION_KEY,
     FORM,

@@ -28,7 +28,7 @@ from waybook.core.short_ids import short_id
 from waybook.store.driver.bus import Bus
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.mcp.capabilities import require_tasks
+from waybook.transport.mcp.client_name import require_tasks
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.stream_limits import StreamLimiter
 

@@ -15,8 +15,8 @@ from waybook.app.context.parts import (
 from waybook.app.queries.audit import changes_in, entry_details
 from waybook.app.request.access import load_plan
 from waybook.app.request.arguments import DetailField, Id, Offset, PlanIdField, SessionArguments
+from waybook.app.request.caller import review_url
 from waybook.app.request.locks.aggregates import LockedPlan
-from waybook.app.request.page_urls import review_url
 from waybook.app.request.reply import completion_view, next_call, origin_view, step_header
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.search.search_backend import search_backend

@@ -5,11 +5,12 @@ from datetime import UTC
 from pydantic import Field
 
 from waybook.app.request.arguments import Id, Key, Line, MutatingArguments, ReadArguments
-from waybook.app.request.installed_skills import installed_skills
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
+from waybook.app.request.services import Services
 from waybook.app.request.tool import Tool
+from waybook.app.skills.loader import read_skills
 from waybook.app.skills.skill import Skill
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotFound
@@ -20,6 +21,17 @@ from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import new_id
 from waybook.store.plans import writer
 from waybook.store.plans.writer import SkillExecutionRow
+
+
+class InstalledSkills(tuple[Skill, ...]):
+    __slots__ = ()
+
+
+def installed_skills(services: Services) -> tuple[Skill, ...]:
+    """Return the skills, which are read on first use."""
+    folders = services.settings.skills_dirs
+    return services.shared(InstalledSkills, lambda: InstalledSkills(read_skills(folders)))
+
 
 _MAX_DESCRIPTIONS_BYTES = 25_000
 _MAX_FILE_BYTES = 40_000

@@ -13,7 +13,7 @@ from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_de
 from waybook.app.queries.plans.status_results import shown_results
 from waybook.app.queries.work_list import ListOrder, PlanFilter, PlanSummary, plan_summaries
 from waybook.app.request.arguments import DetailField, Id, PlanIdField, ReadArguments
-from waybook.app.request.page_urls import review_url
+from waybook.app.request.caller import review_url
 from waybook.app.request.reply import (
     DETAIL_RESULTS_BUDGET,
     MAX_BYTES_PER_CHARACTER,

@@ -1,10 +1,10 @@
-"""Submit the result of a step, ask a person to review it, and pass on the person's decision."""
+"""Submit results of steps and outputs of plans, ask a person, and pass on the decision."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.access import plan_of_step
@@ -14,17 +14,25 @@ from waybook.app.request.arguments import (
     LenientJson,
     Line,
     MutatingArguments,
+    Name,
     PlanIdField,
     StepIdField,
     Text,
     check_result_size,
 )
+from waybook.app.request.caller import review_url
 from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
-from waybook.app.request.page_urls import review_url
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
-from waybook.app.request.reply import budget_view, next_call, wait_call, work_call
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.reply import (
+    budget_view,
+    next_after_completion,
+    next_call,
+    output_view,
+    wait_call,
+    work_call,
+)
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import Tool
 from waybook.app.tools.plans.get_next_step import next_step_reply
 from waybook.core.decision_context import Channel, DecisionContext, Scope
@@ -43,6 +51,12 @@ from waybook.plan.model import (
 from waybook.plan.progress import count_done, progress_json
 from waybook.plan.repeat import texts_to_repeat
 from waybook.plan.review import ReviewRequest, ReviewSurface, decide, request_review
+from waybook.plan.store_output import (
+    COMMON_TYPES,
+    NewOutput,
+    parse_text_type,
+    store_output,
+)
 from waybook.plan.submit import (
     StepDone,
     Submission,
@@ -51,6 +65,8 @@ from waybook.plan.submit import (
     submit_and_take_next,
 )
 from waybook.store.accounts import accounts
+from waybook.store.plans import details, load
+from waybook.store.plans.rows import PlanBrief
 
 
 class SubmitStepResult(MutatingArguments):
@@ -304,3 +320,49 @@ async def submit_user_decision(ctx: RequestContext, args: _SubmitUserDecision) -
         return Proposal(decision, body)
 
     return await update(locked, decide_review)
+
+
+class _StoreResearchOutput(MutatingArguments):
+    plan_id: PlanIdField
+    media_type: Annotated[Name, WithJsonSchema({"type": "string", "enum": [*COMMON_TYPES]})] = (
+        Field(description="format of the text")
+    )
+    title: Name = Field(description="reuse a title to store its next version")
+    content: str = Field(min_length=1, description="the whole text")
+
+
+@Tool(
+    title="Store an output",
+    description="Store an output of a plan, open or completed. Earlier versions are kept.",
+    reply={"outputId": "string", "version": "integer"},
+)
+async def store_research_output(ctx: RequestContext, args: _StoreResearchOutput) -> ToolReply:
+    """Store an output as the next version of its title; an identical output changes nothing."""
+    new = NewOutput(
+        media_type=parse_text_type(args.media_type), title=args.title, content=args.content
+    )
+    plan_id = id_or_nil(args.plan_id)
+    there = (details.outputs_statement(plan_id), load.brief_statement(plan_id))
+    locked = LockedPlan(ctx, *there, plan_id=plan_id, review=False)
+
+    async def decide() -> PlanProposal:
+        before = details.read_outputs(locked.results[0])
+        decision = store_output(locked.plan, new, before, locked.decision_context)
+        plan, output = locked.plan, decision.reply.output
+        following = next_call("get_next_step", "Claim the next step.", planId=plan.id)
+        if plan.status in CLOSED_PLAN:
+            brief: PlanBrief = locked.results[1][0]
+            following = next_after_completion(
+                plan.id, brief.output_media_type, brief.skill_execution_id, [*before, output]
+            )
+        body: Body = {
+            "planId": plan.id,
+            "status": "stored" if decision.reply.is_new else "unchanged",
+            **output_view(output),
+            "resource": f"waybook://outputs/{output.id}",
+            "downloadUrl": f"{ctx.services.base_url}/api/outputs/{output.id}",
+            "next": following,
+        }
+        return Proposal(decision, body)
+
+    return await update(locked, decide)

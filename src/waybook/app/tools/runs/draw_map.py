@@ -24,9 +24,9 @@ from waybook.app.request.arguments import (
     ReadArguments,
     RunIdField,
 )
+from waybook.app.request.caller import review_url
 from waybook.app.request.definition_cache import DefinitionCache
 from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
-from waybook.app.request.page_urls import review_url
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, MAX_DETAIL_REPLY_BYTES, next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import PLAN, RUNS, Tool

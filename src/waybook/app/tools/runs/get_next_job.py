@@ -8,9 +8,9 @@ from pydantic import Field
 
 from waybook.app.context.job import build_job_packet
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField
+from waybook.app.request.caller import run_url
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.page_urls import run_url
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
     cancellation_view,

@@ -14,9 +14,9 @@ from waybook.app.request.arguments import (
     Text,
     check_result_size,
 )
+from waybook.app.request.caller import run_url
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import Proposal, update
-from waybook.app.request.page_urls import run_url
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.reply import (
     awaits_feedback,

@@ -12,7 +12,7 @@ from waybook.app.queries.audit import AuditEntry, entry_details
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.audit import Link, entry_event, item_link, subject_link
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.html.urls import agent_url, from_segment
+from waybook.transport.http.html.layout import agent_url, from_segment
 
 _EVENT_STATUS: Final = {
     "step_started": "in_progress",

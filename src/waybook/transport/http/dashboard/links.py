@@ -56,9 +56,8 @@ from waybook.transport.http.dashboard.page import (
     redirect,
 )
 from waybook.transport.http.failed_credentials import FailedCredentials
-from waybook.transport.http.html.error_pages import error_page, redirect_page
 from waybook.transport.http.html.forms import csrf_token, mask_token, set_csrf_cookie
-from waybook.transport.http.html.layout import render_template
+from waybook.transport.http.html.layout import error_page, redirect_page, render_template
 from waybook.transport.http.responses import http_status
 
 _DECISION_LABELS: Final = {

@@ -15,8 +15,7 @@ from waybook.app.queries.search import (
 )
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.html.layout import to_rich_text
-from waybook.transport.http.html.urls import run_document_url
+from waybook.transport.http.html.layout import run_document_url, to_rich_text
 
 _MAX_HITS: Final = 10
 _MAX_OPTIONS: Final = 4

@@ -40,7 +40,6 @@ from waybook.transport.http.browser_session import (
 )
 from waybook.transport.http.client_address import TrustedProxies, client_address_of
 from waybook.transport.http.failed_credentials import FailedCredentials
-from waybook.transport.http.html.error_pages import redirect_page
 from waybook.transport.http.html.forms import (
     csrf_token,
     mask_token,
@@ -48,7 +47,7 @@ from waybook.transport.http.html.forms import (
     safe_return_path,
     set_csrf_cookie,
 )
-from waybook.transport.http.html.layout import render_template
+from waybook.transport.http.html.layout import redirect_page, render_template
 from waybook.transport.http.responses import http_status
 
 SIGN_IN_PATH: Final = "/sign-in"

@@ -1,17 +1,18 @@
-"""Page rendering: templates, security headers, static assets, and agent text as safe HTML.
+"""Pages: URLs, templates, security headers, static assets, agent text as safe HTML, errors.
 
 `?part=NAME` returns only one part of a page, to update an open page.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
 from hashlib import sha256
+from http import HTTPStatus
 from importlib.resources import files
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -29,6 +30,7 @@ from waybook.dag.templates.rendering import escape_hidden_characters, markdown_t
 from waybook.json_values import Json
 from waybook.transport.http.compression import accepts_gzip, gzip_text
 from waybook.transport.http.headers import index_headers
+from waybook.transport.http.html.forms import csrf_token, mask_token, safe_return_path
 from waybook.transport.http.html.fragments import (
     VERSION_HEADER,
     VersionMemory,
@@ -37,13 +39,60 @@ from waybook.transport.http.html.fragments import (
     fragment,
     version_slot,
 )
-from waybook.transport.http.html.urls import (
-    agent_url,
-    run_document_url,
-    run_stage_url,
-    run_step_url,
-    session_label,
-)
+
+
+def run_step_url(run_id: str, stage: str, key: str) -> str:
+    """Return the URL of the page of a run's step.
+
+    Slugs and keys may contain any character. A slash is escaped as in a JSON pointer, because
+    servers decode `%2F` before they match routes.
+
+    >>> run_step_url("r", "a/b", "c d~")
+    '/runs/r/steps/a~1b/c%20d~0'
+    """
+    return f"/runs/{run_id}/steps/{_to_segment(stage)}/{_to_segment(key)}"
+
+
+def run_stage_url(run_id: str, stage: str) -> str:
+    return f"/runs/{run_id}/stages/{_to_segment(stage)}"
+
+
+def _to_segment(text: str) -> str:
+    return quote(text.replace("~", "~0").replace("/", "~1"), safe="~")
+
+
+def from_segment(text: str) -> str:
+    """Return the slug or key in a segment of a URL from `run_step_url`.
+
+    >>> from_segment("a~1b"), from_segment("c d~0")
+    ('a/b', 'c d~')
+    """
+    return text.replace("~1", "/").replace("~0", "~")
+
+
+def run_document_url(run_id: str, resource_id: str) -> str:
+    return f"/runs/{run_id}/documents/{resource_id}"
+
+
+def agent_url(name: str, session: str | None = None, **query: str) -> str:
+    """Return the URL of an agent's page. An agent is a user and a session.
+
+    >>> agent_url("ann", "chat 7"), agent_url("a/b", day="2030-01-31")
+    ('/agents/ann?session=chat+7', '/agents/a~1b?day=2030-01-31')
+    """
+    named = {"session": session or "", **query}
+    text = urlencode({field: value for field, value in named.items() if value})
+    return f"/agents/{_to_segment(name)}{text and '?'}{text}"
+
+
+def session_label(session: str, clients: Sequence[str] = ()) -> str:
+    """Return the session of an agent or, without a session, the names of its clients.
+
+    >>> session_label("chat 7", ["cursor"]), session_label("", ["cursor"]), session_label("")
+    ('chat 7', 'cursor, no session', 'no session')
+    """
+    return session or ", ".join((*clients, "no session"))
+
 
 _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
@@ -312,3 +361,66 @@ def to_rich_text(value: Json) -> RichText | None:
     html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(excerpt))
     long = len(text) > LONG or text.count("\n") > TALL
     return RichText(Markup(html), long, len(text) - len(excerpt))  # noqa: S704 - it has been sanitised
+
+
+_PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
+_TITLES: Final = {
+    HTTPStatus.BAD_REQUEST: "Bad request",
+    HTTPStatus.UNAUTHORIZED: "Please sign in",
+    HTTPStatus.FORBIDDEN: "You don't have access",
+    HTTPStatus.NOT_FOUND: "Page not found",
+    HTTPStatus.METHOD_NOT_ALLOWED: "Method not allowed",
+    HTTPStatus.CONFLICT: "This has already changed",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Internal error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Database unavailable",
+}
+_HINTS: Final = {
+    HTTPStatus.NOT_FOUND: "Check the URL. You may not have access to this item.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Your org sent too many requests. "
+    "Nothing was lost; try again in a second.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "See the server log for details. "
+    "Acknowledged changes are saved; anything else was rolled back.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Acknowledged changes are saved. Try again in a moment.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ErrorView:
+    title: str
+    message: str
+    hint: str
+    retry_url: str | None
+
+
+def wants_html(request: Request) -> bool:
+    path = request.url.path
+    of_programs = any(path == prefix or path.startswith(f"{prefix}/") for prefix in _PROGRAM_PATHS)
+    return not of_programs and "text/html" in request.headers.get("accept", "")
+
+
+def error_page(request: Request, status_code: int, message: str) -> HTMLResponse:
+    status = HTTPStatus(status_code)
+    may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
+    retried = request.method == "GET" and may_help
+    text = message[:1].upper() + message[1:]
+    view = _ErrorView(
+        title=_TITLES.get(status, "Request failed"),
+        message=text if text.endswith((".", "!", "?")) else f"{text}.",
+        hint=_HINTS.get(status, ""),
+        retry_url=str(request.url.replace(scheme="", netloc="")) if retried else None,
+    )
+    shown = {"waiting": 0, "now": None, "token": mask_token(csrf_token(request)), "mishap": view}
+    return render_template(request, "error", shown, status_code=status)
+
+
+def redirect_page(request: Request, then: str) -> Response:
+    return render_template(request, "going_on", {"then": safe_return_path(then, "/")})
+
+
+def requested_path(request: Request) -> str:
+    if request.method != "GET":
+        return "/"
+    path = request.scope.get("raw_path") or b"/"
+    query = request.scope.get("query_string", b"")
+    return (path + b"?" + query if query else path).decode("latin-1")

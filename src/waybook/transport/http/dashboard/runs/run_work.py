@@ -23,8 +23,8 @@ from waybook.transport.http.dashboard.line_diff import compare_texts
 from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.dashboard.runs.run_page import confirmation, stage_view
 from waybook.transport.http.dashboard.timeline import run_timeline
-from waybook.transport.http.html.layout import document_html
-from waybook.transport.http.html.urls import (
+from waybook.transport.http.html.layout import (
+    document_html,
     from_segment,
     run_document_url,
     run_stage_url,
