@@ -29,12 +29,12 @@ _Flags = NDArray[np.bool_]
 class VectorIndex:
     """Records of keys and vectors. One thread may change the index while others search it."""
 
-    def __init__(self, packed: bytes = b"") -> None:
+    def __init__(self, blob: bytes = b"") -> None:
         self._records: _Records = np.empty(0, _RECORDS)
         self._deleted: _Flags = np.zeros(0, np.bool_)
         #: The rows in use. They are replaced together, so that a search sees a consistent index.
         self._used = self._records, self._deleted
-        self.extend(packed)
+        self.extend(blob)
 
     def __len__(self) -> int:
         _, deleted = self._used
@@ -44,9 +44,9 @@ class VectorIndex:
     def size_bytes(self) -> int:
         return self._records.nbytes + self._deleted.nbytes
 
-    def extend(self, packed: bytes) -> None:
-        """Add packed records with new keys."""
-        self._append(np.frombuffer(packed, _RECORDS))
+    def extend(self, blob: bytes) -> None:
+        """Add records with new keys."""
+        self._append(np.frombuffer(blob, _RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:
         """Remove the vectors with `deleted` keys, then add those in `added` with new keys."""
@@ -83,9 +83,9 @@ class VectorIndex:
         return [row for row, key in found if key in keys]
 
 
-def rank_exactly(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
-    """Rank packed records by their cosine similarity to the query, best first."""
-    records = np.frombuffer(packed, _RECORDS)
+def rank_exactly(blob: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
+    """Rank records by their cosine similarity to the query, best first."""
+    records = np.frombuffer(blob, _RECORDS)
     return _rank(records, np.zeros(len(records), np.bool_), query, most)
 
 

@@ -466,7 +466,7 @@ coalesce(sum(u.output_tokens), 0)::bigint as output_tokens,
 coalesce(sum(u.cost_micros), 0)::bigint as cost_micros,
 count(*) as results;
 
--- name: packed_embedding
+-- name: embedding_record
 -- An embedding as bytes: 16 for the subject id, 4 for the part number, and 2 per dimension.
 uuid_send(e.subject_id) || int4send(e.part) || e.embedding;
 

@@ -14,7 +14,7 @@ from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.settings_display import display_setting
 from waybook.app.request.background import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search.portable_search import rank_packed
+from waybook.app.request.search.portable_search import rank_records
 from waybook.app.request.search.search_backend import search_backend
 from waybook.app.skills.loader import find_skills
 from waybook.dag.templates.rendering import render
@@ -326,9 +326,9 @@ async def _find(
     if query_vector is not None and able.backend is Backend.PORTABLE:
         few = embeddings.few_fitting_statement(query_vector.model, **filters(scope))
         (rows,) = await attempt(tx, few)
-        packed = embeddings.read_few_fitting(rows) or b""
+        blob = embeddings.read_few_fitting(rows) or b""
         ranked["meaning"] = await asyncio.to_thread(
-            rank_packed, packed, query_vector.vector, search.MAX_RANKED
+            rank_records, blob, query_vector.vector, search.MAX_RANKED
         )
     for by, passages in ranked.items():
         if wanted not in {passage.subject_id for passage in passages}:

@@ -157,7 +157,7 @@ class DrawingProcess:
 def _nothing() -> None: ...
 
 
-def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
+def _pickled(job: DrawingJob) -> tuple[bytes, bytes]:
     message = pickle.dumps(job)
     return message, sha256(message).digest()
 
@@ -185,7 +185,7 @@ class LayoutWorker:
         """
         if job.weight <= MAX_INLINE_COST:
             return render(job)
-        message, digest = await self._packing.run(org_id, partial(_packed, job))
+        message, digest = await self._packing.run(org_id, partial(_pickled, job))
         key = org_id, digest
         svg = self._cache.get(key)
         if svg is None:

@@ -60,7 +60,7 @@ class _StateRow(NamedTuple):
 
 
 class _PageRow(NamedTuple):
-    packed: bytes | None
+    blob: bytes | None
     erasures: int
 
 
@@ -74,7 +74,7 @@ class _ChangesRow(NamedTuple):
 
 class _FewFittingRow(NamedTuple):
     passages: int
-    packed: bytes | None
+    blob: bytes | None
 
 
 class UnembeddedRow(NamedTuple):
@@ -132,7 +132,7 @@ def _snapshot_statement() -> Statement:
 
 def read_page(states: list[_StateRow], rows: list[_PageRow]) -> tuple[bytes, Snapshot]:
     (row,) = rows
-    return row.packed or b"", Snapshot(*states[0], row.erasures)
+    return row.blob or b"", Snapshot(*states[0], row.erasures)
 
 
 def fitting_page_statement(model: str, after: _Key, **filters: Value) -> Statement:
@@ -157,14 +157,14 @@ def few_fitting_statement(model: str, **filters: Value) -> Statement:
 
 def read_few_fitting(rows: list[_FewFittingRow]) -> bytes | None:
     (row,) = rows
-    return None if row.passages > FEW else row.packed or b""
+    return None if row.passages > FEW else row.blob or b""
 
 
 def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> Statement:
     return SQL["among"](model=model, plan_id=plan_id, newest=newest, **filters)
 
 
-def read_packed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
+def read_records(rows: Sequence[Sequence[bytes | None]]) -> bytes:
     return first_value(rows) or b""
 
 
@@ -179,8 +179,8 @@ def _key_arrays(keys: Sequence[tuple[str, int]]) -> dict[str, Value]:
     return {"subjects": Ids(subject for subject, _ in keys), "parts": f"{{{parts}}}"}
 
 
-def last_key(packed: bytes) -> _Key:
-    record = packed[-RECORD_BYTES:]
+def last_key(blob: bytes) -> _Key:
+    record = blob[-RECORD_BYTES:]
     return _Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:_KEY_BYTES]))
 
 

@@ -14,7 +14,7 @@ select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
        extract(epoch from now())::float8 as at;
 
 -- name: page
-select string_agg(:packed_embedding, '') as packed, :erasures_of_org
+select string_agg(:embedding_record, '') as blob, :erasures_of_org
   from (select e.subject_id, e.part, e.embedding
           from passage_embedding e
          where e.org_id = :org
@@ -25,7 +25,7 @@ select string_agg(:packed_embedding, '') as packed, :erasures_of_org
 
 -- name: fitting_page
 -- Return a page of the embeddings that match the filters of a search, in key order.
-select string_agg(:packed_embedding, '')
+select string_agg(:embedding_record, '')
   from (select e.subject_id, e.part, e.embedding
           from passage_embedding e
           join passage p on p.org_id = :org and p.subject_id = e.subject_id and p.part = e.part
@@ -40,9 +40,9 @@ select string_agg(:packed_embedding, '')
 -- Return embeddings added and passages deleted since a transaction, up to a limit each. Rows copied
 -- from another server may have transaction ids that are still in the future here. These rows are
 -- excluded, except in a cluster, whose nodes do not know the coordinator's ids.
-select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as deleted,
+select a.rows as additions, a.blob as added, d.rows as deletions, d.blob as deleted,
        :erasures_of_org
-  from (select count(*) as rows, string_agg(:packed_embedding, '') as packed
+  from (select count(*) as rows, string_agg(:embedding_record, '') as blob
           from (select e.subject_id, e.part, e.embedding
                   from passage_embedding e
                  where e.org_id = :org
@@ -50,7 +50,7 @@ select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as 
                    and (%(is_cluster)s::boolean
                         or e.added < pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
                  limit %(most)s) e) a,
-       (select count(*) as rows, string_agg(uuid_send(d.subject_id) || int4send(d.part), '') as packed
+       (select count(*) as rows, string_agg(uuid_send(d.subject_id) || int4send(d.part), '') as blob
           from (select d.subject_id, d.part
                   from passage_deletion d
                  where d.org_id = :org
@@ -69,12 +69,12 @@ with fitting as materialized (
    limit %(few)s::integer + 1
 )
 select (select count(*) from fitting) as passages,
-       (select string_agg(:packed_embedding, '')
+       (select string_agg(:embedding_record, '')
           from fitting f
           join passage_embedding e on e.org_id = :org
                                      and e.subject_id = f.subject_id and e.part = f.part
          where e.model = %(model)s
-           and (select count(*) from fitting) <= %(few)s::integer) as packed;
+           and (select count(*) from fitting) <= %(few)s::integer) as blob;
 
 -- name: among
 -- Return the embeddings of a plan and of the sources that its artifacts cite.
@@ -83,7 +83,7 @@ with among as (
   union
   :passages_of_cited_sources
 )
-select string_agg(:packed_embedding, '')
+select string_agg(:embedding_record, '')
   from among a
   join passage_embedding e on e.org_id = :org and e.subject_id = a.subject_id and e.part = a.part
  where e.model = %(model)s;

@@ -51,7 +51,7 @@ class _Vectors(Protocol):
     @property
     def size_bytes(self) -> int: ...
 
-    def extend(self, packed: bytes) -> None: ...
+    def extend(self, blob: bytes) -> None: ...
 
     def change(self, added: bytes, deleted: bytes) -> None: ...
 
@@ -140,12 +140,12 @@ class VectorCache:
             vectors, after, snapshot = await asyncio.to_thread(make_vectors), FIRST, None
             while True:
                 statements = embeddings.page_statements(model, after)
-                packed, seen = embeddings.read_page(*await database.read_org(org_id, *statements))
+                blob, seen = embeddings.read_page(*await database.read_org(org_id, *statements))
                 snapshot = snapshot or seen
-                await asyncio.to_thread(vectors.extend, packed)
-                if vectors.size_bytes > self.max_bytes or len(packed) < PAGE_ROWS * RECORD_BYTES:
+                await asyncio.to_thread(vectors.extend, blob)
+                if vectors.size_bytes > self.max_bytes or len(blob) < PAGE_ROWS * RECORD_BYTES:
                     break
-                after = embeddings.last_key(packed)
+                after = embeddings.last_key(blob)
             self._keep(owner, held, vectors, snapshot)
 
     def _keep(self, owner: _Owner, held: Held, vectors: _Vectors, snapshot: Snapshot) -> None:
@@ -194,7 +194,7 @@ class PortableSearch:
 
     async def finish(self, results: Results) -> list[RankedPassage]:
         if self.scope.plan_id is not None:
-            return await self._rank(embeddings.read_packed(results[0]))
+            return await self._rank(embeddings.read_records(results[0]))
         vectors = None
         if self._base is not None:
             changes = embeddings.read_changes(*results[:2])
@@ -219,8 +219,8 @@ class PortableSearch:
     def _narrowed(self) -> bool:
         return any(value is not None for value in filters(self.scope).values())
 
-    async def _rank(self, packed: bytes) -> list[RankedPassage]:
-        return await asyncio.to_thread(rank_packed, packed, self.query_vector.vector, MAX_RANKED)
+    async def _rank(self, blob: bytes) -> list[RankedPassage]:
+        return await asyncio.to_thread(rank_records, blob, self.query_vector.vector, MAX_RANKED)
 
     async def _filtered(self, vectors: _Vectors) -> list[RankedPassage]:
         """Rank the cached vectors, more of them until enough match the filters."""
@@ -242,11 +242,11 @@ class PortableSearch:
                 self.query_vector.model, after, **filters(self.scope)
             )
             (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
-            packed = embeddings.read_packed(rows)
-            best = sorted([*best, *await self._rank(packed)], key=_best_first)[:MAX_RANKED]
-            if len(packed) < PAGE_ROWS * RECORD_BYTES:
+            blob = embeddings.read_records(rows)
+            best = sorted([*best, *await self._rank(blob)], key=_best_first)[:MAX_RANKED]
+            if len(blob) < PAGE_ROWS * RECORD_BYTES:
                 return best
-            after = embeddings.last_key(packed)
+            after = embeddings.last_key(blob)
 
 
 def make_vectors() -> _Vectors:
@@ -255,10 +255,10 @@ def make_vectors() -> _Vectors:
     return made
 
 
-def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
-    if not packed:
+def rank_records(blob: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
+    if not blob:
         return []
-    ranked: list[RankedPassage] = _ranking().rank_exactly(packed, query, most)
+    ranked: list[RankedPassage] = _ranking().rank_exactly(blob, query, most)
     return ranked
 
 
