@@ -41,7 +41,7 @@ def make_folder(place: Path, text: str | None = None, name: str = "a-skill") -> 
 
 def fault_of(place: Path) -> str:
     """Return the error message for the one skill in this folder, which is invalid."""
-    (error,) = find_skills(str(place)).errors
+    (error,) = find_skills(str(place))[1]
     assert error.path.startswith(str(place))
     return error.message
 
@@ -151,9 +151,9 @@ def test_any_text_parses_as_skill_or_raises_invalid_skill(text: str) -> None:
 
 
 def test_builtin_skills_are_valid() -> None:
-    scan = find_skills("")
-    assert [skill.name for skill in scan.skills] == ["deep-research", "quick-scan"]
-    assert scan.errors == ()
+    skills, errors = find_skills("")
+    assert [skill.name for skill in skills] == ["deep-research", "quick-scan"]
+    assert errors == ()
 
 
 def test_skill_in_later_folder_overrides_skill_with_same_name(tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_skill_in_later_folder_overrides_skill_with_same_name(tmp_path: Path) ->
     make_folder(tmp_path / "two", name="another")
     (tmp_path / "two" / "no-skill").mkdir()
     (tmp_path / "two" / "a-file").touch()
-    scan = find_skills(os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")]))
-    assert scan.errors == ()
-    bodies = {skill.name: skill.body for skill in scan.skills}
+    skills, errors = find_skills(os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")]))
+    assert errors == ()
+    bodies = {skill.name: skill.body for skill in skills}
     assert bodies["a-skill"] == "Second."
     assert list(bodies) == ["a-skill", "another", "deep-research", "quick-scan"]
 
@@ -196,9 +196,9 @@ def test_skills_beyond_the_maximum_number_are_reported_as_errors(
     monkeypatch.setattr(loader, "MAX_SKILLS", 3)
     for name in ("one", "two"):
         make_folder(tmp_path, name=name)
-    scan = find_skills(str(tmp_path))
-    assert len(scan.skills) == 3
-    assert scan.errors == (
+    skills, errors = find_skills(str(tmp_path))
+    assert len(skills) == 3
+    assert errors == (
         SkillError(str(tmp_path / "two"), "more than 3 skills; this one was not loaded"),
     )
 
@@ -255,7 +255,7 @@ def test_symbolic_link_to_or_within_a_skill_folder_is_accepted(tmp_path: Path) -
     (folder / "same.md").symlink_to(folder / "SKILL.md")
     (tmp_path / "skills").mkdir()
     (tmp_path / "skills" / "a-skill").symlink_to(folder)
-    assert "a-skill" in {skill.name for skill in find_skills(str(tmp_path / "skills")).skills}
+    assert "a-skill" in {skill.name for skill in find_skills(str(tmp_path / "skills"))[0]}
 
 
 def test_skill_folder_with_named_pipe_is_rejected(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_skill_folder_with_too_many_files_or_bytes_reports_error(
         (folder / name).write_text("x" * 40)
     assert len(read_skill(folder).files) == 3
     monkeypatch.setattr(loader, limit, most)
-    assert any("it has over" in fault.message for fault in find_skills(str(tmp_path)).errors)
+    assert any("it has over" in fault.message for fault in find_skills(str(tmp_path))[1])
 
 
 def test_skill_folder_nested_more_than_8_levels_deep_is_rejected(tmp_path: Path) -> None:

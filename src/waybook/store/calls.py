@@ -70,12 +70,6 @@ class ToolCallStats(NamedTuple):
     last_at: datetime
 
 
-class _StoredAnswerRow(NamedTuple):
-    arguments_hash: str
-    is_error: bool
-    answer: dict[str, Json]
-
-
 class OrgUsageRow(NamedTuple):
     input_tokens: int
     output_tokens: int
@@ -141,7 +135,6 @@ SQL = load(
     calls_by_tool=ToolCallStats,
     last_errors=CallRecord,
     calls_of_step=CallRecord,
-    stored_answer=_StoredAnswerRow,
     usage_totals=OrgUsageRow,
     usage_by_model=ModelUsageRow,
     usage_by_work=WorkUsageRow,

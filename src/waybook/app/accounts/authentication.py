@@ -9,6 +9,7 @@ import secrets
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from waybook.accounts.manage import NewUser
 from waybook.accounts.model import PREFIX, hash_token
@@ -28,7 +29,7 @@ from waybook.integrations.oidc_login import (
     identity_from_claims,
 )
 from waybook.store.accounts import accounts
-from waybook.store.accounts.accounts import Member, MemberLookup, MemberRow, SessionUser
+from waybook.store.accounts.accounts import Member, SessionUser
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import first_value, new_id
 
@@ -72,8 +73,8 @@ async def authenticate_issuer_token(
     now = await database_time(services)
     claims = await issuer.claims(text, audience=issuer.settings.audience, now=now)
     who = identity_from_claims(claims, issuer.settings)
-    looked, member = await find_or_create_member(services, issuer, claims, channel)
-    scopes = expand_scopes(who.scopes) & expand_scopes(member.scopes)
+    member = await find_or_create_member(services, issuer, claims, channel)
+    scopes = expand_scopes(who.scopes) & expand_scopes(map(Scope, member.scopes))
     if not scopes:
         raise Forbidden(
             f"this access token has no Waybook scope; request one of: {', '.join(Scope)}",
@@ -81,7 +82,7 @@ async def authenticate_issuer_token(
             granted=[],
         )
     return Caller(
-        org_id=looked.org_id,
+        org_id=member.org_id,
         user=member.name,
         channel=channel,
         scopes=scopes,
@@ -93,21 +94,21 @@ async def authenticate_issuer_token(
 
 async def find_or_create_member(
     services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
-) -> tuple[MemberLookup, Member]:
+) -> Member:
     """Return the user for an identity. The first sign-in creates the user, if that is allowed.
 
     Raises:
         Unauthenticated: there is no such org, or the user may not sign in.
     """
     who = identity_from_claims(claims, issuer.settings)
-    looked = await _look(services, issuer, who)
-    check_times(claims, looked.now)
-    if looked.member is None:
-        await _let_in(services, issuer, who, looked, channel)
-        looked = await _look(services, issuer, who)
-    if looked.member is None or looked.member.is_disabled:
+    member = await _look(services, issuer, who)
+    check_times(claims, member.now)
+    if member.user_id is None:
+        await _let_in(services, issuer, who, member.org_id, channel)
+        member = await _look(services, issuer, who)
+    if member.user_id is None or member.is_disabled:
         raise Unauthenticated("the user is disabled")
-    return looked, looked.member
+    return member
 
 
 async def database_time(services: Services) -> datetime:
@@ -119,16 +120,16 @@ async def database_time(services: Services) -> datetime:
     return now
 
 
-async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> MemberLookup:
-    lookup = accounts.read_member(await _member_rows(services.database, issuer, who))
-    if lookup is None:
+async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> Member:
+    rows = await _member_rows(services.database, issuer, who)
+    if not rows:
         raise Unauthenticated("the org that the token names does not exist")
-    return lookup
+    return rows[0]
 
 
 async def _member_rows(
     database: Database, issuer: IssuerClient, who: IssuedIdentity
-) -> list[MemberRow]:
+) -> list[Member]:
     """Read the org and the user."""
     identity = issuer.settings.issuer, who.subject
     if not await database.is_cluster():
@@ -145,7 +146,7 @@ async def _let_in(
     services: Services,
     issuer: IssuerClient,
     who: IssuedIdentity,
-    looked: MemberLookup,
+    org_id: UUID,
     channel: Channel,
 ) -> None:
     """Create the user in the org. If the name is taken, the user's id at the issuer is added."""
@@ -153,7 +154,7 @@ async def _let_in(
     if scopes is None:
         raise Unauthenticated("the user is not registered in the org, and oidc_new_users is deny")
     doorkeeper = Caller(
-        org_id=looked.org_id,
+        org_id=org_id,
         user=SIGN_IN_ACTOR,
         channel=channel,
         scopes=frozenset({Scope.ADMIN}),
@@ -172,7 +173,7 @@ async def _let_in(
             await add_user(call, new)
         except InvalidInput:
             # The name is taken, or a concurrent sign-in has already created the user.
-            if (await _look(services, issuer, who)).member is not None:
+            if (await _look(services, issuer, who)).user_id is not None:
                 return
             continue
         return
@@ -217,18 +218,18 @@ async def start_by_issuer(
         Unauthenticated: the user may not sign in.
         Forbidden: the user has no scope.
     """
-    looked, member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
+    member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
     if not member.scopes:
         raise Forbidden("you have no permissions in this org; ask your administrator")
     secret, session_id = secrets.token_urlsafe(_SECRET_BYTES), new_id()
     started = accounts.start_statement(session_id, hash_token(secret), member.user_id)
-    async with services.database.org_transaction(looked.org_id) as tx:
+    async with services.database.org_transaction(member.org_id) as tx:
         await tx.commit(started)
     caller = Caller(
-        org_id=looked.org_id,
+        org_id=member.org_id,
         user=member.name,
         channel=Channel.DASHBOARD,
-        scopes=expand_scopes(member.scopes),
+        scopes=expand_scopes(map(Scope, member.scopes)),
         credential=f"session:{session_id}",
     )
     return await _started(services, secret, caller)

@@ -99,10 +99,10 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     yield CheckResult("python", CheckState.OK, f"{version} on {sys.platform}")
     yield from _disk(settings)
-    scan = find_skills(settings.skills_dirs)
-    names = ", ".join(skill.name for skill in scan.skills)
-    yield CheckResult("skills", CheckState.OK, f"{len(scan.skills)}: {names}")
-    for error in scan.errors:
+    skills, errors = find_skills(settings.skills_dirs)
+    names = ", ".join(skill.name for skill in skills)
+    yield CheckResult("skills", CheckState.OK, f"{len(skills)}: {names}")
+    for error in errors:
         message = f"{error.path} is ignored: {error.message}"
         yield CheckResult("skills", CheckState.WARN, message, "see docs/how-to/write-a-skill.md")
     model = "not configured (agents use their own model)"

@@ -211,13 +211,14 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
         if file.compiled_dag
         else []
     )
-    ((free,), *definitions) = await tx.send(import_rows.is_taken_statement(file.id), *named)
-    if free.is_taken:
+    free, *definitions = await tx.send(import_rows.is_taken_statement(file.id), *named)
+    ((is_taken, at),) = free
+    if is_taken:
         raise Refused(
             f"this org has a {file.kind} with the id {file.id} already, and an import keeps ids; "
             "import into another org or database"
         )
-    now = free.now.astimezone(UTC)
+    now = at.astimezone(UTC)
     entries = [*file.entries, *_provenance(ctx, file, now)]
     copy = Copy(file.id, file.rows, file.texts, entries)
     added = _added_definition(ctx, file.compiled_dag, definitions[0], now) if definitions else []

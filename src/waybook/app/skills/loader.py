@@ -174,21 +174,15 @@ class SkillError:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class _SkillScan:
-    skills: tuple[Skill, ...]
-    errors: tuple[SkillError, ...]
-
-
 def read_skills(directories: str) -> tuple[Skill, ...]:
-    scan = find_skills(directories)
-    for error in scan.errors:
+    skills, errors = find_skills(directories)
+    for error in errors:
         log.warning("skill %s left out: %s", error.path, error.message)
-    return scan.skills
+    return skills
 
 
-def find_skills(directories: str) -> _SkillScan:
-    """Return all built-in and configured skills. If two have the same name, the last one counts."""
+def find_skills(directories: str) -> tuple[tuple[Skill, ...], tuple[SkillError, ...]]:
+    """Return all built-in and configured skills, and errors. Of one name, the last skill counts."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}
@@ -202,7 +196,7 @@ def find_skills(directories: str) -> _SkillScan:
                     _add(read_skill(folder), by_name)
                 except (OSError, UnicodeDecodeError, InvalidSkill) as error:
                     faults.append(SkillError(str(folder), _in_words(error)))
-    return _SkillScan(tuple(by_name[name] for name in sorted(by_name)), tuple(faults))
+    return tuple(by_name[name] for name in sorted(by_name)), tuple(faults)
 
 
 def _add(skill: Skill, by_name: dict[str, Skill]) -> None:

@@ -99,28 +99,15 @@ class SessionUser(NamedTuple):
         return scopes & expand_scopes(map(Scope, self.token_scopes or ()))
 
 
-class MemberRow(NamedTuple):
+class Member(NamedTuple):
+    """A user of an issuer, without `user_id` if the org has no such user."""
+
     org_id: UUID
     now: datetime
     user_id: str | None
     name: str
     scopes: list[str]
     is_disabled: bool
-
-
-class Member(NamedTuple):
-    user_id: str
-    name: str
-    scopes: tuple[Scope, ...]
-    is_disabled: bool
-
-
-class MemberLookup(NamedTuple):
-    """Result of a user lookup, without a `member` if the org has no such user."""
-
-    org_id: UUID
-    now: datetime
-    member: Member | None
 
 
 SQL = load(
@@ -137,8 +124,8 @@ SQL = load(
     person_of_session=SessionUser,
     person_of_session_of_org=SessionUser,
     orgs=_OrgRow,
-    member=MemberRow,
-    member_of_org=MemberRow,
+    member=Member,
+    member_of_org=Member,
 )
 
 
@@ -244,7 +231,7 @@ def by_session_statements(*, is_org_known: bool) -> list[Statement]:
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
 
 
-def start_statement(session_id: str, secret_hash: bytes, user_id: str) -> Statement:
+def start_statement(session_id: str, secret_hash: bytes, user_id: str | None) -> Statement:
     return SQL["insert_session"](id=session_id, user_id=user_id, hash=secret_hash)
 
 
@@ -351,13 +338,3 @@ def org_of_slug_statement(slug: str) -> Statement:
 
 def member_of_org_statement(issuer: str, subject: str) -> Statement:
     return SQL["member_of_org"](issuer=issuer, subject=subject)
-
-
-def read_member(rows: list[MemberRow]) -> MemberLookup | None:
-    if not rows:
-        return None
-    (row,) = rows
-    if row.user_id is None:
-        return MemberLookup(row.org_id, row.now, None)
-    member = Member(row.user_id, row.name, tuple(map(Scope, row.scopes)), row.is_disabled)
-    return MemberLookup(row.org_id, row.now, member)

@@ -42,15 +42,6 @@ class AnchorTotals(NamedTuple):
     sha256: str
 
 
-class _Stone(NamedTuple):
-    """What an erasure records of an audit chain that it deleted or hashed anew."""
-
-    erasure: int
-    entries: int
-    hash_before: bytes
-    hash_after: bytes | None
-
-
 class _ChainRow(NamedTuple):
     """A position in an audit chain, and the hash of the entry there.
 
@@ -63,7 +54,9 @@ class _ChainRow(NamedTuple):
     hash: bytes | None
 
 
-class _StoneRow(NamedTuple):
+class _Stone(NamedTuple):
+    """The mark that an erasure leaves for an audit chain that it deleted or hashed anew."""
+
     subject_id: str
     erasure: int
     entries: int
@@ -71,7 +64,7 @@ class _StoneRow(NamedTuple):
     seal_after: bytes | None
 
 
-SQL = load("maintenance/anchors", ends=_ChainRow, entries_at=_ChainRow, stones=_StoneRow)
+SQL = load("maintenance/anchors", ends=_ChainRow, entries_at=_ChainRow, stones=_Stone)
 
 
 def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:
@@ -171,11 +164,10 @@ def missing_anchors(
     return [(a, got or None) for a, got in held if not got or got != a.hash]
 
 
-def read_stones(rows: Iterable[_StoneRow]) -> dict[str, list[_Stone]]:
+def read_stones(rows: Iterable[_Stone]) -> dict[str, list[_Stone]]:
     stones: dict[str, list[_Stone]] = {}
     for row in rows:
-        stone = _Stone(row.erasure, row.entries, row.seal_before, row.seal_after)
-        stones.setdefault(row.subject_id, []).append(stone)
+        stones.setdefault(row.subject_id, []).append(row)
     return stones
 
 
@@ -184,13 +176,13 @@ def explanation(anchor: Anchor, stones: Iterable[_Stone], erasures: int) -> _Sto
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
         stone.entries > anchor.seq
-        or (stone.entries == anchor.seq and stone.hash_before == anchor.hash)
+        or (stone.entries == anchor.seq and stone.seal_before == anchor.hash)
         for stone in since
     )
     return since[-1] if explains and anchor.subject != "erasure" else None
 
 
 def resealed_anchor(anchor: Anchor, stone: _Stone) -> Anchor | None:
-    if stone.hash_after is None:
+    if stone.seal_after is None:
         return None
-    return anchor._replace(seq=stone.entries, hash=stone.hash_after)
+    return anchor._replace(seq=stone.entries, hash=stone.seal_after)

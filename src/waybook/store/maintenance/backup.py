@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime
 from typing import IO, NamedTuple
 from uuid import UUID
 
@@ -25,12 +24,6 @@ from waybook.store.maintenance.archive import (
 from waybook.store.maintenance.migrate import applied_migrations, owner_connection, pending_in
 
 
-class _SnapshotRow(NamedTuple):
-    database: str
-    version: int
-    at: datetime
-
-
 class _OrgTable(NamedTuple):
     name: str
     columns: tuple[str, ...]
@@ -38,7 +31,7 @@ class _OrgTable(NamedTuple):
     estimated_rows: int
 
 
-SQL = load("maintenance/backup", about=_SnapshotRow, tables=_OrgTable)
+SQL = load("maintenance/backup", tables=_OrgTable)
 
 _REBUILT = "the server rebuilds it from the rest"
 #: Tables that a backup omits, because their rows are useless in another database.
@@ -98,17 +91,17 @@ class _Backup:
 
     def write(self) -> Manifest:
         orgs = all_orgs(self._connection)
-        (about,) = map(_SnapshotRow._make, self._connection.execute(SQL["about"].text.encode()))
+        ((database, version, at),) = self._connection.execute(SQL["about"].text.encode())
         if _org_tables_changed(self._connection, self._all):
             raise Busy("the schema was changed just now; nothing was backed up, try again")
         members = [member for org_id in orgs for member in self._members(org_id)]
         with self._writer.open(ANCHORS) as target:
-            anchor: AnchorTotals = write_anchors(target, about.at, self._anchors(orgs))
+            anchor: AnchorTotals = write_anchors(target, at, self._anchors(orgs))
         applied = self._connection.execute(SQL["migrations"].text.encode()).fetchall()
         manifest = Manifest(
-            at=about.at.isoformat(),
-            database=about.database,
-            server_version=about.version,
+            at=at.isoformat(),
+            database=database,
+            server_version=version,
             migrations=tuple(AppliedMigration(*row) for row in applied),
             tables={table.name: [*table.columns] for table in self._tables},
             left_out={

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -184,15 +185,6 @@ class _ErasureRow(NamedTuple):
     hash: bytes
 
 
-class _TombstoneRow(NamedTuple):
-    erasure: int
-    subject: str
-    subject_id: str
-    entries: int
-    seal_before: bytes
-    seal_after: bytes | None
-
-
 class ErasureHeadRow(NamedTuple):
     erasures: int
     erasure_hash: bytes | None
@@ -211,13 +203,6 @@ class ResealedChain(NamedTuple):
     seal: bytes
 
 
-class _RoleRow(NamedTuple):
-    name: str
-    superuser: bool
-    bypasses: bool
-    can_step_down: bool
-
-
 class OwnerRole(NamedTuple):
     """The role in the owner's URL, and whether row-level security applies to it."""
 
@@ -234,11 +219,9 @@ class OwnerRole(NamedTuple):
 SQL = load(
     "maintenance/owner",
     erasures=_ErasureRow,
-    tombstones=_TombstoneRow,
     erasure_head=ErasureHeadRow,
     returned=_ReturnedRow,
     resealed_chains=ResealedChain,
-    role=_RoleRow,
 )
 
 
@@ -285,11 +268,11 @@ def _wrong_end(count: int, last: bytes, head: ChainHead) -> tuple[int, str] | No
 
 
 def read_erasures(
-    erasures: Iterable[_ErasureRow], tombstones: Iterable[_TombstoneRow]
+    erasures: Iterable[_ErasureRow], tombstones: Iterable[Sequence[Any]]
 ) -> list[Erasure]:
     stones = {
         number: tuple(Tombstone(*row[1:]) for row in rows)
-        for number, rows in groupby(tombstones, key=lambda row: row.erasure)
+        for number, rows in groupby(tombstones, key=itemgetter(0))
     }
     return [
         Erasure(*row._replace(at=row.at.astimezone(UTC)), stones.pop(row.number, ()))
@@ -358,8 +341,8 @@ def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool)
 
 
 def _read_role(connection: psycopg.Connection) -> tuple[OwnerRole, bool]:
-    (row,) = map(_RoleRow._make, connection.execute(SQL["role"].text.encode()))
-    return OwnerRole(row.name, row.superuser, row.bypasses), row.can_step_down
+    ((*role, can_step_down),) = connection.execute(SQL["role"].text.encode())
+    return OwnerRole(*role), can_step_down
 
 
 def _names(connection: psycopg.Connection, query: Query) -> list[str]:

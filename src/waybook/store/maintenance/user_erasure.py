@@ -35,29 +35,8 @@ from waybook.store.maintenance.erasure import (
 )
 from waybook.store.maintenance.owner import OwnerTransaction, Tombstone, owner_transaction
 
-
-class _NamedChain(NamedTuple):
-    subject: str
-    subject_id: str
-
-
-class _ColumnRow(NamedTuple):
-    table: str
-    column: str
-
-
-class _AnswerRow(NamedTuple):
-    place: str
-    text: str
-
-
 SQL = load(
     "maintenance/user_erasure",
-    naming_columns=_ColumnRow,
-    json_of_ours=_ColumnRow,
-    user_tables=_ColumnRow,
-    chains_with_name=_NamedChain,
-    answers_with_name=_AnswerRow,
 )
 
 #: Texts that may precede a user's name in a stored value.
@@ -119,9 +98,9 @@ def _reseal_chains(
     stones: dict[str, tuple[Tombstone, int]] = {}
     for _ in range(MAX_PASSES):
         named = owner.fetch(SQL["chains_with_name"], name=to.name, name_json=_in_json(to.name))
-        waiting = [chain for chain in named if chain.subject_id not in stones]
-        for done, chain in enumerate(waiting, start=1):
-            stones[chain.subject_id] = _reseal(owner, chain, to)
+        waiting = [chain for chain in named if chain[1] not in stones]
+        for done, (subject, subject_id) in enumerate(waiting, start=1):
+            stones[subject_id] = _reseal(owner, subject, subject_id, to)
             progress(done, len(waiting))
         if not waiting:
             break
@@ -129,9 +108,8 @@ def _reseal_chains(
 
 
 def _reseal(
-    owner: OwnerTransaction, chain: _NamedChain, to: Pseudonymization
+    owner: OwnerTransaction, subject: str, subject_id: str, to: Pseudonymization
 ) -> tuple[Tombstone, int]:
-    subject, subject_id = chain
     before = first_value(owner.fetch(SQL["lock_end"], subject, id=subject_id))
     entries = read_chain(owner, subject_id)
     _refuse_broken(f"{subject} {subject_id}", entries, before)
@@ -233,10 +211,10 @@ def _farewell(
 def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
     counts: Counter[str] = Counter()
     values = {"name": to.name, "pseudonym": to.pseudonym, "reason": rejection_reason("")}
-    for row in owner.fetch(SQL["naming_columns"]):
-        if is_person_field(row.column):
-            counts[row.table] += owner.change(
-                SQL["rename"], row.table, row.column, words=[*_NAME_PREFIXES], **values
+    for table, column in owner.fetch(SQL["naming_columns"]):
+        if is_person_field(column):
+            counts[table] += owner.change(
+                SQL["rename"], table, column, words=[*_NAME_PREFIXES], **values
             )
     return counts
 
@@ -245,11 +223,11 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
     counts: Counter[str] = Counter()
     for table, column in owner.fetch(SQL["json_of_ours"]):
         named = owner.fetch(SQL["answers_with_name"], table, column, name_json=_in_json(to.name))
-        for row in named:
-            value = as_json_text(pseudonymize_answer(orjson.loads(row.text), to))
-            if value != row.text:
+        for place, text in named:
+            value = as_json_text(pseudonymize_answer(orjson.loads(text), to))
+            if value != text:
                 counts[table] += owner.change(
-                    SQL["rename_answer"], table, column, value=value, place=row.place
+                    SQL["rename_answer"], table, column, value=value, place=place
                 )
     return counts
 

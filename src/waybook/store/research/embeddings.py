@@ -10,7 +10,7 @@ from functools import lru_cache
 from hashlib import sha256
 from math import sqrt
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from waybook.research.embedding import DIMENSIONS, SCALE, Vector
@@ -53,30 +53,6 @@ class Snapshot(NamedTuple):
     erasures: int = 0
 
 
-class _StateRow(NamedTuple):
-    running: int
-    database: int
-    at: float
-
-
-class _PageRow(NamedTuple):
-    blob: bytes | None
-    erasures: int
-
-
-class _ChangesRow(NamedTuple):
-    additions: int
-    added: bytes | None
-    deletions: int
-    deleted: bytes | None
-    erasures: int
-
-
-class _FewFittingRow(NamedTuple):
-    passages: int
-    blob: bytes | None
-
-
 class UnembeddedRow(NamedTuple):
     subject_id: str
     part: int
@@ -91,13 +67,12 @@ class _QuarantineRow(NamedTuple):
 
 SQL = load(
     "research/embeddings",
-    snapshot=_StateRow,
-    page=_PageRow,
-    changes=_ChangesRow,
-    few_fitting=_FewFittingRow,
     without_embeddings=UnembeddedRow,
     quarantined_passages=_QuarantineRow,
 )
+
+
+_AnyRows: TypeAlias = Sequence[Sequence[Any]]
 
 
 class Changes(NamedTuple):
@@ -130,9 +105,9 @@ def _snapshot_statement() -> Statement:
     return SQL["snapshot"]()
 
 
-def read_page(states: list[_StateRow], rows: list[_PageRow]) -> tuple[bytes, Snapshot]:
-    (row,) = rows
-    return row.blob or b"", Snapshot(*states[0], row.erasures)
+def read_page(states: _AnyRows, rows: _AnyRows) -> tuple[bytes, Snapshot]:
+    ((blob, erasures),) = rows
+    return blob or b"", Snapshot._make((*states[0], erasures))
 
 
 def fitting_page_statement(model: str, after: _Key, **filters: Value) -> Statement:
@@ -144,20 +119,19 @@ def changes_statements(model: str, since: int, *, is_cluster: bool) -> list[Stat
     return [_snapshot_statement(), changes]
 
 
-def read_changes(states: list[_StateRow], rows: list[_ChangesRow]) -> Changes:
-    (row,) = rows
-    complete = max(row.additions, row.deletions) <= PAGE_ROWS
-    snapshot = Snapshot(*states[0], row.erasures)
-    return Changes(row.added or b"", row.deleted or b"", complete, snapshot)
+def read_changes(states: _AnyRows, rows: _AnyRows) -> Changes:
+    ((additions, added, deletions, deleted, erasures),) = rows
+    complete = max(additions, deletions) <= PAGE_ROWS
+    return Changes(added or b"", deleted or b"", complete, Snapshot._make((*states[0], erasures)))
 
 
 def few_fitting_statement(model: str, **filters: Value) -> Statement:
     return SQL["few_fitting"](model=model, few=FEW, **filters)
 
 
-def read_few_fitting(rows: list[_FewFittingRow]) -> bytes | None:
-    (row,) = rows
-    return None if row.passages > FEW else row.blob or b""
+def read_few_fitting(rows: _AnyRows) -> bytes | None:
+    ((passages, blob),) = rows
+    return None if passages > FEW else blob or b""
 
 
 def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> Statement:

@@ -150,12 +150,6 @@ class ExtractData(ReadArguments):
     detail: DetailField = False
 
 
-@dataclass(frozen=True, slots=True)
-class _SourceText:
-    text: str
-    provenance: Body | None = None
-
-
 @Tool(
     title="Extract data",
     description=(
@@ -183,7 +177,7 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
             limit=MAX_SCHEMA_BYTES,
         )
     schema = args.wanted
-    source = await _read_source(ctx, args)
+    source, provenance = await _read_source(ctx, args)
     if args.candidate is not None:
         # Return the caller's data if it is valid, or else the validation errors.
         faults: list[Mismatch] = []
@@ -195,9 +189,9 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
         following_call = next_call("extract_data", why, **_which(args))
         return {"status": "invalid", "errors": _errors(faults), "next": following_call}
     model = ctx.services.model
-    if model is None or args.prompt_only or not source.text:
-        return _by_yourself(source, schema, args)
-    labeled_text = label_text(source.text, source.provenance)
+    if model is None or args.prompt_only or not source:
+        return _by_yourself(source, provenance, schema, args)
+    labeled_text = label_text(source, provenance)
     try:
         outcome = await _extract_with_model(
             model, labeled_text, schema, seconds=ctx.services.model_seconds
@@ -212,11 +206,11 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     usage: Body = {"usage": _usage_view(outcome.usage)}
     if outcome.faults:
         wrong: Body = {"status": "invalid", "errors": _errors(outcome.faults)}
-        return {**_by_yourself(source, schema, args), **wrong, **usage}
+        return {**_by_yourself(source, provenance, schema, args), **wrong, **usage}
     return {**_extracted(outcome.data, args), **usage}
 
 
-async def _read_source(ctx: RequestContext, args: ExtractData) -> _SourceText:
+async def _read_source(ctx: RequestContext, args: ExtractData) -> tuple[str, Body | None]:
     """Return the text to extract from, from the offset on; it may be empty.
 
     Raises:
@@ -237,8 +231,8 @@ async def _read_source(ctx: RequestContext, args: ExtractData) -> _SourceText:
         text = row.content
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False)
-        return _SourceText(text[args.offset :], about)
-    return _SourceText((args.text or "")[args.offset :])
+        return text[args.offset :], about
+    return (args.text or "")[args.offset :], None
 
 
 def _readings(candidate: Json) -> Iterator[Json]:
@@ -261,14 +255,16 @@ def _extracted(data: Json, args: ExtractData) -> Body:
     return {"status": "extracted", "data": data, "next": next_call("submit_step_result", why)}
 
 
-def _by_yourself(source: _SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
+def _by_yourself(
+    source: str, provenance: Body | None, schema: dict[str, Json], args: ExtractData
+) -> Body:
     """Return a prompt with which the caller's own model can extract the data."""
     room = MAX_COMPACT_REPLY_BYTES - _REPLY_OVERHEAD - _MAX_ERROR_BYTES - len(orjson.dumps(schema))
-    piece = truncate(source.text, room)
-    upto, left = args.offset + len(piece), len(source.text) - len(piece)
+    piece = truncate(source, room)
+    upto, left = args.offset + len(piece), len(source) - len(piece)
     return {
         "status": "do_it_yourself",
-        "prompt": prompt(label_text(piece, source.provenance)),
+        "prompt": prompt(label_text(piece, provenance)),
         "schema": schema,
         "left": left,
         "next": _next(args, upto, left),

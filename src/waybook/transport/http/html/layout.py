@@ -385,14 +385,6 @@ _HINTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ErrorView:
-    title: str
-    message: str
-    hint: str
-    retry_url: str | None
-
-
 def wants_html(request: Request) -> bool:
     path = request.url.path
     of_programs = any(path == prefix or path.startswith(f"{prefix}/") for prefix in _PROGRAM_PATHS)
@@ -404,12 +396,12 @@ def error_page(request: Request, status_code: int, message: str) -> HTMLResponse
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
     retried = request.method == "GET" and may_help
     text = message[:1].upper() + message[1:]
-    view = _ErrorView(
-        title=_TITLES.get(status, "Request failed"),
-        message=text if text.endswith((".", "!", "?")) else f"{text}.",
-        hint=_HINTS.get(status, ""),
-        retry_url=str(request.url.replace(scheme="", netloc="")) if retried else None,
-    )
+    view = {
+        "title": _TITLES.get(status, "Request failed"),
+        "message": text if text.endswith((".", "!", "?")) else f"{text}.",
+        "hint": _HINTS.get(status, ""),
+        "retry_url": str(request.url.replace(scheme="", netloc="")) if retried else None,
+    }
     shown = {"waiting": 0, "now": None, "token": mask_token(csrf_token(request)), "mishap": view}
     return render_template(request, "error", shown, status_code=status)
 

@@ -34,7 +34,7 @@ from waybook.transport.http.dashboard.page import (
 from waybook.transport.http.dashboard.timeline import CELL_STATUSES, run_timeline
 from waybook.transport.http.html.forms import safe_return_path
 from waybook.transport.http.html.fragments import mark_drawing
-from waybook.transport.http.html.urls import run_step_url
+from waybook.transport.http.html.layout import run_step_url
 
 _MAX_CELL_DOCUMENTS: Final = 3
 _MAX_STAGE_ROWS: Final = 25
