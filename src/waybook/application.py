@@ -179,6 +179,7 @@ async def _run(
     ):
         if sender and serving:
             await sender.warm()
+        rate = settings.effective_calls_per_second
         services = Services(
             database=database,
             settings=settings,
@@ -190,7 +191,9 @@ async def _run(
             notification_events=webhook.events if webhook else frozenset(),
             webhook_sender=sender,
             action_links=action_links_from_settings(settings, webhook),
-            rate_limit=_rate_limit(settings, rate_limit_times),
+            rate_limit=(
+                TokenBuckets(rate, _BURST_SECONDS * rate, rate_limit_times) if rate else None
+            ),
         )
         calls = CallLog(database)
         async with _working(services, calls):
@@ -213,11 +216,6 @@ def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:
         migrate(postgres.owner_dsn, vectors=postgres.vectors)
     elif postgres.role is not None:
         check_schema(postgres.app_dsn, postgres.role)
-
-
-def _rate_limit(settings: Settings, times: SharedTimes | None) -> TokenBuckets | None:
-    rate = settings.effective_calls_per_second
-    return TokenBuckets(rate, _BURST_SECONDS * rate, times) if rate else None
 
 
 async def run_migrations(settings: Settings) -> list[str]:

@@ -54,7 +54,7 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
 def _shorten(text: str) -> str:
     """Return the text with secrets masked, cut to `MAX_ECHO_LENGTH` characters.
 
-    >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
+    >>> _shorten("Unknown tool: " + 1000 * "x")[-4:], len(_shorten(1000 * "x"))
     ('xxx…', 501)
     """
     # Redact before cutting, because a secret that is cut off would not be recognized.

@@ -219,7 +219,17 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
             "import into another org or database"
         )
     now = at.astimezone(UTC)
-    entries = [*file.entries, *_provenance(ctx, file, now)]
+    # One more audit entry names the importing user.
+    last = file.entries[-1]
+    details: dict[str, Json] = {
+        "action": "imported",
+        "entries": last.seq,
+        "exportedAt": file.exported_at,
+    }
+    head = ChainHead(last.seq, last.hash, last.at)
+    write_context = WriteContext(now, ctx.actor(), head)
+    entry = Entry(Event.PLAN_MODIFIED, details, ())
+    entries = [*file.entries, *sealed_entries((entry,), (file.kind, file.id), write_context)]
     copy = Copy(file.id, file.rows, file.texts, entries)
     added = _added_definition(ctx, file.compiled_dag, definitions[0], now) if definitions else []
     if file.kind == "plan":
@@ -234,20 +244,6 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
     if wrong:
         raise InvalidInput(f"the rows of this export differ from its audit entries: {wrong[0]}")
     await tx.commit()
-
-
-def _provenance(ctx: RequestContext, file: ExportFile, now: datetime) -> list[SealedEntry]:
-    """Return the audit entry that names the importing user."""
-    last = file.entries[-1]
-    details: dict[str, Json] = {
-        "action": "imported",
-        "entries": last.seq,
-        "exportedAt": file.exported_at,
-    }
-    head = ChainHead(last.seq, last.hash, last.at)
-    write_context = WriteContext(now, ctx.actor(), head)
-    entry = Entry(Event.PLAN_MODIFIED, details, ())
-    return sealed_entries((entry,), (file.kind, file.id), write_context)
 
 
 def _added_definition(

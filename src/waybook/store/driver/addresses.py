@@ -42,9 +42,9 @@ def bounded_dsn(dsn: str) -> str:
 def _host_dsns(dsn: str) -> tuple[str, ...]:
     """Return a connection string for each host, in order.
 
-    >>> host_dsns("host=a,b port=1,2 dbname=d")
+    >>> _host_dsns("host=a,b port=1,2 dbname=d")
     ('dbname=d host=a port=1', 'dbname=d host=b port=2')
-    >>> host_dsns("host=a,b port=1")
+    >>> _host_dsns("host=a,b port=1")
     ('host=a port=1', 'host=b port=1')
 
     Raises:

@@ -47,7 +47,7 @@ class Leadership:
         >>> leadership = Leadership(lambda: now[0])
         >>> leadership.take_turn("sweep")
         False
-        >>> now[0] = FALLBACK_SECONDS
+        >>> now[0] = _FALLBACK_SECONDS
         >>> leadership.take_turn("sweep"), leadership.take_turn("sweep")
         (True, False)
         >>> leadership.is_leader = True

@@ -107,7 +107,8 @@ def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]
     of_table, of_directory = SQL["distribute_table"], SQL["distribute_directory"]
     for name in names:
         query = of_directory if name == DIRECTORY else of_table
-        filled = [name, *_partitions(connection, name)]
+        text = sql.SQL(SQL["partitions"].text).format(table=sql.Literal(name))
+        filled = [name, *first_column(connection.execute(text).fetchall())]
         for table in filled:
             connection.execute(_table_text(SQL["exempt_owner"], table))
         connection.execute(sql.SQL(query.text).format(table=sql.Literal(name)))
@@ -119,11 +120,6 @@ def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]
 
 def _distributed_tables(connection: psycopg.Connection) -> list[str]:
     return first_column(_fetch(connection, SQL["distributed_tables"]))
-
-
-def _partitions(connection: psycopg.Connection, table: str) -> list[str]:
-    text = sql.SQL(SQL["partitions"].text).format(table=sql.Literal(table))
-    return first_column(connection.execute(text).fetchall())
 
 
 def _fetch(connection: psycopg.Connection, query: Query) -> list[tuple[str, ...]]:

@@ -51,7 +51,13 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress, *, vectors: bo
     latest = check_migrations(manifest.migrations)
     archive.verify(lambda *_: progress(0, manifest.rows, 0))
     with owner_connection(owner_dsn) as connection:
-        _check_not_newer(applied_migrations(connection), latest)
+        applied = applied_migrations(connection)
+        if applied and max(applied) > latest:
+            raise Refused(
+                f"this database has migration {max(applied)}, the backup only {latest}: restore "
+                "into a new database or data directory that no Waybook has opened yet; it is "
+                "migrated after the restore"
+            )
     migrate(owner_dsn, vectors=False, up_to=latest)
     with owner_connection(owner_dsn) as connection:
         try:
@@ -99,15 +105,6 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
     return max((applied_migration.number for applied_migration in applied), default=0)
 
 
-def _check_not_newer(applied: dict[int, str], latest: int) -> None:
-    if applied and max(applied) > latest:
-        raise Refused(
-            f"this database has migration {max(applied)}, the backup only {latest}: restore into a "
-            "new database or data directory that no Waybook has opened yet; it is migrated "
-            "after the restore"
-        )
-
-
 class _Restore:
     def __init__(
         self, connection: psycopg.Connection, archive: Archive, progress: Progress
@@ -128,7 +125,10 @@ class _Restore:
             self._run(SQL["make_incoming"], table)
         for member in self._manifest.members:
             self._load(member)
-        self._check_chains()
+        orgs = all_orgs(self._connection)
+        totals = totals_of(end for org_id in orgs for end in self._ends(org_id))
+        if totals != self._manifest.anchor:
+            raise damaged("the audit chains do not end where they did")
 
     def _check_tables(self, tables: dict[str, tuple[str, ...]]) -> None:
         for name, columns in self._manifest.tables.items():
@@ -178,12 +178,6 @@ class _Restore:
         if inserted != member.rows:
             raise damaged(f"{member.name} has {inserted} rows, not {member.rows}")
         self._connection.execute(filled_in(SQL["empty_incoming"], _incoming(member.table)))
-
-    def _check_chains(self) -> None:
-        orgs = all_orgs(self._connection)
-        totals = totals_of(end for org_id in orgs for end in self._ends(org_id))
-        if totals != self._manifest.anchor:
-            raise damaged("the audit chains do not end where they did")
 
     def _ends(self, org_id: UUID) -> Iterator[Anchor]:
         enter_org(self._connection, org_id)

@@ -175,7 +175,7 @@ def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) ->
 def _weeks(today: date) -> Iterator[date]:
     """Return the Mondays of this week and of the following weeks that get partitions.
 
-    >>> [str(monday) for monday in weeks(date(2030, 1, 3))][:2]
+    >>> [str(monday) for monday in _weeks(date(2030, 1, 3))][:2]
     ['2029-12-31', '2030-01-07']
     """
     monday = today - timedelta(days=today.weekday())

@@ -284,7 +284,7 @@ def _after(
 def _is_file_name(text: str) -> bool:
     """Return whether a conversation's name is safe as a file name.
 
-    >>> is_file_name("0199-ab"), is_file_name("../x"), is_file_name("")
+    >>> _is_file_name("0199-ab"), _is_file_name("../x"), _is_file_name("")
     (True, False, False)
     """
     plain = text.replace("-", "").replace("_", "")

@@ -79,7 +79,14 @@ class ReviewElicitation:
         arguments = params.arguments or {}
         if params.request_state is not None:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
-            return await self._submit(context, arguments, _state(params.request_state), response)
+            # Parse the state from the first call. Clients can forge it, so its type is checked.
+            try:
+                state = orjson.loads(params.request_state)
+            except orjson.JSONDecodeError:
+                state = None
+            if not isinstance(state, dict):
+                raise invalid_params("Invalid requestState")
+            return await self._submit(context, arguments, state, response)
         answer = await self._call_tool(context, REVIEW, arguments)
         if answer.is_error or not supports_forms(context) or declares_tasks(context):
             # A client that supports tasks gets the form with the task.
@@ -148,14 +155,3 @@ def form_message(arguments: Mapping[str, object]) -> str:
     questions = arguments.get("questions")
     lines = [f"? {question}" for question in questions] if isinstance(questions, list) else []
     return "\n".join([str(arguments.get("summary")), *lines])[:MAX_MESSAGE_LENGTH]
-
-
-def _state(text: str) -> dict[str, object]:
-    """Parse the state from the first call. Clients can forge it, so its type is checked."""
-    try:
-        state = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        state = None
-    if not isinstance(state, dict):
-        raise invalid_params("Invalid requestState")
-    return state

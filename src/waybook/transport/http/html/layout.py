@@ -133,7 +133,7 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 def _minify_styles(styles: str) -> str:
     r"""Return a style sheet without comments and line breaks.
 
-    >>> minify_styles("/* Why. */\na{b:c}\nd{e:f}\n")
+    >>> _minify_styles("/* Why. */\na{b:c}\nd{e:f}\n")
     'a{b:c}d{e:f}'
     """
     return _COMMENT.sub("", styles).replace("\n", "")
@@ -142,7 +142,7 @@ def _minify_styles(styles: str) -> str:
 def _minify(script: str) -> str:
     r"""Return a script without leading whitespace and comment lines.
 
-    >>> minify("// Why.\nif (a)\n  b();\n")
+    >>> _minify("// Why.\nif (a)\n  b();\n")
     'if (a)\nb();'
     """
     lines = map(str.strip, script.splitlines())
