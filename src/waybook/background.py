@@ -13,6 +13,7 @@ from waybook.app.operations.erasure import retain
 from waybook.app.operations.indexing import index_research
 from waybook.app.operations.rendering import render_documents
 from waybook.app.operations.sweeps import count_work, remind_of_reviews, sweep_stalls
+from waybook.app.request.background import OrgSignal
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search.search_backend import search_backend
@@ -56,11 +57,6 @@ async def count_all_orgs(services: Services) -> int:
 async def _in_every_org(
     services: Services, work: Callable[[RequestContext], Awaitable[int]]
 ) -> int:
-    """Run a function for every org, even if it fails for some. Return the sum of the results.
-
-    Raises:
-        Exception: the first failure, after all orgs were processed.
-    """
     return await _in_orgs(services, await services.database.list_org_ids(), work)
 
 
@@ -85,17 +81,33 @@ async def _in_orgs(
     return done
 
 
-async def render_loop(services: Services, every_seconds: float) -> None:
-    async def turn() -> None:
-        orgs = await services.render_requested.wait(every_seconds)
-        while await render_orgs(services, orgs):
-            pass
-        if services.leadership.take_turn("render"):
-            while await render_all_orgs(services):
-                pass
-            services.leadership.finish_turn("render")
+async def _work_on_request(
+    services: Services,
+    loop: str,
+    requested: OrgSignal,
+    work: Callable[[RequestContext], Awaitable[int]],
+    chore: str,
+    every_seconds: float,
+) -> None:
+    """Work for each org that requests it. The leader also looks at all orgs from time to time."""
 
-    await repeat(services, "rendering", turn)
+    async def turn() -> None:
+        orgs = await requested.wait(every_seconds)
+        while await _in_orgs(services, orgs, work):
+            pass
+        if services.leadership.take_turn(chore):
+            while await _in_every_org(services, work):
+                pass
+            services.leadership.finish_turn(chore)
+
+    await repeat(services, loop, turn)
+
+
+async def render_loop(services: Services, every_seconds: float) -> None:
+    requested = services.render_requested
+    await _work_on_request(
+        services, "rendering", requested, render_documents, "render", every_seconds
+    )
 
 
 async def render_all_orgs(services: Services) -> int:
@@ -140,16 +152,10 @@ async def retention_loop(services: Services, owner_dsn: str, settings: Settings)
 
 
 async def delivery_loop(services: Services, every_seconds: float) -> None:
-    async def turn() -> None:
-        orgs = await services.delivery_requested.wait(every_seconds)
-        while await _in_orgs(services, orgs, deliver_notifications):
-            pass
-        if services.leadership.take_turn(DELIVERY):
-            while await deliver_all_orgs(services):
-                pass
-            services.leadership.finish_turn(DELIVERY)
-
-    await repeat(services, "delivering webhooks", turn)
+    requested = services.delivery_requested
+    await _work_on_request(
+        services, "delivering webhooks", requested, deliver_notifications, DELIVERY, every_seconds
+    )
 
 
 async def deliver_all_orgs(services: Services) -> int:

@@ -17,6 +17,14 @@ MIN_SECRET_LENGTH = 16
 _MAX_WORKERS = 64
 _MAX_DRAIN_SECONDS = 300
 MAX_FILE_BYTES = 1024 * 1024
+_CHOICES = {
+    "auth": ("none", "required"),
+    "tools": ("auto", "research", "runs", "all"),
+    "migrate": ("embedded", "always"),
+    "pages": ("on", "off"),
+    "model_api": ("openai", "anthropic"),
+    "webhook_format": ("standard", "slack", "text"),
+}
 
 
 def read_settings(
@@ -95,21 +103,17 @@ def _typed(name: str, value: object, default: object, kind: object) -> object:
     return value if kind in (int, int | None) else str(value)
 
 
-def _check_switch(name: str, value: str, allowed: tuple[str, str]) -> None:
-    if value not in allowed:
-        raise Misconfigured(f"{name} must be {' or '.join(allowed)}, not {value!r}")
-
-
 def _check(settings: Settings) -> None:
+    for name, allowed in _CHOICES.items():
+        value = getattr(settings, name)
+        if value not in allowed:
+            *others, last = allowed
+            raise Misconfigured(f"{name} must be {', '.join(others)} or {last}, not {value!r}")
     _check_auth(settings)
     if settings.log_level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
         raise Misconfigured(
             f"log_level must be DEBUG, INFO, WARNING or ERROR, not {settings.log_level!r}"
         )
-    if settings.tools not in {"auto", "research", "runs", "all"}:
-        raise Misconfigured(f"tools must be auto, research, runs or all, not {settings.tools!r}")
-    _check_switch("migrate", settings.migrate, ("embedded", "always"))
-    _check_switch("pages", settings.pages, ("on", "off"))
     _check_embedder(settings)
     _check_webhook(settings)
     _check_listening(settings)
@@ -140,8 +144,6 @@ def _check_listening(settings: Settings) -> None:
 
 
 def _check_auth(settings: Settings) -> None:
-    if settings.auth not in {"none", "required"}:
-        raise Misconfigured(f"auth must be none or required, not {settings.auth!r}")
     if settings.host not in LOOPBACK and not settings.requires_auth:
         raise Misconfigured(
             f"serving on {settings.host} without tokens would give everyone in the network access. "
@@ -167,8 +169,6 @@ def _check_embedder(settings: Settings) -> None:
 
 
 def _check_model(settings: Settings) -> None:
-    if settings.model_api not in {"openai", "anthropic"}:
-        raise Misconfigured(f"model_api must be openai or anthropic, not {settings.model_api!r}")
     if settings.model_url is None:
         return
     where = urlsplit(settings.model_url)
@@ -186,10 +186,6 @@ def _check_model(settings: Settings) -> None:
 def _check_webhook(settings: Settings) -> None:
     _check_url("public_url", settings.public_url)
     _check_url("webhook_url", settings.webhook_url)
-    if settings.webhook_format not in {"standard", "slack", "text"}:
-        raise Misconfigured(
-            f"webhook_format must be standard, slack or text, not {settings.webhook_format!r}"
-        )
     if settings.webhook_reviewer and not settings.webhook_secret:
         raise Misconfigured(
             "webhook_reviewer has no effect without webhook_secret; set webhook_secret too"
