@@ -257,14 +257,13 @@ async def authenticate_session(
     if person.record_use and notes:
         async with services.database.org_transaction(person.org_id) as tx:
             await tx.commit(accounts.seen_statement(person.session_id))
+    kind, key = ("token", person.token_id) if person.token_id else ("session", person.session_id)
     caller = Caller(
         org_id=person.org_id,
         user=person.name,
         channel=Channel.DASHBOARD,
         scopes=person.scopes,
-        credential=f"token:{person.token_id}"
-        if person.token_id
-        else f"session:{person.session_id}",
+        credential=f"{kind}:{key}",
     )
     return _SignedInUser(caller, person)
 
