@@ -211,14 +211,13 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
         if file.compiled_dag
         else []
     )
-    free, *definitions = await tx.send(import_rows.is_taken_statement(file.id), *named)
-    ((is_taken, at),) = free
-    if is_taken:
+    ((free,), *definitions) = await tx.send(import_rows.is_taken_statement(file.id), *named)
+    if free.is_taken:
         raise Refused(
             f"this org has a {file.kind} with the id {file.id} already, and an import keeps ids; "
             "import into another org or database"
         )
-    now = at.astimezone(UTC)
+    now = free.now.astimezone(UTC)
     # One more audit entry names the importing user.
     last = file.entries[-1]
     details: dict[str, Json] = {
