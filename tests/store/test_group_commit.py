@@ -25,7 +25,7 @@ from waybook.store.driver.wire import StaleCache
 
 #: Statement that reports its transaction, its org and its parameter.
 REPORT = Query("report", "select pg_current_xact_id()::text, app_org(), %(text)s::text as text")
-DIVIDE = Query("divide", "select 1 / %(divisor)s::integer")
+STALE = "select app_refuse_unless(false, 'WB001')"
 LONG_TIME_SECONDS = 60.0
 
 
@@ -98,7 +98,7 @@ async def test_failing_call_in_shared_transaction_does_not_affect_other_calls(
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     tasks = await start_group(
-        database, org_id, ("a",), ("b", "select 1 / 0"), ("c",), ("d", "select no_such_column")
+        database, org_id, ("a",), ("b", STALE), ("c",), ("d", "select no_such_column")
     )
     first, stale, third, wrong = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(stale, StaleCache)

@@ -204,18 +204,20 @@ async def test_failed_message_keeps_the_statements_prepared_earlier(
     own_place: ServerDatabase,
 ) -> None:
     """A stale copy of a plan makes a message fail; later messages must not be planned again."""
-    divide, count = (
-        Query("divide", "select 1 / %(by)s::integer"),
+    expect, count = (
+        Query("expect", "select app_refuse_unless(%(is_met)s::boolean, 'WB001')"),
         "select count(*) from pg_prepared_statements",
     )
     async with open_test_database(own_place, pool_size=1) as database:
         with pytest.raises(StaleCache):
-            await database.read_org(LOCAL_ORG, ECHO(text="a"), divide(by=0), ECHO(text="b"))
+            await database.read_org(LOCAL_ORG, ECHO(text="a"), expect(is_met=False), ECHO(text="b"))
         ((none,),) = await database.read_org(LOCAL_ORG, count)
-        assert (await database.read_org(LOCAL_ORG, ECHO(text="c"), divide(by=1)))[0] == [("c",)]
+        assert (await database.read_org(LOCAL_ORG, ECHO(text="c"), expect(is_met=True)))[0] == [
+            ("c",)
+        ]
         ((before,),) = await database.read_org(LOCAL_ORG, count)
         with pytest.raises(StaleCache):
-            await database.read_org(LOCAL_ORG, ECHO(text="d"), divide(by=0))
+            await database.read_org(LOCAL_ORG, ECHO(text="d"), expect(is_met=False))
         ((after,),) = await database.read_org(LOCAL_ORG, count)
         assert none < before == after
         assert (await database.read_org(LOCAL_ORG, ECHO(text="e")))[0] == [("e",)]

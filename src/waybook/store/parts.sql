@@ -318,6 +318,10 @@ update plan
 app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
 and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
 
+-- name: one_row_or_stale
+-- Fail with the error of an outdated copy unless the statement found one row.
+app_refuse_unless(count(*) = 1, 'WB001')
+
 -- name: plan_is_less_active
 -- True if the plan comes after the last plan of the previous page, by last activity.
 (p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid)

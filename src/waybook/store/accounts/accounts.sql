@@ -17,9 +17,8 @@ select set_config('app.org_id', t.org_id::text, true)
    and t.org_id = :org;
 
 -- name: check_token
--- Fail unless the token is valid and equals its cached copy. No other statement causes the error
--- for the logarithm of zero.
-select 1
+-- Fail unless the token is valid and equals its cached copy.
+select app_refuse_unless(count(*) = 1, 'WB002')
   from api_token t
   join org_user u on u.id = t.user_id and u.org_id = t.org_id
  where t.org_id = :org
@@ -27,8 +26,7 @@ select 1
    and u.disabled_at is null and (t.expires_at is null or t.expires_at > app_now())
    and u.name = %(user)s
    and array_to_string(t.scopes, ',') = %(token_scopes)s
-   and array_to_string(u.scopes, ',') = %(user_scopes)s
-having ln(count(*)) < 0;
+   and array_to_string(u.scopes, ',') = %(user_scopes)s;
 
 -- name: lock_org
 -- Lock the org, so that only one call at a time changes its users and tokens. This lock does not
@@ -177,11 +175,10 @@ with written as (
      set revoked_at = %(revoked_at)s, revoked_by = %(revoked_by)s
    where org_id = :org and id = %(id)s and revoked_at is null
   returning 1)
-select 1 / count(*) from written;
+select :one_row_or_stale from written;
 
 -- name: update_org
--- A division by zero aborts the transaction if the audit chain has advanced although the org is
--- locked.
+-- Fail if the audit chain has advanced although the org is locked.
 with written as (
   update org
      set name = %(name)s,
@@ -190,7 +187,7 @@ with written as (
          audit_hash = %(audit_hash)s
    where org_id = :org and audit_seq = %(old_seq)s
   returning 1)
-select 1 / count(*) from written;
+select :one_row_or_stale from written;
 
 -- name: name_org_by_slug
 -- Set the transaction's org to the org with this slug.

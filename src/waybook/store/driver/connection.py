@@ -19,7 +19,7 @@ from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
 from psycopg.waiting import wait_async
 
-from waybook.errors import Busy
+from waybook.errors import Busy, DiskFull
 from waybook.store.driver.queries import Query, Statement, raw_statement
 from waybook.store.driver.wire import (
     NO_BACKEND_PID,
@@ -41,6 +41,8 @@ _CANCEL_SECONDS = 1.0
 _DISCARD_PLANS = Query("discard_plans", "discard plans")()
 _ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _ROLLBACK = "rollback"
+#: Errors after which the connection may be unusable.
+_LOST = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, TimeoutError)
 _DEALLOCATE_ALL = "deallocate all"
 
 
@@ -106,20 +108,28 @@ class DbConnection:
             raise KeyConflict(error.diag.constraint_name or "") from error
         except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as error:
             raise PreparedStatementLost from error
-        except tuple(REFUSALS) as error:
-            self._wire.is_disk_full |= isinstance(error, errors.DiskFull)
-            raise REFUSALS[type(error)] from error
-        except (psycopg.OperationalError, errors.ReadOnlySqlTransaction, TimeoutError) as error:
-            if (refusal := lost_connection(error, self.connection)) is None:
+        except (psycopg.Error, TimeoutError) as error:
+            if (refusal := self._refusal(error)) is None:
                 raise
-            self.is_lost = True
-            self.close()
             raise refusal from error
         own_places = places[len(opening) :]
         return [
             self._rows(result, statement) if (result := results[place]).ntuples else []
             for place, statement in zip(own_places, statements, strict=True)
         ]
+
+    def _refusal(self, error: psycopg.Error | TimeoutError) -> Exception | None:
+        refusal = REFUSALS.get(error.diag.sqlstate) if isinstance(error, psycopg.Error) else None
+        if refusal is not None:
+            self._wire.is_disk_full |= refusal is DiskFull
+            return refusal()
+        if not isinstance(error, _LOST):
+            return None
+        lost = lost_connection(error, self.connection)
+        if lost is not None:
+            self.is_lost = True
+            self.close()
+        return lost
 
     async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
         """Send statements, and wait for all results within a deadline."""

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import psycopg
 from psycopg import AsyncConnection, errors
 from psycopg.abc import PQGen
 from psycopg.pq import ExecStatus
@@ -58,14 +57,15 @@ class StaleCache(Exception):
     """A call used outdated cached data and wrote nothing. The call must be repeated."""
 
 
-#: Errors after which nothing was written.
-REFUSALS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
-    errors.DivisionByZero: StaleCache,
-    errors.InvalidArgumentForLogarithm: StaleCredential,
-    errors.LockNotAvailable: Busy,
-    errors.DeadlockDetected: Busy,
-    errors.QueryCanceled: Busy,
-    errors.DiskFull: DiskFull,
+#: Errors after which nothing was written, by SQLSTATE. The SQL function `app_refuse_unless` raises
+#: the codes that begin with WB.
+REFUSALS: Final[Mapping[str | None, type[Exception]]] = {
+    "WB001": StaleCache,
+    "WB002": StaleCredential,
+    errors.LockNotAvailable.sqlstate: Busy,
+    errors.DeadlockDetected.sqlstate: Busy,
+    errors.QueryCanceled.sqlstate: Busy,
+    errors.DiskFull.sqlstate: DiskFull,
 }
 
 

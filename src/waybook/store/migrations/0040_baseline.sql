@@ -25,6 +25,19 @@ begin
   return coalesce(nullif(current_setting('app.now', true), '')::timestamptz, statement_timestamp());
 end $$;
 
+-- Fails the whole message unless the condition holds, so that nothing of it is written. The code is
+-- the SQLSTATE of the error; `store/driver/wire.py` lists the codes. Immutable, like the division
+-- by zero of a constant, so that a cluster accepts it in a statement that writes.
+create function app_refuse_unless(condition boolean, code text) returns boolean
+  language plpgsql immutable parallel safe
+  as $$
+begin
+  if condition is not true then
+    raise exception using errcode = code, message = 'a condition of this message does not hold';
+  end if;
+  return true;
+end $$;
+
 -- Stable, because a cluster would evaluate a volatile function on each node, but the tables store
 -- numbers of the coordinator.
 create function app_transaction() returns bigint

@@ -17,16 +17,15 @@ insert into plan_brief (:columns_of_plan_brief) values (:values_of_plan_brief);
 
 -- name: update_plan_if_unchanged
 -- Update a plan that was cached and is not locked, if it has not changed since and the database
--- clock agrees with the call's time. Otherwise a division by zero makes the whole message fail. The
--- update itself locks the plan, because a separate lock would be one more record in the write-ahead
--- log.
+-- clock agrees with the call's time. Otherwise the whole message fails. The update itself locks the
+-- plan, because a separate lock would be one more record in the write-ahead log.
 with changed as (
   :update_of_plan
      and audit_seq = %(old_seq)s
      and audit_hash = %(old_hash)s
      and :time_is_expected
   returning id)
-select 1 / count(*) as locked, app_statement_time() as now from changed;
+select :one_row_or_stale as locked, app_statement_time() as now from changed;
 
 -- name: check_stalls
 -- Check a limited number of executing plans that are due, longest overdue first, and return those
@@ -97,7 +96,7 @@ with written as (
          decided_as = %(decided_as)s
    where org_id = :org and id = %(id)s and decision is null
   returning 1)
-select 1 / count(*) from written;
+select :one_row_or_stale from written;
 
 -- name: insert_session
 insert into plan_session (:columns_of_plan_session) values (:values_of_plan_session);
@@ -134,7 +133,7 @@ with written as (
          audit_hash = %(audit_hash)s
    where org_id = :org and id = %(id)s and status = 'started'
   returning 1)
-select 1 / count(*) from written;
+select :one_row_or_stale from written;
 
 -- name: latest
 -- Return the latest skill execution that this session of the user started and has not completed.

@@ -35,7 +35,7 @@ update run
 
 -- name: update_unchanged_run
 -- Lock and update a run if it has not changed since it was cached and the database clock agrees
--- with the call's time. Otherwise a division by zero makes the whole message fail.
+-- with the call's time. Otherwise the whole message fails.
 with updated as (
   update run
      set completed_at = %(completed_at)s,
@@ -54,19 +54,19 @@ with updated as (
      and audit_hash = %(old_hash)s
      and :time_is_expected
   returning 1)
-select 1 / count(*) as updated, app_statement_time() as now from updated;
+select :one_row_or_stale as updated, app_statement_time() as now from updated;
 
 -- name: advance_unchanged_run
 -- Lock a run and update its audit position, under the same conditions as `update_unchanged_run`.
 -- This is for calls that change only steps, jobs and documents.
 with updated as (:advance_of_run)
-select 1 / count(*) as updated, app_statement_time() as now from updated;
+select :one_row_or_stale as updated, app_statement_time() as now from updated;
 
 -- name: advance_run_with_job
 -- One statement for both updates costs less than two.
 with updated as (:advance_of_run),
      job_update as (:update_of_job)
-select 1 / count(*) as updated, app_statement_time() as now from updated;
+select :one_row_or_stale as updated, app_statement_time() as now from updated;
 
 -- name: insert_stage
 insert into stage_run (:columns_of_stage_run) values (:values_of_stage_run);
@@ -129,9 +129,8 @@ select d.org_id, n.id, %(run_id)s::uuid, d.stage_slug, d.step_key, n.job_id, d.d
   join document d on d.org_id = :org and d.id = n.copied_from;
 
 -- name: check_copies
--- The division by zero aborts the transaction if a document was not copied because its original no
--- longer exists.
-select 1 / (case when count(*) = %(count)s then 1 else 0 end)
+-- Fail if a document was not copied because its original no longer exists.
+select app_refuse_unless(count(*) = %(count)s, 'WB001')
   from document
  where org_id = :org and id = any (%(ids)s);
 
