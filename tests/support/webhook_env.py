@@ -21,7 +21,7 @@ from waybook.core.decision_context import Channel
 from waybook.core.events import NotificationKind
 from waybook.integrations.config import WebhookSettings
 from waybook.integrations.webhooks import Webhook
-from waybook.notifications.message import Delivery, parse_secrets
+from waybook.notifications.delivery import Delivery, parse_secrets
 from waybook.store.driver.database import Database
 
 KEY = b"twenty-four bytes and more"

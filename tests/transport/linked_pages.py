@@ -13,7 +13,7 @@ from fake_endpoint import fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Scope
-from waybook.notifications.message import ActionLinks
+from waybook.notifications.delivery import ActionLinks
 from webhook_env import KEY, TAKEN, WebhookEnv, make_webhook_env, verified
 
 HTML = {"accept": "text/html"}

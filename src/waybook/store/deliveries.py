@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from waybook.core.events import Notification
-from waybook.notifications.message import (
+from waybook.notifications.delivery import (
     MAX_DELIVERY_TIME,
     Deliveries,
     Delivery,

@@ -9,7 +9,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel, Scope
 from waybook.errors import Forbidden, Unauthenticated
-from waybook.notifications.message import looks_like_secret
+from waybook.notifications.delivery import looks_like_secret
 from waybook.store import links
 from waybook.store.links import AccessLink, LinkKind
 

@@ -14,7 +14,7 @@ from waybook.app.request.locks.locking import OpenTransaction, Written
 from waybook.app.request.outbox import notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
-from waybook.notifications.message import (
+from waybook.notifications.delivery import (
     LINKED_ACTIONS,
     Delivery,
     DeliveryOutcome,

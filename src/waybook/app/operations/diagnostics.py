@@ -22,7 +22,8 @@ from waybook.errors import Misconfigured, Unavailable, WaybookError
 from waybook.integrations.config import IssuerSettings, issuer_from_settings, webhook_from_settings
 from waybook.integrations.oidc_discovery import IssuerCheck, check_issuer
 from waybook.json_values import Json
-from waybook.notifications.message import Deliveries, load_templates
+from waybook.notifications.delivery import Deliveries
+from waybook.notifications.message import load_templates
 from waybook.research.embedding import Backend
 from waybook.research.query import parse_query
 from waybook.settings import Settings

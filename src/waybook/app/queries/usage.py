@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from waybook.app.request.request_context import RequestContext
 from waybook.core.usage import NO_USAGE, Totals, read_totals
 from waybook.errors import NotFound
-from waybook.notifications.message import Deliveries, Delivery
+from waybook.notifications.delivery import Deliveries, Delivery
 from waybook.store import agents, calls, deliveries
 from waybook.store.agents import AgentUsageRow
 from waybook.store.calls import (

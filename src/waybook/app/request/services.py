@@ -10,7 +10,7 @@ from waybook.app.request.cpu_queue import CpuQueue
 from waybook.app.request.rate_limit import TokenBuckets
 from waybook.app.request.wait_queue import WaitingCalls
 from waybook.integrations.llm_messages import Model
-from waybook.notifications.message import ActionLinks, WebhookSender
+from waybook.notifications.delivery import ActionLinks, WebhookSender
 from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
 from waybook.store.accounts.last_used import LastUsed

@@ -17,7 +17,7 @@ from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_a
 from waybook.cli.terminal.console import plain_table
 from waybook.core.events import NotificationKind
 from waybook.errors import Misconfigured
-from waybook.notifications.message import Delivery, DeliveryStatus
+from waybook.notifications.delivery import Delivery, DeliveryStatus
 from waybook.settings import Settings
 
 _STATUS_STYLES = {

@@ -19,7 +19,7 @@ from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import Busy, RateLimited, Unauthenticated, Unavailable, WaybookError
-from waybook.notifications.message import ACTION_PATH
+from waybook.notifications.delivery import ACTION_PATH
 from waybook.transport.gateway import FAULT, request_state
 from waybook.transport.http.bearer import PresentedToken, challenge, read_bearer
 from waybook.transport.http.browser_session import SESSION, read_cookie

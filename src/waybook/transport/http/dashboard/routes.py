@@ -10,7 +10,7 @@ from starlette.routing import Route
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
-from waybook.notifications.message import ACTION_PATH, FEEDBACK_ACTION
+from waybook.notifications.delivery import ACTION_PATH, FEEDBACK_ACTION
 from waybook.settings import LoadedSettings
 from waybook.transport.http.client_address import read_proxies
 from waybook.transport.http.dashboard import (
