@@ -228,6 +228,6 @@ def test_condition_variables_contain_result_step_and_plan_counts() -> None:
         "result": 1,
         "confidence": 0.5,
         "report": {"a": 1},
-        "step": {"order": 3, "type": "search", "attempt": 2},
+        "step": {"order": 3, "type": "search", "attempt": 2, "round": 1},
         "plan": {"done": 2, "total": 3, "failed": 1},
     }

@@ -25,7 +25,7 @@ from waybook.plan.model import (
 from waybook.plan.new_conditions import compile_expression
 from waybook.plan.ordering import steps_before
 from waybook.plan.progress import count_done
-from waybook.plan.repeat import repeat_steps, values_read
+from waybook.plan.repeat import repeat_steps, round_of, values_read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +85,17 @@ def evaluate_conditions(
 
 
 def variables(plan: Plan, step: Step, submitted: Mapping[str, Json]) -> dict[str, Json]:
-    statuses = plan.statuses()
+    statuses, repeated = plan.statuses(), round_of(plan, step)
     return {
         "result": submitted.get("result_summary"),
         "confidence": submitted.get("confidence"),
         "report": submitted.get("report"),
-        "step": {"order": step.order, "type": str(step.type), "attempt": step.attempt},
+        "step": {
+            "order": step.order,
+            "type": str(step.type),
+            "attempt": step.attempt,
+            "round": repeated.number if repeated else 1,
+        },
         "plan": {
             "done": count_done(statuses),
             "total": len(statuses),

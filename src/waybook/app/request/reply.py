@@ -36,7 +36,8 @@ def next_call(tool: str, why: str, **args: Json) -> Json:
 
 def work_call(step: Step) -> Json:
     if step.type is StepType.CHECKPOINT:
-        return next_call("request_user_review", "Ask a person to decide this step.", stepId=step.id)
+        why = "Ask a person to decide this step."
+        return next_call("request_user_review", why, stepId=step.id, attempt=step.attempt)
     args: Body = {"stepId": step.id, "attempt": step.attempt, "takeNext": True}
     return next_call("submit_step_result", "Submit the result.", **args)
 

@@ -55,7 +55,7 @@ class _ChainRow(NamedTuple):
 
 
 class _Stone(NamedTuple):
-    """The mark that an erasure leaves for an audit chain that it deleted or hashed anew."""
+    """What an erasure records of an audit chain that it deleted or hashed anew."""
 
     subject_id: str
     erasure: int

@@ -31,7 +31,7 @@ from waybook.json_values import Body, non_empty
 from waybook.plan.copy import CopiedPlan, CopyOptions
 from waybook.plan.copy import copy_plan as decide_copy
 from waybook.plan.create import NewPlan, create
-from waybook.plan.model import MAX_STEPS, Plan, StepStatus
+from waybook.plan.model import MAX_CONDITIONS, MAX_STEPS, Plan, StepStatus
 from waybook.plan.progress import count_done
 from waybook.store.plans import writer
 from waybook.store.plans.cache import PlanCache
@@ -52,7 +52,7 @@ class CreateResearchPlan(MutatingArguments):
         ),
     )
     branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
-        default=None, description="tests when a step completes"
+        default=None, max_length=MAX_CONDITIONS, description="tests when a step completes"
     )
     output_formatting_notes: Text | None = Field(default=None, description="format of the output")
     stall_minutes: Minutes | None = Field(default=None, description="for steps without their own")

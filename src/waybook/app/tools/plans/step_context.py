@@ -28,7 +28,8 @@ from waybook.app.request.request_context import RequestContext, id_or_nil, not_f
 from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.model import TERMINAL_STEP, Plan, Step, StepId
+from waybook.plan.draft import copy_call
+from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step, StepId
 from waybook.plan.repeat import round_of
 from waybook.research.packet import Entry, EntryList, Part, SingleEntry
 from waybook.store.plans import contexts, load
@@ -159,6 +160,9 @@ def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredA
 
 
 def _next(plan: Plan, step: Step) -> Json:
+    if plan.status in CLOSED_PLAN and step.status not in TERMINAL_STEP:
+        copy = copy_call(plan)
+        return next_call(copy.tool, copy.why, planId=plan.id)
     if step.status in TERMINAL_STEP:
         return next_call("get_next_step", "This step has ended. Claim another.", planId=plan.id)
     if step.answers_revision is not None:

@@ -85,8 +85,8 @@ class SubmitStepResult(MutatingArguments):
 @Tool(
     title="Submit a step's result",
     description=(
-        "Complete your step; then call get_next_step, or set takeNext to get it in the "
-        "reply. STALE_ATTEMPT: another agent took over; your result does not count."
+        "Complete your step; then call get_next_step, or set takeNext. STALE_ATTEMPT: another "
+        "agent took over; your result does not count."
     ),
     reply={"planStatus": "string"},
 )
