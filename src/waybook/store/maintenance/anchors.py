@@ -55,7 +55,7 @@ class _ChainRow(NamedTuple):
 
 
 class _Stone(NamedTuple):
-    """What an erasure records of an audit chain that it deleted or hashed anew."""
+    """Audit chain that an erasure deleted or hashed again."""
 
     subject_id: str
     erasure: int
