@@ -81,7 +81,7 @@ def test_request_review_while_review_is_open_raises_invalid_transition() -> None
 
 
 @pytest.mark.parametrize("attempt", [None, 1])
-def test_review_request_for_a_lost_step_stores_its_result_as_late(
+def test_review_request_for_a_lost_step_stores_a_late_result(
     attempt: int | None,
 ) -> None:
     step = make_step(S.IN_PROGRESS, attempt=2, held_by="bob")
