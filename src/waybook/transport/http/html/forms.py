@@ -100,10 +100,18 @@ def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
     return address if isinstance(address, str) and _OURS.fullmatch(address) else otherwise
 
 
+#: Links do not repeat a secret that somebody has put into the address.
+_NEVER_KEPT = frozenset({"part", "token", "access_token"})
+
+
 def current_url_with(request: Request, **changes: str | int | None) -> str:
     params = {**request.query_params, **changes}
-    params.pop("part", None)
-    query = urlencode({name: value for name, value in params.items() if value not in {None, ""}})
+    kept = {
+        name: value
+        for name, value in params.items()
+        if name not in _NEVER_KEPT and value not in {None, ""}
+    }
+    query = urlencode(kept)
     return f"{request.url.path}?{query}" if query else request.url.path
 
 
