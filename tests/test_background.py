@@ -93,10 +93,10 @@ LOOPS: dict[str, tuple[str, Loop]] = {
         "background.sweep_all_orgs",
         lambda services: background.stall_sweep_loop(services, 0),
     ),
-    "render": ("background.render_all_orgs", lambda services: background.render_loop(services, 0)),
+    "render": ("background._in_every_org", lambda services: background.render_loop(services, 0)),
     "index": ("background.index_all_orgs", lambda services: background.index_loop(services, 0)),
     "deliver": (
-        "background.deliver_all_orgs",
+        "background._in_every_org",
         lambda services: background.delivery_loop(services, 0),
     ),
     "lead": ("background.hold_leadership", background.leadership_loop),

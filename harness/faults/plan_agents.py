@@ -117,7 +117,7 @@ class PlanAgent(Agent):
             await self.doze(self.rng.uniform(0, 0.2))
         roll = self.rng.random()
         if roll < 0.06:
-            await self._ask(step_id)
+            await self._ask(step_id, attempt)
         elif roll < 0.09:
             await self._modify(plan_id, "fail_step", stepId=step_id, retry=True)
         elif roll < 0.12 and work.makes_new:
@@ -133,11 +133,12 @@ class PlanAgent(Agent):
         args = {"stepId": step_id, "attempt": attempt, "resultSummary": result_summary}
         return await self.call("submit_step_result", args, key)
 
-    async def _ask(self, step_id: str) -> None:
+    async def _ask(self, step_id: str, attempt: int) -> None:
         key = self.work.new_key()
         result_summary = {"n": 2, "canary": self.tenant.canary}
         args = {
             "stepId": step_id,
+            "attempt": attempt,
             "summary": f"Please look ({key}).",
             "resultSummary": result_summary,
         }

@@ -57,8 +57,8 @@ BUGS: Final = (
         (
             Edit(
                 "store/plans/load.py",
-                'LOCK_PLAN = LOAD_PLAN.for_update("p")',
-                "LOCK_PLAN = LOAD_PLAN",
+                '_LOCK_PLAN = _LOAD_PLAN.for_update("p")',
+                "_LOCK_PLAN = _LOAD_PLAN",
             ),
         ),
     ),

@@ -127,7 +127,8 @@ class Worker:
 
     async def ask(self, step: Body) -> Body:
         fields = {"summary": "The Nile, 80 %.", "questions": ["Is anything missing?"]}
-        args = {"stepId": step["stepId"], **fields, "resultSummary": "The Nile."}
+        held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+        args = {**held, **fields, "resultSummary": "The Nile."}
         return await self.agent.call("request_user_review", **args)
 
     async def deliver(self, complete: Body) -> Body:

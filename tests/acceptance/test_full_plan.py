@@ -71,7 +71,7 @@ async def test_plan_completes_despite_a_stall_and_a_change_request(
     table = await bob.take(plan, sessionId="tuesday")
     assert table["stepType"] == "checkpoint"
     shown = {"stepId": table["stepId"], "summary": "Three models.", "resultSummary": {"n": 3}}
-    await bob.call("request_user_review", **shown)
+    await bob.call("request_user_review", **shown, sessionId="tuesday")
     pat = agent.acting_as("pat", Channel.DASHBOARD)
     args = {"planId": plan["planId"], "decision": "modify", "feedback": "Add the noise."}
     await pat.call("submit_user_decision", **args)

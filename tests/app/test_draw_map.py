@@ -76,7 +76,8 @@ async def test_modify_decision_on_map_frees_the_step_for_other_sessions(
 ) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="a")
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    asked = {"stepId": taken["stepId"], "attempt": 1, "summary": "Right?"}
+    await agent.call("request_user_review", **asked)
     args = (await drawn(agent, plan))["asks"]["args"]
     await agent.call("submit_user_decision", **args, decision="modify", feedback="More.")
     again = await agent.take(plan, sessionId="b")

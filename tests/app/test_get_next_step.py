@@ -149,7 +149,7 @@ async def test_step_is_free_for_any_caller_after_modify_decision(
     from_page = agent.acting_as("pat", channel=Channel.DASHBOARD)
     plan = await agent.plan()
     taken = await agent.take(plan, sessionId="s")
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?", sessionId="s")
     decision = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
     await from_page.call("submit_user_decision", **decision)
     again = await agent.acting_as("bob").take(plan)

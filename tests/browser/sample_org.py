@@ -87,6 +87,7 @@ async def _half_way(world: OrgEnv) -> tuple[Body, str]:
     await agent.call(
         "request_user_review",
         stepId=asking["stepId"],
+        attempt=asking["attempt"],
         summary="The metrics disagree with the business case: keep NPS or retention?",
         questions=["Which metric leads?", "May we drop the other?"],
         resultSummary={"nps": 41, "retention": 0.87},

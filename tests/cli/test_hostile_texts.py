@@ -56,6 +56,7 @@ def stored(terminal: Terminal) -> Stored:
         output_args = {"mediaType": "text/markdown", "title": title, "content": ALL}
         output = await agent.call("store_research_output", planId=plan_id, **output_args)
         review_args = {
+            "attempt": third["attempt"],
             "summary": ALL,
             "questions": [SHORT, ALL[:1_900]],
             "resultSummary": {"a": ALL},

@@ -47,7 +47,8 @@ async def test_step_page_shows_step_details(
     plan = await agent.plan(steps, branchingConditions=conditions)
     taken = await agent.take(plan, sessionId="night")
     world.clock.advance(minutes=3)
-    args = {"stepId": taken["stepId"], "summary": "Is it right?", "questions": ["Is it?"]}
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    args = {**held, "summary": "Is it right?", "questions": ["Is it?"]}
     await agent.call("request_user_review", **args)
     world.clock.advance(minutes=7)
     decision = {"decision": "modify", "feedback": "Look <again>."}
