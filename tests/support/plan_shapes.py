@@ -128,7 +128,9 @@ class Shape:
         yield "bob", partial(submit_and_take_next, plan, step.id, late, bob)
         yield "bob", partial(submit, plan, step.id, Submission(result_summary="plain"), bob)
         for result in self.reviewed.get(name, (None,))[: None if is_open else 1]:
-            request = ReviewRequest(summary="Is this right?", result_summary=result)
+            request = ReviewRequest(
+                summary="Is this right?", attempt=step.attempt, result_summary=result
+            )
             yield "ann", partial(request_review, plan, step.id, request, ann)
 
     def _modifications(self, plan: Plan) -> Iterator[tuple[Modification, ...]]:

@@ -90,7 +90,8 @@ def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionCont
 def _work(shape: Shape, plan: Plan, agent: DecisionContext, step: Step) -> Decision[object]:
     """Submit the step's first result, or request a review if only a person may complete it."""
     if _needs_review(shape, step):
-        return request_review(plan, step.id, ReviewRequest(summary="Is this right?"), agent)
+        request = ReviewRequest(summary="Is this right?", attempt=step.attempt)
+        return request_review(plan, step.id, request, agent)
     result = shape.results_of(step.id)[0]
     done = Submission(result_summary=result, attempt=step.attempt)
     return submit_and_take_next(plan, step.id, done, agent)
