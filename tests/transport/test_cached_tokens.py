@@ -26,7 +26,7 @@ from waybook.app.accounts.members import (
 )
 from waybook.core.decision_context import Channel, Scope
 from waybook.errors import StaleCredential, Unauthenticated
-from waybook.store.driver.credential_check import CURRENT_CHECK
+from waybook.store.driver.database import CURRENT_CHECK
 from waybook.store.driver.group_commit import MAX_CALLS
 
 #: Function that makes a token invalid.

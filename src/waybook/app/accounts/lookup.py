@@ -16,8 +16,7 @@ from waybook.core.org_codes import org_in
 from waybook.errors import NotFound, StaleCredential, Unauthenticated
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import TokenIdentity
-from waybook.store.driver.credential_check import CURRENT_CHECK, CredentialCheck
-from waybook.store.driver.database import Database
+from waybook.store.driver.database import CURRENT_CHECK, CredentialCheck, Database
 from waybook.store.driver.queries import Statement, first_value
 
 

@@ -12,8 +12,7 @@ from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
 from waybook.store.calls import Key, StoredAnswer, store_answer
 from waybook.store.driver.connection import Results
-from waybook.store.driver.credential_check import pending_check
-from waybook.store.driver.database import TransactionScope
+from waybook.store.driver.database import TransactionScope, pending_check
 from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement, is_id
 

@@ -6,9 +6,10 @@ A transaction has two messages: the first one loads and locks rows, the last one
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Hashable
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -16,12 +17,58 @@ from waybook.core.histograms import Histogram
 from waybook.errors import StaleCredential
 from waybook.store.driver import wire
 from waybook.store.driver.connection import DbConnection, Message, Results
-from waybook.store.driver.credential_check import CredentialCheck, pending_check
 from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
 from waybook.store.driver.wire import NO_ORG, WireSettings
 from waybook.tracing import TRACING
+
+
+class CredentialCheck:
+    """Check of a call's cached credential, in the first database message of the call.
+
+    A revocation thus takes effect immediately in every process, without an extra round trip.
+    """
+
+    __slots__ = ("is_failed", "is_passed", "org_id", "statement")
+
+    def __init__(self, org_id: UUID, statement: Statement) -> None:
+        self.org_id = org_id
+        self.statement = statement
+        self.is_passed = False
+        self.is_failed = False
+
+    def deciding(self) -> Self:
+        """Return a context manager that records whether the credential was valid."""
+        return self
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.is_passed = True
+        elif issubclass(kind, StaleCredential):
+            self.is_failed = True
+
+
+CURRENT_CHECK: Final[ContextVar[CredentialCheck | None]] = ContextVar("credential", default=None)
+
+
+def pending_check(org_id: UUID) -> CredentialCheck | None:
+    """Return the credential check that the org's next transaction must begin with.
+
+    Raises:
+        StaleCredential: the current call's check has failed.
+        RuntimeError: the current call's credential belongs to another org.
+    """
+    check = CURRENT_CHECK.get()
+    if check is None or check.is_passed:
+        return None
+    if check.is_failed:
+        raise StaleCredential
+    if check.org_id != org_id:
+        raise RuntimeError("the credential of this call belongs to another org")
+    return check
 
 
 class Clock:

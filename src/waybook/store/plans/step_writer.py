@@ -8,8 +8,7 @@ from waybook.plan.draft import RESULT_FIELDS, Decision
 from waybook.plan.model import Plan, StepId, StepStatus
 from waybook.store.audit import Patch, Patches, WriteContext
 from waybook.store.columns import TABLES
-from waybook.store.driver.queries import Ids, Rows, Statement, Value, load
-from waybook.store.parameters import fill, new_row
+from waybook.store.driver.queries import Ids, Rows, Statement, Value, fill, load, new_row
 
 SQL = load("plans/step_writer")
 

@@ -18,8 +18,18 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.columns import TABLES
-from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, first_value, load
-from waybook.store.parameters import fill, new_row, scalar
+from waybook.store.driver.queries import (
+    AsJson,
+    Ids,
+    Rows,
+    Statement,
+    Value,
+    fill,
+    first_value,
+    load,
+    new_row,
+    scalar,
+)
 from waybook.store.plans.rows import LockRow
 from waybook.store.plans.step_writer import step_statements
 

@@ -18,8 +18,7 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.columns import TABLES
-from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
-from waybook.store.parameters import fill, new_row
+from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, fill, load, new_row
 from waybook.store.runs.rows import UpdatedRow
 
 SQL = load(

@@ -19,8 +19,7 @@ from waybook.run.model import CompiledDag, Job, Run
 from waybook.store import calls
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
-from waybook.store.driver.credential_check import pending_check
-from waybook.store.driver.database import Transaction
+from waybook.store.driver.database import Transaction, pending_check
 from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
