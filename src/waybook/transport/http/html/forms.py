@@ -100,7 +100,7 @@ def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
     return address if isinstance(address, str) and _OURS.fullmatch(address) else otherwise
 
 
-#: Links do not repeat a secret that somebody has put into the address.
+#: Query parameters that are left out of links: a fragment name, and secrets.
 _NEVER_KEPT = frozenset({"part", "token", "access_token"})
 
 
