@@ -15,9 +15,9 @@ from read_all_tools import read_all
 from tool_calls import MUTATING, PREPARE, valid_call
 from waybook.app.context.parts import PARTS_BY_ID, STEP_PARTS
 from waybook.app.registry import TOOLS
+from waybook.app.request.argument_ids import PART_KINDS, dump_with_short_ids, map_ids, shorten_ids
 from waybook.app.request.arguments import parse_arguments
 from waybook.app.request.locks import locking
-from waybook.app.request.short_ids import PART_KINDS, dump_with_short_ids, map_ids, shorten_ids
 from waybook.core.short_ids import ALPHABET, short_id, short_key, usual_form
 from waybook.errors import InvalidInput
 from waybook.store.calls import hash_arguments

@@ -13,6 +13,12 @@ from uuid import UUID
 
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import error_answer, retry_call, within_ceiling
+from waybook.app.request.argument_ids import (
+    dump_with_short_ids,
+    shorten_ids,
+    with_cached_ids,
+    with_full_ids,
+)
 from waybook.app.request.arguments import ToolArguments, parse_large_arguments
 from waybook.app.request.call_records import CallFigures, Measured, log_entry, outcome_of
 from waybook.app.request.caller import (
@@ -21,13 +27,7 @@ from waybook.app.request.caller import (
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
-from waybook.app.request.short_ids import (
-    dump_with_short_ids,
-    logged_step_id,
-    shorten_ids,
-    with_cached_ids,
-    with_full_ids,
-)
+from waybook.app.request.short_ids import logged_step_id
 from waybook.app.request.tool import Tool
 from waybook.core.decision_context import Channel
 from waybook.core.short_ids import short_id

@@ -97,12 +97,9 @@ def _is_short(value: object) -> bool:
     if isinstance(value, list):
         return (
             len(value) <= _MAX_REPEATED_ITEMS
-            and all(isinstance(item, str | dict) for item in value)
+            and all(isinstance(item, str) for item in value)
             and all(map(_is_short, value))
         )
-    if isinstance(value, dict):
-        text = dumped(value).decode()
-        return 0 < len(text) <= _MAX_REPEATED_LENGTH and text.isprintable()
     if isinstance(value, str):
         return len(value) <= _MAX_REPEATED_LENGTH and value.isprintable()
     return isinstance(value, int | float)
