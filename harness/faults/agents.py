@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import random
 import time
 from collections.abc import Iterator, Mapping
@@ -131,7 +132,7 @@ class Agent:
         if answer.status != HTTP_OK:
             call.outcome, call.code = Outcome.REFUSED, f"HTTP_{answer.status}"
             return True
-        history.inspect(call.org, answer.raw)
+        history.inspect(call.org, answer.raw, json.dumps(call.args))
         is_error, body = answer.tool_result()
         code = str(body["error"]["code"]) if is_error else ""
         if code in RETRIED_CODES:

@@ -129,12 +129,17 @@ class History:
         """Return the number of calls acknowledged so far."""
         return self.counts[Outcome.ACKNOWLEDGED]
 
-    def inspect(self, org: str, raw: str) -> None:
-        """Search a reply to this org for data of other orgs, and record leaks."""
+    def inspect(self, org: str, raw: str, sent: str = "") -> None:
+        """Search a reply to this org for data of other orgs, and record leaks.
+
+        Ids that the call itself has sent are skipped, because the advice of an error repeats them.
+        """
         for other, canary in self._canaries.items():
             if other != org and canary in raw:
                 self.leaks.append(f"a reply to {org} contains the canary of {other}: {raw[:300]}")
         for row_id in [*UUID.findall(raw), *SHORT_ID.findall(raw)]:
+            if row_id in sent:
+                continue
             owner = self._owners.setdefault(row_id, org)
             if owner != org:
                 self.leaks.append(f"a reply to {org} contains the id {row_id} of {owner}")

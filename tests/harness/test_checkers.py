@@ -262,6 +262,8 @@ def test_history_checker_reports_id_of_another_org() -> None:
     run_evidence.history.inspect("alder", known)
     run_evidence.history.inspect("alder", known)
     assert caught(run_evidence) == set()
+    run_evidence.history.inspect("birch", known, sent=known)
+    assert not run_evidence.history.leaks
     run_evidence.history.inspect("birch", known)
     assert caught(run_evidence) == {"tenants_apart"}
 
