@@ -281,7 +281,7 @@ def stale_attempt(plan: Plan, step: Step, attempt: int | None) -> StaleAttempt:
     if attempt is None:
         why = (
             f"step {step.order} is at attempt {step.attempt}, held by another agent; without "
-            "`attempt`, only its holder can submit a result"
+            "`attempt`, only its holder can submit it"
         )
     elif not 1 <= attempt <= step.attempt:
         why = (

@@ -99,9 +99,6 @@ class ConnectionPool:
         while self._free:
             self._discard(self._free.pop())
 
-    def close_free(self) -> None:
-        self._discard_free(self._free)
-
     def usage(self) -> _PoolUsage:
         return _PoolUsage(self.size, self._places, len(self._held), self._turns.waiting_count())
 
