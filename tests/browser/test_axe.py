@@ -1,11 +1,9 @@
 """Tests of the accessibility checks that other browser tests use."""
 
-import json
-
 import pytest
 from playwright.async_api import Page
 
-from browser.axe import PACKAGES, accessible
+from browser.axe import accessible
 from browser.served_site import Site
 
 
@@ -39,12 +37,3 @@ async def test_accessibility_check_finds_wrong_colors_in_one_row(page: Page, sit
     await page.evaluate("document.querySelectorAll('main li')[30].style.color = '#eee'")
     with pytest.raises(AssertionError, match=r"in the light theme: .*color-contrast"):
         await accessible(page)
-
-
-async def test_lock_file_of_the_accessibility_check_has_no_urls() -> None:
-    lock = (PACKAGES / "package-lock.json").read_text()
-    assert "://" not in lock
-    packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}
-    assert all(
-        "integrity" in package and "resolved" not in package for package in packages.values()
-    )

@@ -51,6 +51,8 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "agent": "/agents/ann",
         "cost": "/cost",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
+        "calls": "/calls",
+        "health": "/health",
         "share": f"/plans/{org.failing['planId']}/share",
     }
 

@@ -43,23 +43,6 @@ async def test_plan_completes_after_change_request_and_approval_in_inbox(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_rejecting_in_inbox_asks_to_confirm_and_keeps_the_reason(
-    tab: Page, site: Site
-) -> None:
-    agent = site.world.agent
-    plan = await agent.plan(2)
-    await ask(site, plan)
-    await tab.goto(f"{site.address}/inbox")
-    await tab.get_by_label("Feedback").fill("Beyond repair.")
-    await tab.get_by_role("button", name="Reject…").click()
-    await expect(tab.get_by_text("Reject?")).to_be_visible()
-    await expect(tab.get_by_label("Reason")).to_have_value("Beyond repair.")
-    assert (await agent.status(plan))["status"] == "awaiting_review"
-    await tab.get_by_role("button", name="Reject and fail the plan").click()
-    await expect(tab.get_by_text("Done: pat rejected").or_(nothing(tab))).to_be_visible()
-    assert (await agent.status(plan))["status"] == "failed"
-
-
 async def test_second_reviewer_sees_decision_of_first_reviewer_in_inbox(
     page: Page, site: Site
 ) -> None:

@@ -55,26 +55,6 @@ async def test_five_reviews_can_be_decided_in_inbox_by_keyboard_only(
     assert statuses == [*["completed"] * 4, "executing"]
 
 
-async def test_review_of_a_second_attempt_shows_changes_since_the_first(
-    tab: Page, site: Site
-) -> None:
-    plan = await ask(site, "Rivers")
-    await tab.goto(f"{site.address}/inbox")
-    await tab.get_by_label("Feedback").fill("Take the farther source.")
-    await tab.get_by_role("button", name="Request changes").click()
-    await tab.wait_for_load_state()
-    await expect(
-        tab.get_by_text("is waiting for you").or_(tab.get_by_text("Done:"))
-    ).to_be_visible()
-    await request_review(site, plan, SECOND)
-    await tab.goto(f"{site.address}/inbox")
-    card = tab.get_by_role("article")
-    await expect(card.get_by_role("blockquote")).to_have_text("Take the farther source.")
-    await expect(card.locator("del")).to_have_text("Removed: | Amazon | 6400 |")
-    await expect(card.locator("ins")).to_have_text("Added: | Amazon | 6575 |")
-    await expect(card.get_by_role("cell", name="6575")).to_be_visible()
-
-
 async def test_approving_selected_reviews_shows_an_outcome_for_each_review(
     tab: Page, site: Site
 ) -> None:

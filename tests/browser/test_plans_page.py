@@ -85,15 +85,3 @@ async def test_keyboard_shortcuts_navigate_lists_but_not_while_typing(
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Lakes of the north, step 2")).to_be_visible()
-
-
-async def test_page_shown_for_unknown_url_links_to_the_inbox(page: Page, site: Site) -> None:
-    await page.goto(f"{site.address}/nowhere")
-    await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
-    await accessible(page)
-    await page.get_by_role("link", name="Inbox", exact=True).last.click()
-    await expect(page).to_have_url(f"{site.address}/inbox")
-    await page.wait_for_load_state()
-    # The browser logs an error, because the missing page has the status 404.
-    assert all("404" in fault for fault in site.faults)
-    site.faults.clear()

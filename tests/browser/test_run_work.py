@@ -1,6 +1,7 @@
 """A run in a browser: find out why a step failed, and fit large runs on a page."""
 
 import gzip
+import re
 
 from playwright.async_api import Browser, Page, expect
 
@@ -9,9 +10,8 @@ from browser.pictures import take_picture
 from browser.sample_runs import make_busy_run, make_large_run
 from browser.served_site import Site
 from full_ids import full_id
-from org_env import Body
-from run_documents import render_all
-from sample_definitions import make_definition, make_recipe_step, make_stage
+from org_env import AgentClient, Body
+from waybook.background import render_all_orgs
 
 #: Maximum height in pixels of the page of a run with four models in its third stage.
 MAX_HEIGHT = 3_000
@@ -92,56 +92,27 @@ async def test_user_reads_the_error_of_a_step_and_retries(page: Page, site: Site
     assert (again["jobId"], again["attempt"]) == (failed["jobId"], failed["attempt"] + 1)
 
 
-async def make_two_versions(site: Site) -> Body:
-    """Create a run with two versions of a document of one model, and one of another model."""
-    agent = site.world.agent
-    stage = make_stage("work", make_recipe_step("case"))
-    await agent.call("add_dag", definition=make_definition("cases", stage))
-    run = await agent.run("cases", ["opus", "gpt"], name="Which region first?")
-    for model, text in (("opus", "Start in the north."), ("gpt", "Start in the south.")):
-        job = await agent.job(run, modelId=model)
-        done = await agent.submit_documents(job, f"# Case\n\n{text}\n\nIt is cheaper.")
-        if model == "opus":
-            await agent.call("regenerate_document", documentId=done["documentIds"][0])
-            better = "# Case\n\nStart in the west.\n\nIt is cheaper."
-            await agent.submit_documents(await agent.job(run, modelId=model), better)
-    await render_all(agent)
+async def make_waiting_run(agent: AgentClient) -> Body:
+    """Create a run that awaits feedback, with documents to read."""
+    run = await agent.run("dialectic", ["opus", "sonnet"], name="Rivers of the north")
+    await agent.work_off(run)
+    while await render_all_orgs(agent.dispatcher.services):
+        pass
     return run
 
 
-async def compare_versions_and_models(page: Page, site: Site, run: Body) -> None:
-    """Open a document; compare it with its other version and with another model's document."""
-    await page.goto(f"{site.address}/runs/{run['runId']}")
-    await page.get_by_role("link", name="case of opus").click()
-    await expect(page.get_by_role("heading", name="Case", exact=True)).to_be_visible()
-    await page.get_by_label("Compare with").select_option(label="case, opus, version 1")
-    await page.get_by_role("button", name="Compare").click()
-    await expect(page.locator(".diff del")).to_have_text(["Removed: Start in the north."])
-    await expect(page.locator(".diff ins")).to_have_text(["Added: Start in the west."])
-    await page.get_by_label("Compare with").select_option(label="case, gpt, version 1")
-    await page.get_by_role("button", name="Compare").click()
-    await expect(page.locator(".diff del")).to_have_text(["Removed: Start in the south."])
-    await expect(page.locator(".sides .prose")).to_have_count(2)
-
-
-async def test_user_compares_versions_and_models_of_a_document(page: Page, site: Site) -> None:
-    run = await make_two_versions(site)
-    await compare_versions_and_models(page, site, run)
-    await accessible(page)
-    await pictures(page, "run-compare")
-    await page.get_by_role("link", name="Show one document").click()
-    await pictures(page, "run-document")
-
-
-async def test_run_pages_work_without_javascript(browser: Browser, site: Site) -> None:
-    run, busy = await make_two_versions(site), await make_busy_run(site.world)
+async def test_feedback_and_regeneration_on_run_page_work_without_javascript(
+    browser: Browser, site: Site
+) -> None:
+    run = await make_waiting_run(site.world.agent)
     context = await browser.new_context(java_script_enabled=False)
     page = await context.new_page()
-    await compare_versions_and_models(page, site, run)
-    await page.goto(f"{site.address}/runs/{busy['runId']}")
-    await page.locator("#map").get_by_role("link", name="Proposal").click()
-    await expect(page.locator("#map [data-step=thesis_build_stage_header]")).to_be_visible()
-    await page.locator("#stage-3").get_by_role("link", name=busy["failed"]["stepKey"]).click()
-    await page.get_by_role("button", name="Retry failed jobs of this step").click()
-    await expect(page.locator("main").get_by_role("status")).to_contain_text("can be claimed again")
+    await page.goto(f"{site.address}/runs/{run['runId']}")
+    await page.get_by_label("Feedback").fill("Look at the lakes as well.")
+    await page.get_by_role("button", name="Send feedback and start the next stage").click()
+    await expect(page).to_have_url(re.compile(f"/runs/{full_id(run['runId'])}$"))
+    await expect(page.locator("#stage-2")).to_contain_text("in progress")
+    await page.get_by_role("link", name="All documents").click()
+    await page.get_by_role("button", name="Regenerate", exact=False).first.click()
+    await expect(page.get_by_role("status").last).to_contain_text("Regeneration queued")
     await context.close()

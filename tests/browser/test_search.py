@@ -8,7 +8,6 @@ from browser.sample_org import create_sample_org
 from browser.served_site import Site
 from full_ids import full_id
 from org_env import AgentClient, Body, make_step
-from waybook.background import index_all_orgs
 
 SENTENCE = "The moraine dam of the upper lake failed twice before the spring flood"
 
@@ -19,27 +18,6 @@ async def make_result(agent: AgentClient) -> tuple[Body, str]:
     taken = await agent.take(plan)
     await agent.submit(taken, {"findings": ["Rain fell. " * 900, f"First. {SENTENCE}. Then dry."]})
     return plan, f"/plans/{full_id(plan['planId'])}/steps/{full_id(taken['stepId'])}"
-
-
-async def test_user_finds_a_sentence_of_a_step_result_without_javascript(
-    page: Page, site: Site
-) -> None:
-    await create_sample_org(site.world)
-    _, path = await make_result(site.world.agent)
-    await index_all_orgs(site.world.dispatcher.services)
-    browser = page.context.browser
-    assert browser
-    context = await browser.new_context(java_script_enabled=False)
-    plain = await context.new_page()
-    await plain.goto(site.address)
-    await plain.get_by_role("link", name="Search", exact=True).click()
-    await plain.get_by_role("searchbox").fill(SENTENCE)
-    await plain.get_by_role("button", name="Search").click()
-    results = plain.get_by_role("region", name="Results")
-    await expect(results.locator(".excerpt mark").first).to_have_text("moraine")
-    await results.get_by_role("link", name="Survey the lake").click()
-    await expect(plain).to_have_url(f"{site.address}{path}#result")
-    await context.close()
 
 
 async def test_command_palette_can_be_used_by_keyboard_only(page: Page, site: Site) -> None:

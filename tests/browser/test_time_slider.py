@@ -1,6 +1,6 @@
 """The time slider of a plan, moved with the keyboard, and without JavaScript."""
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Page, expect
 
 from browser.axe import accessible
 from browser.pictures import take_picture
@@ -39,21 +39,3 @@ async def test_time_slider_moved_by_keyboard_shows_earlier_states_of_plan(
     await expect(page.locator('#map [data-status="in_progress"]').first).to_be_visible()
     for theme in ("light", "dark"):
         await take_picture(page, f"time-slider-{theme}", theme)
-
-
-async def test_time_slider_of_plan_history_works_without_javascript(
-    browser: Browser, site: Site
-) -> None:
-    plan = await make_worked_plan(site)
-    context = await browser.new_context(java_script_enabled=False)
-    page = await context.new_page()
-    await page.goto(f"{site.address}/plans/{plan['planId']}/history?seq=1")
-    await expect(page.get_by_text("0 of 5 done")).to_be_visible()
-    await page.get_by_role("link", name="Last").click()
-    await expect(page.get_by_text("2 of 5 done")).to_be_visible()
-    await page.get_by_role("link", name="Previous").click()
-    await expect(page.get_by_text("1 of 5 done")).to_be_visible()
-    await page.get_by_role("slider", name="Entry").press("Home")
-    await page.get_by_role("button", name="Show").first.click()
-    await expect(page.get_by_text("0 of 5 done")).to_be_visible()
-    await context.close()
