@@ -9,8 +9,7 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from patience import NOTICE_SECONDS
-from waybook.client import Client, HoldLost, Job, NotSubmitted
-from waybook.errors import InvalidInput
+from waybook.client import Client, HoldLost, Job
 from waybook.store.driver.queries import Query
 
 SEEN_AT = Query("seen_at", "select seen_at from job where id = %(job_id)s")
@@ -83,37 +82,6 @@ async def test_exception_in_job_block_schedules_a_retry(client: Client, agent: A
             raise ZeroDivisionError("no model")
     reply = await agent.call("get_next_job", runId=run["runId"])
     assert (reply["status"], reply["open"][0]["status"]) == ("nothing_ready", "retrying")
-
-
-async def test_exception_in_job_block_with_on_error_fail_fails_stage(
-    client: Client, agent: AgentClient
-) -> None:
-    run = await agent.run(models="a")
-    with pytest.raises(ZeroDivisionError):
-        async with client.job(run["runId"], on_error="fail"):
-            raise ZeroDivisionError("no model")
-    assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "stage_failed"
-
-
-async def test_job_block_without_submit_raises_not_submitted(
-    client: Client, agent: AgentClient
-) -> None:
-    run = await agent.run(models="a")
-    with pytest.raises(NotSubmitted, match="given back"):
-        async with client.job(run["runId"]):
-            pass
-
-
-async def test_client_can_submit_a_job_again_after_a_refused_document(
-    client: Client, agent: AgentClient
-) -> None:
-    run = await agent.run(models="a")
-    async with client.job(run["runId"]) as job:
-        with pytest.raises(InvalidInput):
-            await job.submit(documents=[{"documentKey": "no such key", "content": "x"}])
-        key = job.documents[0]["documentKey"]
-        done = await job.submit(documents=[{"documentKey": key, "content": "x"}])
-    assert done["jobStatus"] == "completed"
 
 
 async def test_failing_a_client_job_returns_number_of_attempts_left(

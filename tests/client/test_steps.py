@@ -42,14 +42,6 @@ async def test_client_steps_yields_every_step_of_a_plan_once(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_client_steps_loop_completes_plan_without_async_with_blocks(
-    client: Client, agent: AgentClient
-) -> None:
-    plan = await agent.plan(2)
-    replies = [await step.submit("found") async for step in client.steps(plan["planId"])]
-    assert [reply["planStatus"] for reply in replies] == ["executing", "completed"]
-
-
 async def test_client_step_has_instructions_ids_and_context(
     client: Client, agent: AgentClient
 ) -> None:
@@ -113,16 +105,6 @@ async def test_step_block_without_submit_makes_the_step_pending_again(
             pass
     (pending,) = (await agent.status(plan))["pendingSteps"]
     assert pending["stepId"] == plan["stepIds"][0]
-
-
-async def test_steps_loop_without_submit_raises_not_submitted(
-    client: Client, agent: AgentClient
-) -> None:
-    plan = await agent.plan(2)
-    with pytest.raises(NotSubmitted):
-        async for _ in client.steps(plan["planId"]):
-            pass
-    assert len((await agent.status(plan))["pendingSteps"]) == 2
 
 
 async def test_leaving_the_steps_loop_early_makes_the_step_pending_again(
@@ -254,25 +236,6 @@ async def is_seen_now(world: OrgEnv, plan: Body) -> bool:
     return bool(active["lastSeenAt"] == world.clock.now.isoformat())
 
 
-async def test_client_steps_loop_continues_after_a_reviewer_approves(
-    client: Client, agent: AgentClient
-) -> None:
-    plan = await agent.plan(2)
-    orders, decisions = [], []
-    async with asyncio.timeout(NOTICE_SECONDS):
-        async for step in client.steps(plan["planId"]):
-            async with step:
-                orders.append(step.order)
-                if step.order == 1:
-                    asking = await step.review("Good?", questions=["Why?"], result="draft")
-                    assert asking["planStatus"] == "awaiting_review"
-                    decisions.append(asyncio.create_task(approve(agent, plan)))
-                else:
-                    await step.submit("found")
-    assert orders == [1, 2]
-    assert [(await decision)["decision"] for decision in decisions] == ["approve"]
-
-
 async def approve(agent: AgentClient, plan: Body) -> Body:
     return await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
 
@@ -356,14 +319,6 @@ async def test_client_steps_loop_raises_nothing_ready_when_plan_has_failed(
         async for step in client.steps(plan["planId"]):
             async with step:
                 await step.submit("found")
-
-
-async def test_failing_a_client_step_stores_the_reason(client: Client, agent: AgentClient) -> None:
-    plan = await agent.plan(2)
-    async with client.step(plan["planId"]) as step:
-        await step.fail("no such river")
-    assert not step.is_held
-    assert (await agent.status(plan))["failedSteps"][0]["reason"] == "no such river"
 
 
 async def test_restarted_client_with_same_session_resumes_step(

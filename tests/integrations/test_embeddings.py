@@ -1,6 +1,5 @@
 """Embeddings from an external service in OpenAI's format, over real sockets."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -147,11 +146,3 @@ async def test_embeddings_error_does_not_leak_api_key(caplog: pytest.LogCaptureF
     caplog.set_level(logging.DEBUG)
     failed, _ = await failure(answer({"error": f"the key {KEY} is wrong"}, 400))
     assert KEY not in caplog.text + str(failed) + str(failed.as_json())
-
-
-async def test_embedding_request_does_not_block_event_loop() -> None:
-    async with open_model(answer(embeddings_reply([1.0]))) as (_, model):
-        task = asyncio.create_task(model.vectors(["a"]))
-        await asyncio.sleep(0)
-        assert not task.done()
-        await task

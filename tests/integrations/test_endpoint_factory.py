@@ -1,8 +1,5 @@
 """Clients for external endpoints are created only if the endpoint is configured."""
 
-import subprocess
-import sys
-
 from fake_endpoint import answer, fake_endpoint
 from waybook.integrations.factory import open_model
 from waybook.integrations.llm_messages import ModelRequest
@@ -37,8 +34,3 @@ async def test_model_with_anthropic_api_sends_requests_in_messages_format() -> N
     (request,) = other.requests
     assert request.path == "/v1/messages"
     assert "x-api-key" not in request.headers
-
-
-def test_importing_the_bootstrap_module_does_not_load_httpx() -> None:
-    code = "import sys, waybook.bootstrap; sys.exit('httpx2' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

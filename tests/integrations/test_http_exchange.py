@@ -57,12 +57,6 @@ async def test_http_client_posts_json_with_headers_and_returns_json() -> None:
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_http_client_can_send_a_second_request() -> None:
-    async with open_exchange(answer(1)) as (other, exchange):
-        first, second = [await exchange.post(n, seconds=SECONDS) for n in (1, 2)]
-        assert (first, second, len(other.requests)) == (1, 1, 2)
-
-
 async def test_http_client_completes_40_concurrent_posts() -> None:
     async with open_exchange(answer(1)) as (other, exchange):
         calls = [exchange.post(n, seconds=SECONDS) for n in range(40)]

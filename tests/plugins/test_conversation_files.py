@@ -80,13 +80,6 @@ def test_conversation_file_is_named_after_the_thread_id(tmp_path: Path) -> None:
     assert names == {"thread-1", OWN_KEY}
 
 
-def test_stale_attempt_removes_the_step_from_the_conversation_file(tmp_path: Path) -> None:
-    files = make_files(tmp_path)
-    record(files, READY)
-    record(files, {"error": {"code": "STALE_ATTEMPT"}}, arguments={"stepId": "s"})
-    assert read(tmp_path, "one")["steps"] == []
-
-
 def test_review_request_removes_the_step_from_the_conversation_file(tmp_path: Path) -> None:
     files = make_files(tmp_path)
     record(files, READY)
@@ -169,10 +162,3 @@ def test_conversation_id_is_read_from_the_environment() -> None:
     assert ClientProcess.of({"CLAUDE_CODE_SESSION_ID": "0199-ab"}).conversation == "0199-ab"
     assert ClientProcess.of({"CLAUDE_CODE_SESSION_ID": "../x"}).conversation is None
     assert ClientProcess.of({}).directory == str(Path.cwd())
-
-
-def test_number_of_conversations_in_memory_is_limited(tmp_path: Path) -> None:
-    files = make_files(tmp_path)
-    for number in range(2 * MAX_FILES):
-        record(files, READY, thread=f"thread-{number}")
-    assert len(files._states) <= MAX_FILES

@@ -90,25 +90,6 @@ def test_conversation_state_contains_claimed_steps_until_submission(
         assert step_ids(state) == held
 
 
-def test_conversation_state_contains_name_and_step_count_of_plan() -> None:
-    reply = {"planId": "p", "name": "Rivers", "status": "planning", "stepIds": ["a", "b"]}
-    state = observe({}, "create_research_plan", {"sessionId": "main"}, reply)
-    assert state["plan"] == make_plan(name="Rivers", status="planning", done=0, total=2)
-    assert state["sessionId"] == "main"
-
-
-def test_conversation_state_contains_attempt_and_session_of_held_step() -> None:
-    state = claim({}, "p", "s", attempt=3)
-    held = {"planId": "p", "stepId": "s", "attempt": 3, "order": 1, "title": "Title of s"}
-    assert state["steps"] == [{**held, "sessionId": "main"}]
-
-
-def test_submitted_result_updates_progress_in_the_conversation_state() -> None:
-    state = observe(claim({}, "p", "s"), "submit_step_result", {}, submitted("p", "s"))
-    assert state["plan"] == make_plan(status="executing", done=1, total=2, finished=1)
-    assert (state["steps"], state["next"]) == ([], "get_next_step")
-
-
 def test_conversation_state_counts_completed_steps_of_a_plan() -> None:
     state: State = {}
     for step in ("a", "b"):
@@ -119,22 +100,6 @@ def test_conversation_state_counts_completed_steps_of_a_plan() -> None:
     read = {"planId": "q", "status": "executing", "next": {"tool": "get_next_step"}}
     other = observe(state, "get_research_context", {}, read)
     assert other["plan"] == make_plan(planId="q", status="executing")
-
-
-def test_conversation_state_shows_that_no_step_is_free() -> None:
-    state = observe(claim({}, "p", "s"), "submit_step_result", {}, submitted("p", "s"))
-    reply = {"status": "no_pending_steps", "planId": "p", "next": {"tool": "get_next_step"}}
-    after = observe(state, "get_next_step", {"planId": "p"}, reply)
-    assert after["plan"] == make_plan(status="no_pending_steps", done=1, total=2, finished=1)
-
-
-def test_result_with_next_step_replaces_held_step_in_conversation_state() -> None:
-    outcome = {"stepStatus": "completed", "progress": {"percent": 50, "done": 1, "total": 2}}
-    reply = {**ready("p", "next"), "planStatus": "executing", "submitted": outcome}
-    arguments = {"stepId": "s", "attempt": 1, "takeNext": True}
-    state = observe(claim({}, "p", "s"), "submit_step_result", arguments, reply)
-    assert step_ids(state) == ["next"]
-    assert state["plan"] == make_plan(status="executing", done=1, total=2, finished=1)
 
 
 @pytest.mark.parametrize("status", ["plan_failed", "plan_complete"])

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from patience import PATIENCE_SECONDS
-from plugins.hook_process import HOOK, NO_PROCESS, PLAN, STEP, HookFolder, make_state
+from plugins.hook_process import HOOK, PLAN, STEP, HookFolder, make_state
 from tokens import count_tokens
 from waybook.plugins import waybook_hook
 
@@ -249,12 +249,6 @@ def test_bad_state_file_does_not_silence_other_conversations(folder: HookFolder,
     assert json.loads(folder.event("Stop", "cleared"))["decision"] == "block"
 
 
-def test_bad_state_file_does_not_hide_an_ended_conversation(folder: HookFolder) -> None:
-    folder.write("ended")
-    odd(folder.states / "bad.json")
-    assert "An earlier conversation" in folder.injected(session="new")
-
-
 def test_hook_ends_at_timeout_if_stdin_stays_open(folder: HookFolder) -> None:
     folder.write("one")
     process = subprocess.Popen(
@@ -317,8 +311,3 @@ def test_plugin_hook_output_has_limited_length_for_any_text(
         assert count_tokens(text) <= MAX_TOKENS
         assert len(text) < MAX_CHARACTERS
         assert text.count("\n") <= 5
-
-
-def test_process_id_used_for_an_ended_process_does_not_exist() -> None:
-    with pytest.raises(ProcessLookupError):
-        os.kill(NO_PROCESS, 0)

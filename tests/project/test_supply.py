@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from project.repository import ROOT
+from project.repository import ROOT, tracked
 
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
 PINNED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", re.MULTILINE)
@@ -29,6 +29,15 @@ def test_lock_file_pins_every_package_by_hash(lock: Path) -> None:
     requirements = [line for line in lock.read_text().splitlines() if re.match(r"[^\s#]", line)]
     assert len(requirements) == len(packages(lock)) > 0
     assert [name for name, (_, hashes) in packages(lock).items() if not hashes] == []
+
+
+def test_npm_lock_files_have_hashes_and_name_no_index() -> None:
+    locks = [path for path in tracked() if path.name == "package-lock.json"]
+    assert len(locks) > 2
+    for lock in locks:
+        packages_by_path = json.loads(lock.read_text("utf-8"))["packages"]
+        listed = [entry for path, entry in packages_by_path.items() if path]
+        assert all("integrity" in entry and "resolved" not in entry for entry in listed), lock
 
 
 def test_makefile_installs_packages_from_lock_files_only() -> None:
