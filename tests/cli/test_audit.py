@@ -34,13 +34,6 @@ def test_audit_list_command_prints_newest_entries_first(terminal: Terminal, work
     assert "created the plan" in output
 
 
-def test_audit_list_without_id_lists_all_entries(terminal: Terminal, worked_on: str) -> None:
-    entries = terminal.json_output("audit", "list", "--limit", "1000")
-    plan_id = full_id(worked_on)
-    assert {entry["seq"] for entry in entries if entry["subjectId"] == plan_id} == {1, 2, 3, 4}
-    assert terminal.json_output("audit", "list", "--since", "2999-01-01") == []
-
-
 def test_audit_verify_passes_for_unchanged_audit(terminal: Terminal, worked_on: str) -> None:
     verdict = terminal.json_output("audit", "verify")
     (chain,) = [chain for chain in verdict["chains"] if chain["subjectId"] == full_id(worked_on)]
@@ -55,24 +48,6 @@ TAMPERINGS = {
         "update audit_entry set actor = 'local' where subject_id = %(id)s and seq = 2",
         2,
         "entry 2 does not match its seal: it was changed",
-    ),
-    "an entry in the middle is gone": (
-        "update audit_entry set seq = 99 where subject_id = %(id)s and seq = 3",
-        "update audit_entry set seq = 3 where subject_id = %(id)s and seq = 99",
-        3,
-        "entry 3 is missing",
-    ),
-    "the last entry is gone": (
-        "update audit_entry set seq = 99 where subject_id = %(id)s and seq = 4",
-        "update audit_entry set seq = 4 where subject_id = %(id)s and seq = 99",
-        4,
-        "entry 4 is missing: 4 were written",
-    ),
-    "the plan forgets its last entry": (
-        "update plan set audit_seq = 3 where id = %(id)s",
-        "update plan set audit_seq = 4 where id = %(id)s",
-        3,
-        "entry 3 is not the one that was written last",
     ),
     "a row was changed": (
         "update plan set name = 'Tampered with' where id = %(id)s",
@@ -150,15 +125,6 @@ def test_audit_as_of_command_shows_plan_at_an_earlier_time(
     assert "after entry 2" in terminal.say("audit", "as-of", worked_on, "2")
 
 
-def test_audit_as_of_command_prints_error_for_time_before_creation(
-    terminal: Terminal, worked_on: str
-) -> None:
-    failed = terminal.run("audit", "as-of", worked_on, "2001-01-01")
-    assert failed.exit_code == 1
-    assert "there was no such plan or run yet" in failed.stderr
-    assert terminal.run("audit", "as-of", worked_on, "tomorrow").exit_code == 1
-
-
 def test_audit_as_of_command_shows_run_at_an_earlier_time(terminal: Terminal) -> None:
     run_id = run_in_progress(terminal, "As of a run")
     last = terminal.json_output("audit", "list", run_id, "--limit", "1")[0]["seq"]
@@ -190,12 +156,6 @@ def test_audit_verify_of_exported_file_needs_no_database(
     other = terminal.run("audit", "verify", str(file), "--seal", "00" * 32)
     assert other.exit_code == 1
     assert seal in " ".join(other.output.split())
-
-
-def test_audit_verify_of_missing_file_names_the_file(terminal: Terminal) -> None:
-    result = terminal.run("audit", "verify", "missing.html")
-    assert result.exit_code != 0
-    assert "there is no file missing.html" in result.output
 
 
 @pytest.mark.parametrize(("old", "new"), [("Nile", "Mile"), ('"seq":2', '"seq":3'), ("{", "")])

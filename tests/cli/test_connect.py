@@ -209,33 +209,6 @@ def test_connect_over_http_calls_the_running_server(terminal: Terminal, home: Pa
     assert written["mcp_servers"]["waybook"] == {"url": f"{url}/mcp"}
 
 
-@pytest.mark.parametrize(
-    ("client", "file", "entry"),
-    [
-        ("qwen", ".qwen/settings.json", {"httpUrl": "http://127.0.0.1:9/mcp"}),
-        (
-            "opencode",
-            ".config/opencode/opencode.json",
-            {"type": "remote", "url": "http://127.0.0.1:9/mcp"},
-        ),
-        (
-            "continue",
-            ".continue/mcpServers/waybook.json",
-            {"type": "http", "url": "http://127.0.0.1:9/mcp"},
-        ),
-    ],
-)
-def test_connect_over_http_writes_the_entry_of_each_client(
-    terminal: Terminal, home: Path, client: str, file: str, entry: dict[str, str]
-) -> None:
-    failed = terminal.run("connect", client, "--http", "http://127.0.0.1:9", "--yes")
-    assert "its server did not answer" in failed.stderr
-    ((_, servers),) = json.loads((home / file).read_text()).items()
-    assert servers == {"waybook": entry}
-    terminal.say("connect", client, "--remove", "--yes")
-    assert files_in(home) == []
-
-
 def test_connect_hides_token_and_names_token_variable(
     terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

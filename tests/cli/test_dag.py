@@ -76,19 +76,6 @@ def test_dag_show_output_fits_terminal_width(terminal: Terminal, columns: int) -
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
 
 
-def test_dag_show_without_models_prints_no_job_counts(terminal: Terminal) -> None:
-    output = terminal.say("dag", "show", "deep-research")
-    assert "jobs" not in output.splitlines()[0]
-    assert "--models 3" in output
-
-
-def test_dag_show_prints_error_for_unknown_workflow(terminal: Terminal) -> None:
-    failed = terminal.run("dag", "show", "nothing")
-    assert failed.exit_code == 1
-    assert "NOT_FOUND" in failed.stderr
-    assert "waybook dag list" in failed.stderr
-
-
 def test_dag_add_creates_version_only_if_definition_changed(
     terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -118,29 +105,6 @@ def test_dag_add_prints_every_fault_and_adds_nothing(terminal: Terminal, tmp_pat
     assert "did you mean 'per_model'?" in " ".join(line.strip() for line in lines)
     assert "  stages[0].recipe.steps[1].jobType  bad_form" in lines
     assert "bad" not in {dag["dagSlug"] for dag in terminal.json_output("dag", "list")}
-
-
-def test_dag_add_prints_error_with_line_for_unparsable_text(terminal: Terminal) -> None:
-    failed = terminal.run("dag", "add", "-", typed='slug: "x\n')
-    assert failed.exit_code == 1
-    assert "BAD_RECIPE: 1 error" in failed.stderr
-    assert "line 2" in failed.stderr
-
-
-def test_dag_add_with_json_flag_prints_faults_of_invalid_definition(
-    terminal: Terminal, tmp_path: Path
-) -> None:
-    failed = terminal.run("dag", "add", make_file(tmp_path, BAD), "--json")
-    assert failed.exit_code == 1
-    error = json.loads(failed.stdout)["error"]
-    assert [fault["fault"] for fault in error["details"]["faults"]] == [
-        "unknown_strategy",
-        "bad_form",
-    ]
-
-
-def test_dag_add_of_missing_file_is_a_usage_error(terminal: Terminal, tmp_path: Path) -> None:
-    assert terminal.run("dag", "add", str(tmp_path / "no.yaml")).exit_code == 2
 
 
 def test_dag_schema_command_prints_published_schema(terminal: Terminal) -> None:

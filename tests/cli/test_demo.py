@@ -1,26 +1,19 @@
-"""`waybook demo`: its events, its simulated clock, and its verification of the audit."""
+"""`waybook demo`: its events, its documents, and its verification of the audit."""
 
-import asyncio
 import os
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from cli.terminal import Body, Terminal
 from waybook.cli.demo.actors import STORY
-from waybook.cli.demo.environment import FAST, Killed, PlaybackSpeed, SimulatedClock
 from waybook.cli.runtime import AppSession
 from waybook.dag.progress.report import check
-from waybook.store.driver.database import Database
-
-NINE = datetime(2030, 1, 1, 9, tzinfo=UTC)
-
 
 PROGRAM = Path(sys.executable).with_name("waybook")
 
@@ -127,11 +120,6 @@ def test_last_audit_entry_of_demo_is_under_30_minutes_old(terminal: Terminal, pl
     assert timedelta() < terminal.inside(now) - ended < timedelta(minutes=30)
 
 
-def test_demo_output_suggests_next_commands(played: str) -> None:
-    assert "waybook serve" in played
-    assert "waybook connect claude-code" in played
-
-
 def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
     terminal: Terminal, played: str
 ) -> None:
@@ -155,99 +143,3 @@ def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
 def test_demo_command_prints_an_export_line_that_works(played: str) -> None:
     (export,) = re.findall(r"^ +(export PATH=.*)$", played, re.MULTILINE)
     assert output_of("/bin/sh", "-c", f"{export}; command -v waybook") == f"{PROGRAM}\n"
-
-
-# Tests of the simulated clock.
-
-
-def make_clock() -> SimulatedClock:
-    return SimulatedClock(cast("Database", SimpleNamespace(frozen_now=None)), NINE, FAST)
-
-
-async def nothing() -> None:
-    """Do nothing, in place of updating a live display."""
-
-
-async def test_demo_clock_wakes_scripted_agents_in_order_of_wake_time() -> None:
-    clock = make_clock()
-    heard: list[tuple[str, timedelta]] = []
-
-    async def act(name: str, *minutes: float) -> None:
-        for pause in minutes:
-            await clock.sleep(pause)
-            heard.append((name, clock.now - NINE))
-
-    await clock.run([act("a", 5, 5), act("b", 7, 1)], nothing)
-    assert [(name, gap.seconds // 60) for name, gap in heard] == [
-        ("a", 5),
-        ("b", 7),
-        ("b", 8),
-        ("a", 10),
-    ]
-
-
-async def test_demo_clock_wakes_one_agent_at_a_time_after_a_kill() -> None:
-    clock = make_clock()
-    awake: list[str] = []
-
-    async def works(name: str) -> None:
-        for _ in range(5):
-            await clock.sleep(1)
-            awake.append(name)
-            for _ in range(20):  # approximate number of event loop iterations of one tool call
-                await asyncio.sleep(0)
-            assert awake == [name]
-            awake.clear()
-
-    async def dies() -> None:
-        await clock.sleep(1)
-        raise Killed
-
-    await clock.run([dies(), works("a"), works("b")], nothing)
-    assert clock.now == NINE + timedelta(minutes=5)
-
-
-async def test_error_in_a_scripted_agent_stops_the_demo_clock() -> None:
-    clock = make_clock()
-
-    async def falls() -> None:
-        await clock.sleep(1)
-        raise ValueError("the agent fell")
-
-    async def waits() -> None:
-        while True:
-            await clock.sleep(1)
-
-    with pytest.raises(ValueError, match="the agent fell"):
-        await clock.run([falls(), waits()], nothing)
-
-
-async def test_demo_clock_times_out_if_agents_wait_forever() -> None:
-    clock = make_clock()
-
-    async def waits() -> None:
-        while True:
-            await clock.sleep(60)
-
-    with pytest.raises(TimeoutError, match="within 7 days"):
-        await clock.run([waits()], nothing)
-
-
-async def test_demo_clock_redraws_screen_only_at_reading_pauses() -> None:
-    clock = make_clock()
-    drawn: list[timedelta] = []
-
-    async def show() -> None:
-        drawn.append(clock.now - NINE)
-
-    async def works() -> None:
-        for _ in range(50):
-            await clock.sleep(1)
-        clock.pause_to_read()
-        clock.pace = PlaybackSpeed(0, 0.001)
-        clock.pause_to_read()
-        await clock.sleep(1)
-
-    await clock.run([works()], show)
-    assert len(drawn) < 50
-    assert timedelta(minutes=50) in drawn, "what is said is shown"

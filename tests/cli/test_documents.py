@@ -38,17 +38,6 @@ def test_documents_command_renders_pending_documents_before_listing(terminal: Te
     assert "4 of 4 available, counting only started stages" in terminal.say("documents", run_id)
 
 
-def test_documents_command_with_stage_option_lists_only_that_stage(
-    terminal: Terminal, done: str
-) -> None:
-    documents = terminal.json_output("documents", done, "--stage", "synthesis")
-    assert {document["documentKey"] for document in documents} == {
-        "product_requirements",
-        "system_architecture",
-        "tech_stack",
-    }
-
-
 def test_documents_command_with_out_writes_markdown_and_html_files(
     terminal: Terminal, done: str, tmp_path: Path
 ) -> None:
@@ -70,6 +59,7 @@ def test_documents_command_with_format_option_writes_only_that_format(
     words = ("--stage", "thesis", "--format", "html", "--out", str(tmp_path))
     documents = terminal.json_output("documents", done, *words)
     assert all(document["files"] for document in documents)
+    assert {path.parent.name for path in tmp_path.rglob("*.*")} == {"1-thesis"}
     assert {path.suffix for path in tmp_path.rglob("*.*")} == {".html"}
 
 
@@ -85,14 +75,6 @@ def test_documents_command_does_not_overwrite_file_without_force(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
     terminal.say("documents", done, "--out", str(tmp_path), "--force")
     assert mine.read_text().startswith("# Found")
-
-
-def test_documents_command_prints_message_for_run_without_documents(terminal: Terminal) -> None:
-    run = terminal.call(
-        "start_run", dagSlug="deep-research", name="Just begun", input="?", models=["a"]
-    )
-    output = terminal.say("documents", str(run["runId"]))
-    assert "No documents yet." in output
 
 
 # Tests of file names.

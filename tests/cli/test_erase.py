@@ -53,12 +53,6 @@ def test_org_erase_with_yes_needs_no_confirmation_and_prints_json(
     assert "the org was erased at" in terminal.say("audit", "verify", columns=200)
 
 
-def test_org_erase_of_unknown_org_prints_one_line_error(terminal: Terminal) -> None:
-    failed = terminal.run("org", "erase", "nobody", "--yes")
-    assert failed.exit_code == 1
-    assert failed.stderr.splitlines()[-1].startswith("✗ there is no org “nobody” here")
-
-
 def test_user_erase_requires_confirmation_and_leaves_audit_valid(
     terminal: Terminal, attachment: Attachment
 ) -> None:

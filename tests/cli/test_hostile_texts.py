@@ -175,10 +175,6 @@ def test_console_print_does_not_interpret_markup() -> None:
     assert capture.get() == f"{MARKUP} :fire: https://example.org\n"
 
 
-def test_output_command_prints_stored_content_unchanged(terminal: Terminal, stored: Stored) -> None:
-    assert terminal.say("output", stored.output_id).rstrip("\n") == ALL.rstrip("\n")
-
-
 def test_control_characters_are_escaped_in_text_printed_to_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

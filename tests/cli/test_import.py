@@ -47,25 +47,6 @@ def test_import_detects_each_format_and_creates_a_plan(terminal: Terminal, tmp_p
     assert counts == {"chart.mmd": 2, "tasks.json": 1, "beads.jsonl": 1, "issue.json": 2}
 
 
-def test_import_of_utf_16_issue_list_creates_all_steps(terminal: Terminal, tmp_path: Path) -> None:
-    address = "https://github.com/octo/app/issues"
-    issues = [
-        {"number": 4, "title": "Patch", "body": None, "state": "open", "pull_request": {}},
-        {"number": 3, "title": "Größe", "body": "Blocked by #1", "html_url": f"{address}/3"},
-        {"number": 2, "title": "Old", "body": "", "state": "closed", "html_url": f"{address}/2"},
-        {"number": 1, "title": "Base", "body": None, "html_url": f"{address}/1"},
-    ]
-    file = tmp_path / "issues.json"
-    file.write_text(json.dumps(issues, ensure_ascii=False), encoding="utf-16")
-    shown = terminal.say("import", str(file), "--dry-run", columns=120)
-    assert "1 done tasks are left out" in shown
-    assert "pull requests left out: 1" in shown
-    answer = terminal.json_output("import", str(file), "--yes")
-    assert (answer["name"], answer["pullRequests"]) == ("Issues of octo/app", 1)
-    steps = stored_steps(terminal, answer["id"])
-    assert [step["instructions"].split("\n")[0] for step in steps] == ["#1 Base", "#3 Größe"]
-
-
 def test_failed_import_names_the_line_and_writes_nothing(
     terminal: Terminal, tmp_path: Path
 ) -> None:

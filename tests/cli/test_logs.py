@@ -5,7 +5,6 @@ import logging
 
 from waybook.cli.logs import JsonLineFormatter, _log_to
 from waybook.core.hidden_characters import contains_hidden
-from waybook.redaction import redactor
 from waybook.settings import LoadedSettings, Settings
 
 TOKEN = "wb_" + "a1" * 20
@@ -63,10 +62,3 @@ def test_log_handler_redacts_secrets_and_escapes_control_characters() -> None:
     assert "correct horse" not in line
     assert json.loads(line)["message"] == "said …, \x9b31m\u202e"
     assert not contains_hidden(line)
-
-
-def test_log_line_redacts_secret_from_settings() -> None:
-    line = JsonLineFormatter(redactor(["correct horse"])).format(
-        make_record("said %s", "correct horse")
-    )
-    assert json.loads(line)["message"] == "said …"

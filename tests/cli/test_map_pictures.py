@@ -51,12 +51,6 @@ def test_map_command_draws_progress_of_run_snapshot_as_svg() -> None:
     assert "<style>" in drawn.stdout
 
 
-def test_svg_of_map_command_shows_job_counts_only_with_models() -> None:
-    drawn = run("map", "-", "--svg", "-", "--models", "3", typed=write_definition(DAG))
-    assert drawn.stdout.count(">3 jobs</text>") == 3
-    assert "jobs</text>" not in run("map", "-", "--svg", "-", typed=write_definition(DAG)).stdout
-
-
 def test_map_command_writes_svg_mermaid_and_markdown_in_one_call(tmp_path: Path) -> None:
     forms = {form: tmp_path / f"map.{form}" for form in ("svg", "mermaid", "markdown")}
     words = [word for form, file in forms.items() for word in (f"--{form}", str(file))]
@@ -94,10 +88,6 @@ def test_map_command_with_unwritable_svg_path_is_a_usage_error(where: str) -> No
     failed = run("map", "-", "--svg", where, typed=SNAPSHOT)
     assert failed.exit_code == 2
     assert where in failed.stderr
-
-
-def test_map_with_lines_and_svg_options_is_a_usage_error() -> None:
-    assert run("map", "-", "--lines", "--svg", "-", typed=SNAPSHOT).exit_code == 2
 
 
 # Tests of drawings of plans and runs.

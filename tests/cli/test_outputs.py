@@ -36,17 +36,6 @@ def test_outputs_command_lists_latest_version_of_each_output(
     assert outputs[0]["outputId"] in text
 
 
-def test_outputs_command_with_versions_option_lists_every_version(
-    terminal: Terminal, delivered: str
-) -> None:
-    outputs = terminal.json_output("outputs", delivered, "--versions")
-    assert [(output["title"], output["version"]) for output in outputs] == [
-        ("../Table", 1),
-        ("Rivers", 2),
-        ("Rivers", 1),
-    ]
-
-
 def test_outputs_command_saves_files_only_inside_folder(
     terminal: Terminal, delivered: str, tmp_path: Path
 ) -> None:
@@ -90,21 +79,6 @@ def test_output_command_prints_content_of_output(terminal: Terminal, delivered: 
     table, report = terminal.json_output("outputs", delivered)
     assert terminal.say("output", table["outputId"]) == "a,b\n"
     assert terminal.json_output("output", report["outputId"])["content"] == "# More\r\n"
-
-
-def test_outputs_command_prints_message_for_plan_without_outputs(
-    terminal: Terminal, tmp_path: Path
-) -> None:
-    plan_id = terminal.plan("Plan without outputs")
-    assert "No outputs yet." in terminal.say("outputs", plan_id)
-    text = terminal.say("outputs", plan_id, "--save", str(tmp_path))
-    assert "No outputs yet." in text
-
-
-def test_output_command_with_unknown_id_exits_with_1(terminal: Terminal) -> None:
-    failed = terminal.run("output", "nope")
-    assert failed.exit_code == 1
-    assert "no output with this id" in failed.stderr
 
 
 def test_outputs_command_fits_80_columns_and_shows_ids_in_full(terminal: Terminal) -> None:

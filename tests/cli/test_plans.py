@@ -57,14 +57,6 @@ def test_plans_command_output_fits_terminal_width(
     assert "◐ executing" in output
 
 
-def test_plans_command_with_all_option_lists_closed_plans(terminal: Terminal) -> None:
-    plan_id = terminal.plan("Soon over", 1)
-    step = terminal.take(plan_id)
-    terminal.call("submit_step_result", stepId=step["stepId"], resultSummary="done")
-    assert plan_id not in {plan["planId"] for plan in terminal.json_output("plans")}
-    assert plan_id in {plan["planId"] for plan in terminal.json_output("plans", "--all")}
-
-
 def test_canceled_plan_is_canceled_in_every_command(terminal: Terminal) -> None:
     plan_id = terminal.plan("Called off", 1)
     cancel = {"action": "cancel_plan", "reason": "Not needed."}
@@ -121,13 +113,6 @@ def test_status_command_refuses_ambiguous_plan_name(terminal: Terminal) -> None:
     assert "could mean several plans" in failed.stderr
 
 
-def test_watch_command_for_unknown_plan_suggests_plans_command(terminal: Terminal) -> None:
-    failed = terminal.run("watch", "no such thing", "--once")
-    assert failed.exit_code == 1
-    assert "there is no plan" in failed.stderr
-    assert "try: waybook plans" in failed.stderr
-
-
 def test_status_command_shows_instructions_of_untitled_step(terminal: Terminal) -> None:
     steps = [{"stepType": "search", "instructions": "Find the source.\nThen the mouth."}]
     made = terminal.call("create_research_plan", name="Untitled", researchQuestion="?", steps=steps)
@@ -154,13 +139,3 @@ def test_watch_shows_current_step_after_an_early_failure(terminal: Terminal) -> 
     assert re.search(r"42 Part 42 +◐ in progress", shown), shown
     assert "✗ failed" not in shown, "the failed step is above the window"
     assert "1 failed" in shown
-
-
-def test_plans_command_shows_start_of_each_name_in_80_columns(terminal: Terminal) -> None:
-    name = "Nightly check of every invoice of the last twelve months against the ledger"
-    plan_id = terminal.plan(name)
-    output = terminal.say("plans", columns=80)
-    (line,) = [line for line in output.splitlines() if plan_id in line]
-    assert "Nightly check of every" in line
-    assert len(line.rstrip()) <= 80
-    assert "0 of 3" in line

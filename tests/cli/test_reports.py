@@ -123,13 +123,6 @@ def test_map_command_with_invalid_models_is_a_usage_error(models: str) -> None:
     assert run("map", "--models", models, "-", typed=write_definition(DAG)).exit_code == 2
 
 
-def test_map_command_reads_yaml_definition() -> None:
-    result = run("map", str(EXAMPLES / "dag.yaml"), "--models", "3")
-    stages = json.loads(result.stdout)["stages"]
-    assert [stage["stageSlug"] for stage in stages] == ["ideas", "choice"]
-    assert all(stage["expected"]["total"] for stage in stages)
-
-
 def test_report_of_example_snapshot_has_no_warnings() -> None:
     reply = json.loads(run("report", str(EXAMPLES / "snapshot.json")).stdout)
     assert (
@@ -187,13 +180,6 @@ def test_map_command_prints_each_workflow_error_on_a_line() -> None:
 def test_report_command_prints_one_line_error_for_input_without_dag() -> None:
     failed = run("report", "-", typed=NO_SNAPSHOT)
     assert (failed.exit_code, failed.stderr) == (1, "✗ this is not a snapshot: it has no dag\n")
-
-
-@pytest.mark.usefixtures("_at_a_terminal")
-def test_report_command_shows_stage_with_cycle_as_unknown() -> None:
-    shown = run("report", "-", typed={**SNAPSHOT, "dag": make_cycle()}).stdout
-    assert "thesis  ? unknown" in shown
-    assert "▲ recipe.edges: the steps form a cycle" in shown
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 140])

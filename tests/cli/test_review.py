@@ -57,13 +57,6 @@ def test_review_command_lists_run_with_failed_jobs(terminal: Terminal) -> None:
     assert run_id not in terminal.say("review", columns=120)
 
 
-def test_review_command_with_approve_completes_step(terminal: Terminal) -> None:
-    plan_id = terminal.under_review("Approved")
-    assert "✓ approved" in terminal.say("review", plan_id, "--approve")
-    assert status_of(terminal, plan_id) == "executing"
-    assert terminal.json_output("status", plan_id)["completedSteps"][0]["resultSummary"] == "Nile"
-
-
 def test_review_command_with_modify_adds_feedback_to_instructions(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Sent back")
     body = json.loads(terminal.say("review", plan_id, "--modify", "Count them.", "--json"))
@@ -71,17 +64,6 @@ def test_review_command_with_modify_adds_feedback_to_instructions(terminal: Term
     taken = terminal.json_output("call", "get_next_step", json.dumps({"planId": plan_id}))
     assert taken["attempt"] == 2
     assert taken["instructions"].endswith("Count them.")
-
-
-def test_review_command_with_skip_skips_step_and_continues_plan(terminal: Terminal) -> None:
-    plan_id = terminal.under_review("Skipped")
-    assert "the step is skipped, the plan executing" in terminal.say("review", plan_id, "--skip")
-
-
-def test_review_command_with_reject_fails_plan(terminal: Terminal) -> None:
-    plan_id = terminal.under_review("Rejected")
-    terminal.say("review", plan_id, "--reject")
-    assert status_of(terminal, plan_id) == "failed"
 
 
 def test_review_command_refuses_second_decision(terminal: Terminal) -> None:

@@ -62,19 +62,6 @@ def test_runs_command_output_fits_terminal_width(
     assert "1 of 5" in output
 
 
-def test_runs_command_with_all_option_lists_completed_runs(terminal: Terminal, done: str) -> None:
-    assert done not in {run["runId"] for run in terminal.json_output("runs")}
-    (match,) = [run for run in terminal.json_output("runs", "--all") if run["runId"] == done]
-    assert (match["status"], match["completedStages"]) == ("completed", 5)
-
-
-def test_runs_command_shows_which_stage_awaits_feedback(terminal: Terminal) -> None:
-    run_id = run_awaiting_feedback(terminal, "Waiting for a word")
-    (match,) = [run for run in terminal.json_output("runs") if run["runId"] == run_id]
-    assert (match["status"], match["awaitingFeedback"]) == ("awaiting_feedback", "thesis")
-    assert "! awaiting feedback" in terminal.say("runs")
-
-
 # Tests of the view of one run.
 
 
@@ -201,35 +188,6 @@ def test_run_command_output_fits_terminal_size(
         assert all(len(line) <= columns for line in shown)
 
 
-def test_run_command_shows_active_step_on_a_small_screen(terminal: Terminal, half: str) -> None:
-    console = Console(width=100, file=io.StringIO(), record=True)
-    console.print(run_display(board_of(terminal, half), Viewport(width=100, height=12)))
-    shown = console.export_text()
-    assert "4 of 9 jobs, 1 failed" in shown
-    assert "above" in shown
-    assert "below" in shown
-
-
-def test_run_command_accepts_part_of_run_name(terminal: Terminal, done: str) -> None:
-    assert "Done and over" in terminal.say("run", "done and")
-    assert "✓ completed" in terminal.say("run", done[:20])
-
-
-def test_run_command_refuses_ambiguous_run_name(terminal: Terminal) -> None:
-    run_awaiting_feedback(terminal, "Twins, the first")
-    run_awaiting_feedback(terminal, "Twins, the second")
-    failed = terminal.run("run", "twins")
-    assert failed.exit_code == 1
-    assert "could mean several runs" in failed.stderr
-
-
-def test_run_command_for_unknown_run_suggests_runs_command(terminal: Terminal) -> None:
-    failed = terminal.run("run", "no such thing")
-    assert failed.exit_code == 1
-    assert "there is no run" in failed.stderr
-    assert "try: waybook runs" in failed.stderr
-
-
 # Feedback
 
 
@@ -252,13 +210,6 @@ def test_feedback_command_reads_text_from_stdin_and_sets_models(terminal: Termin
     assert '"models":["beta","gamma"]' in ran.stdout
 
 
-def test_feedback_command_refuses_feedback_on_incomplete_stage(terminal: Terminal) -> None:
-    run_id = run_awaiting_feedback(terminal, "Too early")
-    failed = terminal.run("feedback", run_id, "antithesis", "Good.")
-    assert failed.exit_code == 1
-    assert "INVALID_TRANSITION" in failed.stderr
-
-
 # Tests of the audit of a run.
 
 
@@ -267,8 +218,3 @@ def test_audit_list_command_describes_events_of_run_in_words(terminal: Terminal,
     assert "claimed a job: antithesis_generate_business_case_critique" in output
     assert "no such model" in output
     assert terminal.json_output("audit", "verify")["ok"]
-
-
-def test_audit_list_command_prints_error_for_unknown_plan_or_run(terminal: Terminal) -> None:
-    failed = terminal.run("audit", "list", "no such thing")
-    assert "no plan or run matches “no such thing”" in failed.stderr

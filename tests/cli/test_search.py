@@ -45,16 +45,6 @@ def test_search_command_filters_hits_by_plan_and_kind(terminal: Terminal, stored
     assert ids("--kind", "nothing") == []
 
 
-def test_search_command_without_hits_prints_message(terminal: Terminal) -> None:
-    assert "Nothing was found" in terminal.say("search", "xylophone", "--kind", "nothing")
-
-
-def test_search_command_with_unknown_plan_exits_with_1(terminal: Terminal) -> None:
-    result = terminal.run("search", "dam", "--plan", "no such plan")
-    assert result.exit_code == 1
-    assert "there is no plan" in result.output
-
-
 def test_doctor_and_search_commands_do_not_print_embeddings_key(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,13 +59,6 @@ def test_usage_command_output_fits_terminal_width(
     assert "$0.25" in output
 
 
-def test_usage_command_with_limit_option_mentions_omitted_rows(
-    terminal: Terminal, spent: tuple[str, str]
-) -> None:
-    assert spent
-    assert "more; see --limit" in terminal.say("usage", "--limit", "1")
-
-
 def test_usage_command_prints_message_for_period_without_usage(
     terminal: Terminal, spent: tuple[str, str]
 ) -> None:
