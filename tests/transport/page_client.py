@@ -31,30 +31,26 @@ def make_browser(agent: AgentClient, user: str = "pat") -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
 
+#: Fields that are only on the page that asks for confirmation after the form is sent.
+CONFIRMATION_FIELDS = {"confirmed", "key", "step"}
+
+
 async def send(
     browser: httpx2.AsyncClient, address: str, *, at: str | None = None, **fields: str
 ) -> httpx2.Response:
-    """Submit a form with these fields and the CSRF token of the page at this address."""
+    """Submit a form with these fields and the CSRF token of the page at this address.
+
+    The page must have fields of these names, except for those of a confirmation.
+    """
     shown = (await browser.get(address)).text
     match = TOKEN.search(shown)
     assert match, shown
+    if at is None or f'action="{at}"' in shown:
+        named = fields.keys() - CONFIRMATION_FIELDS
+        assert [name for name in named if f'name="{name}"' not in shown] == []
     return await browser.post(at or address, data={"token": match[1], **fields})
 
 
 def visible_text(html: str) -> str:
     """Return the text of a page, without its markup."""
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
-
-
-async def page_costs(
-    browser: httpx2.AsyncClient, agent: AgentClient, path: str, messages: list[int]
-) -> list[int]:
-    """Return the number of database messages of a page with no plan, with one and with 21."""
-    costs = []
-    for number in (0, 1, 20):
-        for n in range(number):
-            await agent.plan(3, name=f"Plan {n}")
-        messages.clear()
-        await browser.get(path)
-        costs.append(len(messages))
-    return costs

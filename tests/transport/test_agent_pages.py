@@ -74,25 +74,6 @@ async def test_agents_page_omits_dashboard_users_and_other_orgs(
     assert (await reader.get("/agents/mallory")).status_code == 404
 
 
-async def test_agents_page_lists_user_without_session_only_if_none_known(
-    agent: AgentClient, world: OrgEnv
-) -> None:
-    plan = await agent.acting_as("eve").plan(1)
-    bob = agent.acting_as("bob")
-    await bob.call("get_plan_status", planId=plan["planId"])
-    await world.dispatcher.calls.flush()
-    assert {each.key for each in (await list_agents(reading(agent))).agents} == {
-        ("bob", ""),
-        ("eve", ""),
-    }
-    await bob.take(plan, sessionId="b")
-    await world.dispatcher.calls.flush()
-    assert {each.key for each in (await list_agents(reading(agent))).agents} == {
-        ("bob", "b"),
-        ("eve", ""),
-    }
-
-
 async def test_agents_page_omits_agents_not_seen_for_30_days(
     world: OrgEnv, reader: httpx2.AsyncClient
 ) -> None:
@@ -119,17 +100,6 @@ async def test_pages_of_the_agent_list_have_no_gaps_or_repetitions(
         if cursor is None:
             break
     assert sorted(seen) == [("ann", ""), *(("ann", f"s~{number}/%") for number in range(7))]
-
-
-async def test_agents_page_shows_the_latest_clients_first(
-    world: OrgEnv, agent: AgentClient
-) -> None:
-    plan = await agent.plan(1)
-    for client in ("cursor", "claude-code", None, "cursor", *(f"c{n}" for n in range(9))):
-        await with_client(agent, client).call("get_plan_status", planId=plan["planId"])
-        await world.dispatcher.calls.flush()
-    (listed,) = (await list_agents(reading(agent))).agents
-    assert listed.clients == [f"c{n}" for n in range(8, 0, -1)]
 
 
 async def test_agent_page_for_a_day_lists_only_that_day(
@@ -266,26 +236,3 @@ async def test_audit_page_can_be_filtered_by_session_and_plan_name(
     assert {name for _, name in links} == {"Mountains", "Mountains of Asia"}
     chosen = await reader.get(links[0][0].replace("&amp;", "&"))
     assert len(table(chosen)) == 1
-
-
-async def test_audit_page_shows_deleted_step_without_name(
-    reader: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    plan = await agent.plan(2)
-    removed = {"action": "remove_step", "stepId": plan["stepIds"][1]}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[removed])
-    page = await reader.get("/audit")
-    assert page.status_code == 200
-    assert "removed a step" in visible_text(page)
-
-
-async def test_agent_without_session_is_named_by_client(
-    world: OrgEnv, reader: httpx2.AsyncClient
-) -> None:
-    plan, coder = await world.agent.plan(2), with_client(world.agent, "claude-code", "eve")
-    await coder.submit(await coder.take(plan), usage=USAGE)
-    await world.dispatcher.calls.flush()
-    (row,) = [row for row in table(await reader.get("/agents")) if row.startswith("eve")]
-    assert row.startswith("eve claude-code, no session claude-code nothing 1")
-    for path in ("/agents/eve", "/cost"):
-        assert "eve claude-code, no session" in visible_text(await reader.get(path)), path

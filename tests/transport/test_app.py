@@ -41,11 +41,6 @@ async def test_healthz_returns_503_when_the_connection_pool_is_stuck() -> None:
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
 
-async def test_readyz_returns_200_when_the_database_answers(http: httpx2.AsyncClient) -> None:
-    reply = await http.get("/readyz")
-    assert (reply.status_code, reply.json()) == (200, {"status": "ready"})
-
-
 async def test_readyz_returns_503_when_the_database_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -87,11 +82,6 @@ async def test_metrics_endpoint_returns_prometheus_text_format(http: httpx2.Asyn
         "# TYPE waybook_calls_total counter\n"
         "waybook_calls_total 3\n"
     )
-
-
-async def test_unknown_path_returns_404(http: httpx2.AsyncClient) -> None:
-    reply = await http.get("/nowhere")
-    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])

@@ -169,14 +169,3 @@ async def test_condition_form_shows_error_beside_the_field_and_keeps_input(
         assert match, field
         assert unescape(match[1]) == sent[field]
     assert await conditions(browser, plan) == []
-
-
-async def test_condition_form_of_changed_plan_is_refused_and_keeps_input(
-    browser: httpx2.AsyncClient, plan: Body
-) -> None:
-    reply = await send(browser, step_path(plan), **{**FORM, "value": "seven", "revision": "9"})
-    assert reply.status_code == 409
-    assert "The plan changed while you were editing." in reply.text
-    form = reply.text.split('<details id="condition-new" open')[1]
-    assert 'value="seven"' in form
-    assert await conditions(browser, plan) == []

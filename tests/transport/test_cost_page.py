@@ -3,14 +3,12 @@
 import re
 
 import httpx2
-import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from transport.page_reader import visible_text
 from waybook.app.queries.usage import count_costs
 from waybook.app.request.request_context import RequestContext
-from waybook.store import agents
 
 
 def usage(cost: float, model: str) -> dict[str, object]:
@@ -86,23 +84,3 @@ async def test_result_text_that_mentions_usage_is_not_counted(
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     costs = await count_costs(call)
     assert (costs.completed, costs.unreported) == (1, 1)
-
-
-async def test_cost_page_reads_a_limited_number_of_audit_entries(
-    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await agent.work_through(await agent.plan(3))
-    monkeypatch.setattr(agents, "MAX_ENTRIES_READ", 2)
-    call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
-    costs = await count_costs(call)
-    assert costs.is_cut
-    assert costs.completed < 3
-
-
-async def test_cost_page_assigns_usage_to_the_submitting_session(
-    world: OrgEnv,
-) -> None:
-    await make_costs(world)
-    call = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
-    listed = (await count_costs(call)).agents
-    assert [(row.session, row.usage.results) for row in listed] == [("b", 2), ("a", 1)]

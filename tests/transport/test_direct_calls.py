@@ -8,8 +8,6 @@ from typing import Any
 import httpx2
 import pytest
 import pytest_asyncio
-from hypothesis import given
-from hypothesis import strategies as st
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
@@ -199,26 +197,3 @@ async def test_request_for_a_review_is_answered_by_the_mcp_library() -> None:
     direct = build_server(tools, make_gateway(RecordingDispatcher()), profile="all").direct_calls
     assert direct is not None
     assert tools.keys() - direct.tools == {"request_user_review"}
-
-
-JSON_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abü", max_size=3), inner),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.text("abü", max_size=3), JSON_VALUES))
-async def test_result_with_any_values_equals_result_of_the_library(
-    both: tuple[httpx2.AsyncClient, httpx2.AsyncClient], arguments: dict[str, Any]
-) -> None:
-    for headers in (MODERN, LEGACY):
-        body = json.dumps(call(arguments=arguments)).encode()
-        direct, library = [
-            await client.post("/mcp", headers=headers, content=body) for client in both
-        ]
-        assert direct.content == library.content

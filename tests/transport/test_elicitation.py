@@ -107,22 +107,12 @@ async def test_approval_in_a_review_form_continues_the_plan(
     assert (details["decision"], details["place"]) == ("approve", "form")
 
 
-async def test_change_request_in_a_form_frees_the_step(
-    agent: AgentClient,
-) -> None:
-    person = Person(content={"decision": "modify", "feedback": "Add lakes."})
-    async with open_client(agent, person) as client:
-        plan, result = await ask_user(agent, client)
-    assert result.structured_content is not None
-    assert result.structured_content["instructions"].endswith("Add lakes.")
-    assert (await agent.take(plan, sessionId="s"))["attempt"] == 2
-
-
 @pytest.mark.parametrize("action", ["decline", "cancel"])
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 async def test_review_stays_open_if_the_review_form_is_not_answered(
-    agent: AgentClient, action: Action
+    agent: AgentClient, era: Era, action: Action
 ) -> None:
-    async with open_client(agent, Person(action)) as client:
+    async with open_client(agent, Person(action), era, one_line=era == "legacy") as client:
         plan, result = await ask_user(agent, client)
     assert result.structured_content is not None
     assert result.structured_content["planStatus"] == "awaiting_review"
@@ -161,17 +151,6 @@ async def test_older_client_gets_the_form_decision_as_reply(
     assert result.structured_content is not None
     assert result.structured_content["decision"] == "approve"
     assert (await agent.status(plan))["status"] == "executing"
-
-
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_unanswered_form_of_older_client_leaves_review_open(
-    agent: AgentClient, action: Action
-) -> None:
-    async with open_client(agent, Person(action), "legacy", one_line=True) as client:
-        plan, result = await ask_user(agent, client)
-    assert result.structured_content is not None
-    assert result.structured_content["planStatus"] == "awaiting_review"
-    assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
 async def test_late_decision_in_form_of_older_client_is_stored(

@@ -18,7 +18,7 @@ from waybook.transport.http.app import build_app
 from waybook.transport.http.compression import MIN_BYTES
 from waybook.transport.http.pipeline import CHECKED_HEADERS, CheckedHeaders, check_headers
 from waybook.transport.http.protocol import BoundedHeadProtocol
-from waybook.transport.http.request_checks import BODY_LIMIT, AllowedHosts
+from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import CLOSE_CONNECTION
 from waybook.transport.mcp.server import build_server
 
@@ -134,18 +134,6 @@ async def test_request_arriving_in_several_parts_is_answered() -> None:
 async def test_pipelined_requests_are_answered_in_the_order_received() -> None:
     writes = await Line().send(b"".join(request(identity) for identity in (1, 2, 3)))
     assert [read_response(write)[2]["id"] for write in writes] == [1, 2, 3]
-
-
-async def test_connection_answers_several_requests_in_turn() -> None:
-    line = Line()
-    await line.send(request(1))
-    writes = await line.send(request(2))
-    assert [read_response(write)[2]["id"] for write in writes] == [1, 2]
-
-
-async def test_request_body_over_the_limit_is_refused() -> None:
-    writes = await Line().send(request(size=BODY_LIMIT))
-    assert writes[0].startswith(b"HTTP/1.1 413 ")
 
 
 async def test_server_pauses_an_answer_until_the_client_reads() -> None:

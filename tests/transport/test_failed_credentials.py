@@ -289,18 +289,6 @@ async def test_too_many_failed_credentials_return_429_without_database_lookup(
     assert {answer.headers["retry-after"] for answer in answers[MAX_FAILURES:]} == {"1"}
 
 
-async def test_database_outage_is_not_counted_as_an_authentication_failure() -> None:
-    async def unavailable(_: str, __: Channel) -> Caller:
-        raise Unavailable("the database does not answer")
-
-    gate = AuthGate(bearer=unavailable)
-    transport = httpx2.ASGITransport(behind(gate), client=(HERE, 1))
-    headers = {"authorization": "Bearer wb_good"}
-    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
-        answers = [await visitor.get("/api/map", headers=headers) for _ in range(2 * MAX_FAILURES)]
-    assert {answer.status_code for answer in answers} == {503}
-
-
 async def test_request_without_a_credential_is_not_counted_as_a_failure() -> None:
     lookups = CountedLookups()
     gate = AuthGate(bearer=lookups, failures=FailedCredentials(pause=no_pause))

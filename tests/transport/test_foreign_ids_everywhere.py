@@ -191,6 +191,8 @@ async def betrayed_by(
             is_full: await visit.complete(client, never if is_full else short_id(never))
             for is_full in (True, False)
         }
+        if visit.method == "GET" and "ID" in visit.address.partition("?")[0]:
+            assert {status for status, *_ in expected.values()} == {404}, visit
         for kind, row_id in theirs.items():
             if await visit.complete(client, row_id) != expected[is_id(row_id)]:
                 return kind

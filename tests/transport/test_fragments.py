@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from waybook.dag.diagram.svg import END_MARK, MARK
+from waybook.dag.diagram.svg import MARK
 from waybook.transport.http.html import fragments
 from waybook.transport.http.html.fragments import (
     RenderedText,
@@ -12,7 +12,6 @@ from waybook.transport.http.html.fragments import (
     end_fragment,
     finish_rendering,
     fragment,
-    mark_drawing,
     version_slot,
 )
 
@@ -42,17 +41,6 @@ def version_in(text: str) -> str:
 @pytest.fixture
 def memory() -> VersionMemory:
     return VersionMemory()
-
-
-def test_page_requested_without_a_version_has_no_fragment_markers(
-    memory: VersionMemory,
-) -> None:
-    sent = finish(memory, page({"a": "one", "b": "two"}))
-    assert sent.version is None
-    assert re.sub(r"[0-9a-f]{16}", "V", sent.text) == (
-        '<body><ul id="part" data-version="V">Steps t1 <li id="a">one</li>'
-        '<li id="b">two</li></ul></body>'
-    )
 
 
 def test_request_with_a_known_page_version_gets_only_changed_fragments(
@@ -95,15 +83,6 @@ def test_new_form_tokens_and_relative_times_send_no_update(
     assert "<li" in finish(memory, later, shown, mask="t2").text
 
 
-def test_unknown_page_version_gets_the_complete_page_part(
-    memory: VersionMemory,
-) -> None:
-    text = page({"a": "one"})
-    shown = version_in(finish(memory, text).text)
-    assert finish(VersionMemory(), text, shown).version is None
-    assert finish(memory, text, "nonsense").version is None
-
-
 def test_server_drops_the_oldest_page_version_at_the_memory_limit(
     memory: VersionMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,18 +91,6 @@ def test_server_drops_the_oldest_page_version_at_the_memory_limit(
     latest = page({"a": "9"})
     assert finish(memory, latest, versions[0]).version is None
     assert finish(memory, latest, versions[9]).version == versions[9]
-
-
-def test_changed_map_fragment_is_sent_inside_svg(memory: VersionMemory) -> None:
-    def drawn(status: str) -> str:
-        box = f'{MARK}box-1{MARK}<g id="box-1" data-status="{status}"/>{END_MARK}'
-        return page({"map": mark_drawing(f"<svg>{box}</svg>")})
-
-    shown = version_in(finish(memory, drawn("pending")).text)
-    assert finish(memory, drawn("completed"), shown).text == (
-        '<template data-fragment="box-1">'
-        '<svg><g id="box-1" data-status="completed"/></svg></template>'
-    )
 
 
 def test_stored_text_like_a_fragment_marker_stays_text(

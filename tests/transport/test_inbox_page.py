@@ -9,13 +9,9 @@ from hypothesis import strategies as st
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
-from transport.page_client import make_browser, send, visible_text
+from transport.page_client import send, visible_text
 from waybook.transport.http.html.forms import safe_return_path
 from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
-
-HTML = {"accept": "text/html"}
-#: Header that htmx sends with its requests.
-PIECEWISE = {"hx-request": "true"}
 
 
 async def make_review(agent: AgentClient, steps: int = 1, **more: object) -> Body:
@@ -53,19 +49,6 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
     assert "<script>alert" not in text
     assert "Next door" not in text
     assert 'title="2 waiting for you"' in text
-
-
-async def test_decision_form_redirects_to_the_sending_page(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    review = await make_review(agent, resultSummary="The Nile.")
-    reply = await decide(browser, review, "approve", back=f"/plans/{review['planId']}?as=1")
-    assert (reply.status_code, reply.headers["location"]) == (
-        303,
-        f"/plans/{review['planId']}?as=1",
-    )
-    assert (await agent.status(review["plan"]))["status"] == "completed"
-    assert "Nothing is waiting for you" in (await browser.get("/inbox")).text
 
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
@@ -116,20 +99,6 @@ async def test_rejection_in_the_inbox_asks_for_confirmation(
     assert (await agent.status(review["plan"]))["status"] == "failed"
 
 
-async def test_second_decision_on_a_review_returns_409(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    review = await make_review(agent, 2)
-    await decide(browser, review, "modify", feedback="Add the Amazon.")
-    async with make_browser(agent, "quin") as other:
-        await make_review(agent, name="Something to be in the inbox")
-        reply = await decide(other, review, "approve", feedback="Fine by me.")
-    assert reply.status_code == 409
-    assert "Already decided by pat:</b> requested changes" in reply.text
-    assert "Add the Amazon." in reply.text
-    assert "Fine by me." in reply.text
-
-
 async def test_decision_on_already_decided_review_leaves_newer_review_open(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
@@ -140,34 +109,6 @@ async def test_decision_on_already_decided_review_leaves_newer_review_open(
     reply = await decide(browser, first, "approve")
     assert (reply.status_code, "Already decided by pat" in reply.text) == (409, True)
     assert (await agent.status(first["plan"]))["status"] == "awaiting_review"
-
-
-async def test_decision_sent_by_javascript_returns_the_card_with_the_outcome(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    browser.headers.update(PIECEWISE)
-    review = await make_review(agent)
-    reply = await decide(browser, review, "modify")
-    assert (reply.status_code, "describe the requested changes" in reply.text) == (200, True)
-    reply = await decide(browser, review, "approve")
-    assert reply.status_code == 200
-    assert "Done:</b> pat approved" in reply.text
-    assert 'data-status="completed"' in reply.text
-
-
-async def test_decision_on_foreign_review_or_without_token_is_rejected(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
-    world.other_org_may_change = True
-    await make_review(world.agent)
-    theirs = await make_review(world.other_org)
-    reply = await decide(browser, theirs, "approve")
-    assert reply.status_code == 404
-    nobodys = {**theirs, "reviewId": "nonsense", "planId": ""}
-    assert (await decide(browser, nobodys, "approve")).status_code == 404
-    assert (await world.other_org.status(theirs["plan"]))["status"] == "awaiting_review"
-    reply = await browser.post("/decisions", data={"decision": "approve"}, headers=HTML)
-    assert (reply.status_code, "reload the page" in reply.text) == (403, True)
 
 
 async def make_waiting_run(agent: AgentClient) -> tuple[Body, str]:
@@ -325,18 +266,6 @@ async def test_bulk_approval_shows_outcomes_that_survive_a_reload(
         assert "Unknown review: not approved , not found in this org" in text
         assert '<a class="button" href="/plans">Back</a>' in shown.text
     assert (await agent.status(reviews[2]["plan"]))["status"] == "awaiting_review"
-
-
-async def test_bulk_approval_without_a_selection_shows_an_error(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    await make_review(agent)
-    for headers, status in ((HTML, 400), (PIECEWISE, 200)):
-        page = (await browser.get("/inbox")).text
-        token = page.split('name="token" value="')[1].split('"')[0]
-        reply = await browser.post("/decisions/selected", data={"token": token}, headers=headers)
-        assert reply.status_code == status
-        assert "Select at least one review." in reply.text
 
 
 async def test_outcomes_page_does_not_approve_an_open_review(

@@ -21,7 +21,6 @@ from auth_env import at, everything_stored
 from fake_issuer import FakeIssuer
 from integrations.test_issuer import BAD
 from org_env import Body, OrgEnv, make_env
-from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from sign_in_env import make_team, serve_team
 from transport.messages import LEGACY, make_request
@@ -173,35 +172,6 @@ async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
     consented = await browser.get(sent.headers["location"])
     back = await browser.get(consented.headers["location"].removeprefix(where))
     assert back.status_code == 200, back.text
-
-
-async def test_live_stream_sends_no_events_after_user_is_disabled(
-    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("waybook.transport.http.dashboard.live.REAUTH_SECONDS", 0.0)
-    async with (
-        serve_team(world) as (_, where),
-        httpx2.AsyncClient(base_url=where, trust_env=False) as browser,
-    ):
-        await signed_in_at(browser, where)
-        async with browser.stream("GET", "/live") as stream:
-            lines = stream.aiter_lines()
-            assert "hello" in await heard(lines)
-            await world.agent.plan(1)
-            assert "plans" in await heard(lines)
-            await disable_user(at(world.agent), "ann-1")
-            await world.agent.plan(1)
-            assert "plans" not in await heard(lines)
-        assert (await browser.get("/live")).status_code == 401
-
-
-async def heard(lines: AsyncIterator[str]) -> str:
-    """Return the next event of a stream, or an empty string if the stream has ended."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        async for line in lines:
-            if line.startswith("data:"):
-                return line
-    return ""
 
 
 # Tests of obtaining a token.

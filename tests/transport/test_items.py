@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from typing import cast
 
-import pytest
 from mcp import Client
 
 from org_env import AgentClient, Body, FakeClock
@@ -117,72 +116,3 @@ async def test_thirty_contracts_are_read_by_each_model_and_summed_up_once(
     cut = summary["cut"]["inputs"]["left"] if "cut" in summary else 0
     assert len(summary["inputs"]) + cut == 60
     assert report["stages"][0]["progress"]["completedSteps"] == 2
-
-
-async def test_failed_item_is_retried_without_the_other_items(agent: AgentClient) -> None:
-    async with free_port(agent) as address, Client(f"{address}/mcp") as client:
-        run_id = await start(client, ["a", "b"])
-        job = await called(client, "get_next_job", runId=run_id, modelId="alpha")
-        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await called(client, "fail_job", **held, error="Unreadable.", retryable=False)
-        await asyncio.gather(*(Worker(address, run_id, model).work() for model in MODELS))
-        stuck = await called(client, "get_next_job", runId=run_id)
-        assert (stuck["status"], stuck["stageSlug"]) == ("stage_failed", "only")
-        await called(client, "retry_failed", runId=run_id, stageSlug="only")
-        retried = Worker(address, run_id, "alpha")
-        assert (await retried.work())["status"] == "run_complete"
-    assert [done["jobId"] for done in retried.done[:1]] == [job["jobId"]]
-    assert [done["stepKey"] for done in retried.done] == ["reading", "summary"]
-
-
-@pytest.mark.parametrize(
-    ("contract_list", "code"),
-    [
-        ("thirty contracts", "INVALID_INPUT"),
-        ({"contracts": {"a": 1}}, "INVALID_INPUT"),
-        ({"contracts": ["a", ""]}, "INVALID_INPUT"),
-        ({"contracts": ["a"] * 41}, "TOO_LARGE"),
-    ],
-)
-async def test_run_with_an_unusable_list_is_not_started(
-    agent: AgentClient, contract_list: object, code: str
-) -> None:
-    await agent.call("add_dag", definition=contracts())
-    named = {"dagSlug": "contracts", "name": "Boats", "input": contract_list, "models": MODELS}
-    error = await agent.refused("start_run", **named)
-    assert error["code"] == code
-    assert "contracts" in error["message"]
-    assert (await agent.call("list_dags"))["openRuns"] == []
-
-
-async def test_plan_step_lists_the_items_that_later_jobs_get(agent: AgentClient) -> None:
-    find = make_recipe_step(
-        "find", "all_to_one", jobType="PLAN", outputs=[{"documentKey": "clauses"}]
-    )
-    check = make_recipe_step("check", "per_item", inputsRequired=[{"documentKey": "clauses"}])
-    stage = make_stage("only", find, check, edges=[("find", "check")])
-    await agent.call("add_dag", definition=make_definition("clauses", stage))
-    run = await agent.run("clauses", MODELS)
-    job = await agent.job(run)
-    assert job["documents"] == [
-        {"documentKey": "clauses", "format": "JSON array with at most 1,000 items, one per job"}
-    ]
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    no_list = [{"content": "Price, term"}]
-    error = await agent.refused("submit_job_result", **held, documents=no_list)
-    assert "`clauses` must be a JSON array" in error["message"]
-    await agent.submit_documents(job, ["Price", {"clause": "Term"}, "Price"])
-    jobs = []
-    while (job := await agent.call("get_next_job", runId=run["runId"]))["status"] == "job_ready":
-        read = {"jobId": job["jobId"], "documentKey": "clauses"}
-        assert (await agent.call("get_job_input", **read))["content"] == job["inputs"][0]["content"]
-        await agent.submit_documents(job)
-        jobs.append(job)
-    jobs.sort(key=lambda done: done["inputs"][0]["item"])
-    assert [(done["modelId"], done["inputs"][0]["content"]) for done in jobs] == [
-        ("alpha", "Price"),
-        ("beta", '{\n "clause": "Term"\n}'),
-        ("alpha", "Price"),
-    ]
-    assert "This job is about item 1 of 3" in jobs[0]["prompt"]
-    assert job["status"] == "run_complete"

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
-from transport.fake_dispatcher import CALLER, RecordingDispatcher, make_gateway
 from transport.test_reading import make_face, reading_as
 from waybook.app.queries.documents import file_name
 from waybook.app.request.caller import ReadableOutput
-from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.plan.store_output import FILE_EXTENSIONS, Output
-from waybook.transport.http.requests import ReadApi, output_response
+from waybook.transport.http.requests import output_response
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -110,39 +107,3 @@ async def test_plan_outputs_endpoint_lists_all_versions_without_content(
     ids = [output["outputId"] for output in payload["outputs"]]
     assert ids == [second["outputId"], first["outputId"]]
     assert "# More" not in reply.text
-
-
-async def test_output_of_another_org_returns_404_like_an_unknown_output(
-    http: httpx2.AsyncClient, world: OrgEnv
-) -> None:
-    world.other_org_may_change = True
-    theirs = await deliver(world.other_org, world.other_org_plan)
-    nobodys = "01890000-0000-7000-8000-000000000000"
-    plans = (full_id(world.other_org_plan["planId"]), nobodys, "x", "☃")
-    for addresses in (
-        [f"/api/outputs/{i}" for i in (theirs["outputId"], nobodys, "x", "☃", "a" * 300)],
-        [f"/api/plans/{i}/outputs" for i in plans],
-    ):
-        replies = [await http.get(address) for address in addresses]
-        assert {(reply.status_code, reply.text) for reply in replies} == {(404, replies[0].text)}
-        assert replies[0].json()["error"]["code"] == "NOT_FOUND"
-
-
-@pytest.mark.parametrize(("fault", "status"), [(NotFound, 404), (Unavailable, 503)])
-@pytest.mark.parametrize("path", ["/api/outputs/o-1", "/api/plans/p-1/outputs"])
-async def test_output_api_maps_errors_to_http_statuses(
-    path: str, fault: type[WaybookError], status: int
-) -> None:
-    async with make_face(ReadApi(make_gateway(RecordingDispatcher(deliverable=fault)))) as client:
-        reply = await client.get(path)
-    assert reply.status_code == status
-
-
-async def test_output_api_calls_tool_gateway_and_rejects_post() -> None:
-    dispatcher = RecordingDispatcher(deliverable=make_output())
-    async with make_face(ReadApi(make_gateway(dispatcher))) as client:
-        listed = await client.get("/api/plans/p-1/outputs")
-        refused = await client.post("/api/outputs/o-1", json={})
-    assert listed.json() == {"planId": "p-1", "outputs": [{"outputId": "o-1"}]}
-    assert dispatcher.calls == [(CALLER, "outputs", {"planId": "p-1"})]
-    assert refused.status_code == 405

@@ -45,6 +45,8 @@ async def test_page_query_count_is_independent_of_data_volume(
 ) -> None:
     run_id, plan_id = await make_little_more(agent)
     pages = (
+        "/",
+        "/plans",
         "/runs",
         f"/runs/{run_id}",
         f"/runs/{run_id}/export.svg",

@@ -10,7 +10,6 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import send, visible_text
-from transport.test_start_run_page import finish_runs
 from waybook.core.short_ids import short_id
 
 CONDITION = '{"conditionExpression": "result == 1", "ifTrueAction": "continue"}'
@@ -48,15 +47,6 @@ async def test_move_button_swaps_steps_and_keeps_focus(
     assert focused == ["Move up: Write"]
 
 
-async def test_edit_page_applies_the_step_order_made_by_dragging(
-    browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
-) -> None:
-    order = ",".join(reversed(plan["stepIds"]))
-    fields = {"action": "reorder_steps", "order": order, "revision": "1"}
-    assert (await send(browser, edit_path(plan), **fields)).status_code == 303
-    assert await titles(agent, plan) == ["Write", "Weigh", "Read"]
-
-
 async def test_step_order_for_an_older_revision_is_refused(
     browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
 ) -> None:
@@ -84,24 +74,6 @@ async def test_budget_form_sets_and_removes_the_budget(
     none = {**limits, "tokens": "", "cost": ""}
     assert (await send(browser, edit_path(plan), **none, revision="2")).status_code == 303
     assert "budget" not in await agent.status(plan)
-
-
-async def test_invalid_budget_is_refused_and_keeps_the_input(
-    browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
-) -> None:
-    fields = {"action": "set_budget", "tokens": "many", "revision": "1"}
-    reply = await send(browser, edit_path(plan), **fields)
-    assert reply.status_code == 400
-    assert 'value="many"' in reply.text
-    assert "budget" not in await agent.status(plan)
-
-
-async def test_edit_page_of_a_plan_refuses_an_unknown_action(
-    browser: httpx2.AsyncClient, plan: Body
-) -> None:
-    reply = await send(browser, edit_path(plan), action="explode", revision="1")
-    assert reply.status_code == 400
-    assert 'role="alert"' in reply.text
 
 
 @pytest.mark.parametrize(
@@ -240,30 +212,3 @@ async def test_plan_copy_page_shows_forecast_from_chosen_step(
     assert "6 of 8 steps Forecast 1 h, $1.50" in visible_text(reply.text)
     assert 'value="Kept"' in reply.text
     assert '<option value="3" selected>' in reply.text
-
-
-async def test_run_copy_page_shows_forecast_from_chosen_stage(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
-    agent, run = world.agent, await world.agent.run()
-    await agent.work_off(run)
-    await agent.feedback(run, "scope")
-    path = f"/runs/{run['runId']}/copy"
-    text = visible_text((await browser.get(path)).text)
-    assert "No forecast: no completed runs of this workflow yet." in text
-    await finish_runs(world, 3)
-    jobs = []
-    for stage, models in (("scope", "a\nb"), ("gather", "a\nb"), ("gather", "a\nb\nc")):
-        fields = {"name": "Kept", "from": stage, "models": models, "step": "preview"}
-        text = visible_text((await send(browser, path, **fields)).text)
-        match = re.search(r"Left to do (\d+) jobs in (\d) stages? Forecast (\d+) min", text)
-        assert match, text
-        assert f", ${int(match[1]) / 2:.2f} median of the last 3 runs of this workflow" in text
-        jobs.append([int(number) for number in match.groups()])
-    (all_jobs, stages, minutes), (rest, fewer, less), (more, _, _) = jobs
-    assert rest < all_jobs
-    assert rest < more
-    assert (stages - fewer, minutes) == (1, 40)
-    assert less == 40 * rest // all_jobs
-    empty = await send(browser, path, **{"from": "scope", "models": "", "step": "preview"})
-    assert "Left to do" not in empty.text

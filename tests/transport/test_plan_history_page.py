@@ -99,11 +99,3 @@ async def test_time_slider_refuses_to_replay_too_many_entries(
     reply = await browser.get(f"/plans/{plan['planId']}/history")
     assert reply.status_code == 400
     assert "waybook audit as-of" in visible_text(reply.text)
-
-
-async def test_time_slider_of_another_org_returns_404(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
-    theirs = full_id(world.other_org_plan["planId"])
-    reply = await browser.get(f"/plans/{theirs}/history")
-    assert reply.status_code == 404

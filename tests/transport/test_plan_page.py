@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from full_ids import full_id
-from org_env import AgentClient, Body, OrgEnv, make_step
+from org_env import AgentClient, Body, OrgEnv
 from sent_messages import count_messages
 from transport.page_client import send, visible_text
 
@@ -40,18 +40,6 @@ async def test_plan_page_shows_progress_and_usage(
     assert audit.status_code == 200
 
 
-async def test_steps_added_after_start_are_shown_as_scope_change(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    plan = await agent.plan(2)
-    more = [{"action": "add_steps", "steps": [make_step("One more."), make_step("And another.")]}]
-    await agent.call("modify_plan", planId=plan["planId"], modifications=more)
-    assert "scope" not in visible_text(await shown(browser, plan))
-    await agent.take(plan)
-    await agent.call("modify_plan", planId=plan["planId"], modifications=more)
-    assert "scope +2" in visible_text(await shown(browser, plan))
-
-
 async def test_plan_page_advises_on_stalled_step_and_writes_nothing(
     browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
@@ -65,16 +53,6 @@ async def test_plan_page_advises_on_stalled_step_and_writes_nothing(
     assert "limit 30 min" in page
     assert "retry" in page
     assert await world.entries(agent.org_id, plan["planId"]) == before
-
-
-async def test_plan_of_another_org_returns_404_like_an_unknown_plan(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
-    theirs = await browser.get(f"/plans/{full_id(world.other_org_plan['planId'])}")
-    nobodys = await browser.get("/plans/nonsense")
-    assert theirs.status_code == nobodys.status_code == 404
-    assert visible_text(theirs.text) == visible_text(nobodys.text)
-    assert "Next door" not in theirs.text
 
 
 async def test_edit_page_form_adds_step(browser: httpx2.AsyncClient, agent: AgentClient) -> None:
@@ -106,26 +84,6 @@ async def test_edit_form_of_changed_plan_returns_409_and_preserves_input(
     assert 'value="so that"' in reply.text
     assert 'name="revision" value="1"' in reply.text
     assert (await agent.status(plan))["totalSteps"] == 2
-
-
-async def test_edit_form_without_form_token_returns_403(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    plan = await agent.plan(2)
-    fields = {"action": "add_steps", "instructions": "Do it."}
-    reply = await browser.post(f"/plans/{plan['planId']}/edit", data=fields)
-    assert reply.status_code == 403
-    assert (await agent.status(plan))["totalSteps"] == 2
-
-
-async def test_edit_page_of_a_closed_plan_shows_the_reason(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    plan = await agent.plan(1)
-    await agent.work_through(plan)
-    assert "No outputs." in visible_text(await shown(browser, plan))
-    page = visible_text(await shown(browser, plan, "/edit"))
-    assert "The plan is closed and cannot be changed." in page
 
 
 async def test_plan_page_query_count_is_independent_of_plan_size(

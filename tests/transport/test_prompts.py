@@ -1,6 +1,5 @@
 """MCP prompts with which users start work."""
 
-import re
 from typing import Literal
 
 import pytest
@@ -8,9 +7,7 @@ from mcp import Client, MCPError
 from mcp_types import TextContent
 
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, make_gateway, make_refusal
-from waybook.transport.mcp.prompts import WORK_ON_RUN
 from waybook.transport.mcp.server import build_server
-from waybook.transport.mcp.tools import published_tools, tools_in_profile
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
@@ -54,14 +51,6 @@ async def test_prompt_contains_the_argument_without_expanding_placeholders(era: 
     assert "the Waybook plan plan-1." in text
     assert "{" not in text
     assert "Why {planId}?" in question
-
-
-async def test_skill_prompt_names_start_and_complete_tools() -> None:
-    async with make_client(RecordingDispatcher()) as client:
-        text = await text_of(client, "market-scan")
-    assert "skill market-scan" in text
-    assert "start_skill" in text
-    assert "complete_skill" in text
 
 
 @BOTH_ERAS
@@ -109,14 +98,6 @@ async def test_prompt_list_omits_skills_if_listing_skills_fails() -> None:
     assert [prompt.name for prompt in listed.prompts] == ["resume_plan", "plan_research"]
 
 
-async def test_prompt_list_omits_skills_in_profile_without_skills() -> None:
-    dispatcher = RecordingDispatcher()
-    async with Client(build_server(TOOLS, make_gateway(dispatcher), profile="runs")) as client:
-        listed = await client.list_prompts()
-    assert [prompt.name for prompt in listed.prompts] == ["work_on_run"]
-    assert dispatcher.calls == []
-
-
 @BOTH_ERAS
 async def test_runs_profile_has_only_the_work_on_run_prompt(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "runs") as client:
@@ -125,18 +106,3 @@ async def test_runs_profile_has_only_the_work_on_run_prompt(era: Era) -> None:
     assert [prompt.name for prompt in listed.prompts] == ["work_on_run"]
     assert "the Waybook run run-1." in text
     assert "{" not in text
-
-
-async def test_work_on_run_prompt_is_unknown_in_the_research_profile() -> None:
-    async with make_client(RecordingDispatcher()) as client:
-        with pytest.raises(MCPError) as refusal:
-            await client.get_prompt("work_on_run", {"runId": "run-1"})
-    assert refusal.value.message == "Unknown prompt: work_on_run"
-
-
-def test_work_on_run_prompt_names_existing_tools() -> None:
-    lines = [line for line in WORK_ON_RUN.text.splitlines() if re.match(r"\d+\. ", line)]
-    assert len(lines) == 10
-    named = set(re.findall(r"\b[a-z]+_[a-z_]+\b", WORK_ON_RUN.text))
-    answers = {"job_ready", "nothing_ready", "awaiting_feedback", "stage_failed", "run_complete"}
-    assert named - answers <= {tool.name for tool in tools_in_profile(published_tools(), "runs")}

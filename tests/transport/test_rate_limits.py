@@ -27,7 +27,7 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.html.forms import COOKIE
-from waybook.transport.http.rate_limits import DELAYS, MAX_QUEUE_STEPS, QUEUE_STEP, RequestThrottle
+from waybook.transport.http.rate_limits import DELAYS, RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
@@ -250,26 +250,3 @@ async def test_rate_limit_is_enforced_when_authentication_is_required(
     # This refusal has a `retry-after` header, because the server sends it itself. Refusals sent by
     # the protocol library lack this header.
     assert ["retry-after" in reply.headers for reply in sent] == refused
-
-
-async def test_rate_limited_call_waits_longer_with_more_waiting_calls(
-    flooded: Flooded,
-) -> None:
-    gateway = ToolGateway(lambda: _at(flooded.dispatcher), flooded.caller(Channel.MCP))
-    flooded.use_up()
-    pace = RequestThrottle(gateway, flooded.pause)
-    request = Request({"type": "http", "path": "/mcp", "headers": [], "state": {}})
-    for already, times in (
-        (0, 1),
-        (QUEUE_STEP, 2),
-        (5 * QUEUE_STEP, 6),
-        (1_000 * QUEUE_STEP, MAX_QUEUE_STEPS),
-    ):
-        pace.held[flooded.agent.org_id] = already
-        assert await pace.admit(request) is None
-        assert flooded.pauses[-1] / times in DELAYS
-    assert not request.state.counted
-
-
-async def _at(dispatcher: ServerDispatcher) -> ServerDispatcher:
-    return dispatcher

@@ -64,39 +64,6 @@ async def test_next_page_of_resources_uses_the_plan_cursor() -> None:
     ]
 
 
-async def test_resource_of_a_plan_returns_the_plan_context() -> None:
-    dispatcher = RecordingDispatcher()
-    async with make_client(dispatcher) as client:
-        templates = await client.list_resource_templates()
-        uri = templates.resource_templates[0].uri_template.replace("{id}", "plan-1")
-        read = await client.read_resource(uri)
-    assert read.contents == [
-        TextResourceContents(
-            uri=uri, mime_type="application/json", text='{"planId":"plan-1","steps":[]}'
-        )
-    ]
-    assert dispatcher.calls == [(CALLER, "get_research_context", {"planId": "plan-1"})]
-
-
-@pytest.mark.parametrize(
-    ("uri", "arguments"),
-    [
-        ("waybook://artifacts/a-1", {"artifactId": "a-1", "detail": True}),
-        ("waybook://sources/s-1", {"artifactId": "s-1"}),
-    ],
-)
-async def test_resource_of_an_artifact_or_source_returns_the_full_content(
-    uri: str, arguments: dict[str, object]
-) -> None:
-    dispatcher = RecordingDispatcher({"get_artifact": Answer({"content": "all of it"})})
-    async with make_client(dispatcher) as client:
-        read = await client.read_resource(uri)
-    assert read.contents == [
-        TextResourceContents(uri=uri, mime_type="application/json", text='{"content":"all of it"}')
-    ]
-    assert dispatcher.calls == [(CALLER, "get_artifact", arguments)]
-
-
 @BOTH_ERAS
 @pytest.mark.parametrize(
     "uri",
@@ -124,32 +91,35 @@ async def test_reading_a_resource_with_an_invalid_uri_raises_invalid_params(
     assert dispatcher.calls == []
 
 
-@pytest.mark.parametrize("code", ["NOT_FOUND", "INVALID_INPUT"])
-async def test_reading_a_missing_or_invalid_plan_resource_raises_invalid_params(code: str) -> None:
-    dispatcher = RecordingDispatcher({"get_research_context": make_refusal(code)})
-    async with make_client(dispatcher) as client:
-        with pytest.raises(MCPError) as refusal:
-            await client.read_resource("waybook://plans/plan-9")
-    assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
-
-
-async def test_reading_an_unavailable_plan_resource_raises_an_internal_error() -> None:
-    dispatcher = RecordingDispatcher({"get_research_context": make_refusal("UNAVAILABLE")})
-    async with make_client(dispatcher) as client:
-        with pytest.raises(MCPError) as refusal:
-            await client.read_resource("waybook://plans/plan-1")
-    assert refusal.value.code == -32603
-    assert refusal.value.data["error"]["code"] == "UNAVAILABLE"
-
-
-@pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_resource_list_returns_error_code_if_listing_plans_fails(
-    code: str, number: int
+@pytest.mark.parametrize(
+    ("uri", "fault", "number"),
+    [
+        (uri, fault, number)
+        for uri in ("waybook://plans/x", "waybook://documents/x", "waybook://outputs/x")
+        for fault, number in ((NotFound, -32602), (Unavailable, -32603))
+    ],
+)
+async def test_failed_read_of_a_resource_has_fitting_error_code(
+    uri: str, fault: type[WaybookError], number: int
 ) -> None:
-    dispatcher = RecordingDispatcher({"list_active_plans": make_refusal(code)})
-    async with make_client(dispatcher) as client:
+    refused = {"get_research_context": make_refusal(fault.code)}
+    dispatcher = RecordingDispatcher(refused, readable=fault, deliverable=fault)
+    async with make_client(dispatcher, profile="runs") as client:
         with pytest.raises(MCPError) as refusal:
-            await client.list_resources(cursor="garbage")
+            await client.read_resource(uri)
+    assert refusal.value.code == number
+    assert refusal.value.message == "Resource not found" or fault is Unavailable
+
+
+@pytest.mark.parametrize("tool", ["list_active_plans", "list_dags"])
+@pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
+async def test_resource_list_returns_error_code_if_listing_fails(
+    tool: str, code: str, number: int
+) -> None:
+    dispatcher = RecordingDispatcher({**ANSWERS, tool: make_refusal(code)})
+    async with make_client(dispatcher, profile="runs") as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.list_resources()
     assert refusal.value.code == number
     assert refusal.value.data["error"]["code"] == code
 
@@ -264,6 +234,8 @@ async def test_list_of_resource_templates_depends_on_the_profile(
         ("waybook://plans/p-1/map", "get_dag_map", {"planId": "p-1"}),
         ("waybook://runs/r-1/progress", "get_run_progress", {"runId": "r-1"}),
         ("waybook://runs/r-1/map", "get_dag_map", {"runId": "r-1"}),
+        ("waybook://artifacts/a-1", "get_artifact", {"artifactId": "a-1", "detail": True}),
+        ("waybook://sources/s-1", "get_artifact", {"artifactId": "s-1"}),
     ],
 )
 async def test_reading_a_resource_calls_the_matching_tool(
@@ -274,16 +246,9 @@ async def test_reading_a_resource_calls_the_matching_tool(
         read = await client.read_resource(uri)
     assert dispatcher.calls == [(CALLER, tool, arguments)]
     [contents] = read.contents
+    assert isinstance(contents, TextResourceContents)
     assert contents.mime_type == "application/json"
-
-
-async def test_run_resource_cannot_be_read_outside_the_runs_profile() -> None:
-    dispatcher = RecordingDispatcher()
-    async with make_client(dispatcher) as client:
-        with pytest.raises(MCPError) as refusal:
-            await client.read_resource("waybook://runs/run-1/progress")
-    assert refusal.value.message == "Resource not found"
-    assert dispatcher.calls == []
+    assert json.loads(contents.text) == {"tool": tool, "arguments": arguments}
 
 
 @pytest.mark.parametrize(
@@ -299,17 +264,6 @@ async def test_run_id_is_completed_by_id_prefix_or_name(typed: str, values: list
         ):
             completed = await client.complete(ref, {"name": name, "value": typed})
             assert completed.completion.values == values
-
-
-@pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_resource_list_returns_error_code_if_listing_runs_fails(
-    code: str, number: int
-) -> None:
-    dispatcher = RecordingDispatcher({**ANSWERS, "list_dags": make_refusal(code)})
-    async with make_client(dispatcher, profile="runs") as client:
-        with pytest.raises(MCPError) as refusal:
-            await client.list_resources()
-    assert refusal.value.code == number
 
 
 @BOTH_ERAS
@@ -328,16 +282,6 @@ async def test_resource_of_a_document_returns_markdown(era: Era) -> None:
         "version": 1,
         "madeFrom": [],
     }
-
-
-@pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_failed_read_of_document_resource_has_fitting_error_code(
-    fault: type[WaybookError], number: int
-) -> None:
-    async with make_client(RecordingDispatcher(readable=fault), profile="runs") as client:
-        with pytest.raises(MCPError) as refusal:
-            await client.read_resource("waybook://documents/d-1")
-    assert refusal.value.code == number
 
 
 async def test_resource_of_a_document_counts_hidden_characters_in_the_metadata() -> None:
@@ -364,20 +308,3 @@ async def test_resource_of_an_output_has_media_type_content_and_author(era: Era)
     assert content.text == "<p>x"
     assert content.meta == {"createdBy": "ann", "createdAt": "2030-01-01T12:00:00+00:00"}
     assert dispatcher.calls == [(CALLER, "output", {"outputId": "o-1"})]
-
-
-@pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_failed_read_of_output_resource_has_fitting_error_code(
-    fault: type[WaybookError], number: int
-) -> None:
-    async with make_client(RecordingDispatcher(deliverable=fault)) as client:
-        with pytest.raises(MCPError) as refusal:
-            await client.read_resource("waybook://outputs/o-1")
-    assert refusal.value.code == number
-
-
-async def test_mcp_completion_of_an_output_id_returns_no_values() -> None:
-    async with make_client(RecordingDispatcher()) as client:
-        ref = ResourceTemplateReference(uri="waybook://outputs/{id}")
-        completed = await client.complete(ref, {"name": "id", "value": ""})
-    assert completed.completion.values == []

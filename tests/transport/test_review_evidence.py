@@ -54,16 +54,6 @@ async def test_review_card_of_second_attempt_shows_feedback_and_changed_lines(
     assert "<span>Nile</span>" in text
 
 
-async def test_review_card_compares_structured_results_line_by_line(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    await request_twice(agent, {"km": 6650, "name": "Nile"}, {"km": 6695, "name": "Nile"})
-    text = (await browser.get("/inbox")).text
-    assert "1 line added, 1 removed<" in text
-    assert "Removed: </span>  &#34;km&#34;: 6650,</del>" in text
-    assert "Result as JSON" in text
-
-
 @pytest.mark.parametrize(
     ("first", "second", "note"),
     [
@@ -113,17 +103,6 @@ async def test_review_card_links_step_research_and_latest_outputs(
     assert "Finding 0</a>" not in text
     assert f'/steps/{step}#research">All research (6)</a>' in text
     assert text.count(">Report</a>") == 1
-
-
-async def test_review_card_shows_no_evidence_of_other_org(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
-    world.other_org_may_change = True
-    await request_twice(world.other_org, "Theirs", "Theirs too")
-    await request_twice(world.agent, "Nile", "Congo")
-    text = (await browser.get("/inbox")).text
-    assert "Theirs" not in text
-    assert text.count("<del>") == 1
 
 
 async def test_feedback_card_lists_documents_of_completed_stage(

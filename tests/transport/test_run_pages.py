@@ -25,34 +25,6 @@ def form(**fields: str) -> dict[str, str]:
     return {"token": TOKEN, "key": "k1", **fields}
 
 
-async def test_runs_page_shows_name_status_and_stage_progress(
-    reader: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    await make_worked_run(agent)
-    page = visible_text(await reader.get("/runs"))
-    assert "Rivers" in page
-    assert "awaiting feedback" in page
-    assert re.search(r"1 of \d+", page)
-
-
-async def test_run_progress_includes_steps_of_unstarted_stages(
-    reader: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    run = await make_worked_run(agent)
-    progress = (await agent.progress(run))["progress"]
-    stages = (await agent.call("get_dag_map", runId=run["runId"]))["stages"]
-    assert progress["total"] == sum(len(stage["steps"]) for stage in stages)
-    assert 0 < progress["done"] < progress["total"]
-    (listed,) = (await agent.call("list_dags"))["openRuns"]
-    counts = listed["completedSteps"], listed["totalSteps"]
-    assert counts == (progress["done"], progress["total"])
-    count = "{} of {}".format(*counts)
-    for path in ("/runs", f"/runs/{run['runId']}"):
-        page = await reader.get(path)
-        assert count in visible_text(page)
-        assert f'viewBox="0 0 {progress["total"]} 1"' in page.text
-
-
 async def test_runs_page_filters_and_paginates_by_query_parameters(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
@@ -89,24 +61,6 @@ async def test_run_list_filtered_by_state_contains_only_that_state(
     for state in {str(run.state) for run in every}:
         page = await list_runs(call, RunFilter(state=state, order=ListOrder.CREATION))
         assert [item.id for item in page.runs] == [r.id for r in every if r.state == state]
-
-
-async def test_run_page_shows_same_numbers_as_the_progress_report(
-    reader: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    run = await make_worked_run(agent)
-    page = await reader.get(f"/runs/{run['runId']}")
-    assert page.status_code == 200
-    stage = (await agent.progress(run, detail=True))["stages"][0]
-    shown = visible_text(page)
-    expected, available = stage["documentsExpected"], stage["documentsAvailable"]
-    assert f"{available} of {expected} documents available" in shown
-    assert f"{stage['progress']['completedSteps']} of {stage['progress']['totalSteps']}" in shown
-    assert "is completed" in shown
-    assert "models: a, b" in shown
-    listed = await reader.get(f"/runs/{run['runId']}/documents")
-    for document in stage["documents"]:
-        assert f"/documents/{document['resourceId']}" in listed.text
 
 
 async def test_feedback_form_starts_next_stage_with_named_models(
@@ -151,16 +105,6 @@ async def test_rejected_feedback_shows_an_error_and_keeps_input(
     assert (await agent.progress(run))["dagProgress"]["completedStages"] == 1
 
 
-async def test_wrong_csrf_token_on_the_run_page_changes_nothing(
-    reader: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    run, job = await make_failed_run(agent)
-    fields = form(stage=job["stageSlug"]) | {"token": "x" * 43}
-    page = await reader.post(f"/runs/{run['runId']}/retry", data=fields)
-    assert page.status_code == 403
-    assert "The source is gone." in visible_text(await reader.get(f"/runs/{run['runId']}"))
-
-
 async def make_failed_run(agent: AgentClient) -> tuple[Body, Body]:
     """Create a run with a permanently failed job; return the run and the job."""
     run = await agent.run()
@@ -168,17 +112,6 @@ async def make_failed_run(agent: AgentClient) -> tuple[Body, Body]:
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
     return run, job
-
-
-async def test_run_page_shows_an_error_for_an_invalid_action(
-    reader: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    run = await agent.run()
-    for act, fields in (("retry", {"stage": "nowhere"}), ("regenerate", {"document": "nothing"})):
-        page = await reader.post(f"/runs/{run['runId']}/{act}", data=form(**fields))
-        assert page.status_code in {400, 404}
-        assert 'role="alert"' in page.text
-        assert "Rivers" in visible_text(page)
 
 
 async def test_run_page_shows_why_a_job_failed(
@@ -229,16 +162,6 @@ async def test_run_export_is_sandboxed_attachment_of_requested_format(
     assert "sandbox" in file.headers["content-security-policy"]
     assert begins in file.text
     assert (await reader.get(f"/runs/{run['runId']}/export.exe")).status_code == 404
-
-
-async def test_run_of_another_org_returns_404_like_a_missing_run(
-    world: OrgEnv, reader: httpx2.AsyncClient
-) -> None:
-    theirs = await world.other_org.run()
-    world.other_org_may_change = True
-    for run_id in (theirs["runId"], "01890000-0000-7000-8000-000000000000", "x", "%E2%98%83"):
-        for path in (f"/runs/{run_id}", f"/runs/{run_id}/export.json"):
-            assert (await reader.get(path)).status_code == 404
 
 
 async def test_workflow_page_shows_map_prompts_and_expected_counts(

@@ -240,6 +240,7 @@ async def test_document_page_shows_rendered_text_and_offers_comparisons(
     shown = visible_text(page)
     assert "version 2 of 2" in shown
     ids = {path.rpartition("/")[2] for path in paths.values()}
+    assert 'name="with"' in page.text
     offered = {*re.findall(r'<option value="([^"]+)"', page.text)}
     assert offered == ids - {paths["a", "2"].rpartition("/")[2]}
 

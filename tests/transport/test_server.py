@@ -11,7 +11,6 @@ from mcp_types import TextContent
 
 from patience import PATIENCE_SECONDS
 from transport.fake_dispatcher import (
-    CALLER,
     TOOLS,
     RecordingDispatcher,
     any_caller,
@@ -37,24 +36,6 @@ async def test_mcp_server_lists_only_the_tools_of_the_profile(era: Era) -> None:
     async with Client(server, mode=era) as client:
         listed = await client.list_tools()
     assert [tool.name for tool in listed.tools] == ["start_run", "get_next_job"]
-
-
-@BOTH_ERAS
-async def test_tool_call_passes_arguments_unchanged_to_the_dispatcher(era: Era) -> None:
-    dispatcher = RecordingDispatcher()
-    arguments = {"planId": "1", "steps": '[{"stepType": "search"}]', "colour": "unknown"}
-    async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
-        result = await client.call_tool("get_next_step", arguments)
-    assert dispatcher.calls == [(CALLER, "get_next_step", arguments)]
-    assert result.structured_content == {"tool": "get_next_step", "arguments": arguments}
-
-
-@BOTH_ERAS
-async def test_tool_call_without_arguments_passes_an_empty_object(era: Era) -> None:
-    dispatcher = RecordingDispatcher()
-    async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
-        await client.call_tool("get_next_step")
-    assert dispatcher.calls == [(CALLER, "get_next_step", {})]
 
 
 @BOTH_ERAS
@@ -156,33 +137,6 @@ async def test_server_info_and_instructions_are_sent_to_client(era: Era) -> None
     assert info is not None
     assert (info.name, info.title) == ("waybook", "Waybook")
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", info.version)
-
-
-PLAN_LOOP = {"create_research_plan", "get_next_step", "submit_step_result"}
-RUN_LOOP = {"start_run", "get_next_job", "submit_job_result", "submit_stage_feedback"}
-
-
-@pytest.mark.parametrize(
-    ("offered", "taught"),
-    [(PLAN_LOOP, PLAN_LOOP), (RUN_LOOP, RUN_LOOP), (PLAN_LOOP | RUN_LOOP, PLAN_LOOP | RUN_LOOP)],
-    ids=["plans", "runs", "both"],
-)
-def test_server_instructions_are_short_and_name_only_offered_tools(
-    offered: set[str], taught: set[str]
-) -> None:
-    instructions = instructions_for(offered)
-    assert len(instructions) <= 2000
-    named = {tool for tool in PLAN_LOOP | RUN_LOOP if tool in instructions}
-    assert named == taught
-
-
-def test_input_schema_of_a_tool_is_available_without_listing_tools() -> None:
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="research")
-    assert server.get_tool_input_schema is not None
-    assert (
-        server.get_tool_input_schema("get_next_step") == TOOLS["get_next_step"].listed.input_schema
-    )
-    assert server.get_tool_input_schema("start_run") is None
 
 
 ASKING: Mapping[str, Callable[[Client, str], Awaitable[object]]] = {

@@ -27,11 +27,6 @@ def test_listening_on_a_port_in_use_raises_misconfigured() -> None:
     assert f"Cannot listen on 127.0.0.1:{port}" in refusal.value.message
 
 
-def test_server_address_is_the_url_of_the_listening_socket() -> None:
-    with listen("127.0.0.1", 0) as listening:
-        assert address(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
-
-
 def test_listening_socket_of_http_server_has_tcp_nodelay() -> None:
     with listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP

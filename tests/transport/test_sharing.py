@@ -73,27 +73,6 @@ async def test_verified_snapshot_returns_the_last_seal(
         verify_file(file, "00" * 32)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b"<strong>Nile</strong>", b"<strong>Mile</strong>"),
-        (b"6650 km long", b"6651 km long"),
-        (b'"actor":"ann"', b'"actor":"bob"'),
-        (b'"seq":2', b'"seq":3'),
-        (b'\\"completed\\"]', b'\\"cancelled\\"]'),
-        (b"completed", b"Completed"),
-    ],
-)
-async def test_verification_rejects_a_snapshot_with_changed_content(
-    world: OrgEnv, old: bytes, new: bytes
-) -> None:
-    file = await make_file(world.agent, await worked_plan(world.agent))
-    assert old in file
-    for changed in (file.replace(old, new, 1), b"".join([*file.rpartition(old)[::2]])):
-        with pytest.raises(InvalidInput):
-            verify_file(changed)
-
-
 async def test_verification_rejects_a_snapshot_with_any_byte_changed(world: OrgEnv) -> None:
     file = await make_file(world.agent, await world.agent.plan(1))
     for position in range(0, len(file), max(1, len(file) // 60)):
@@ -168,12 +147,6 @@ async def test_share_page_shows_a_new_snapshot_link_only_once(world: OrgEnv) -> 
         refused = await send(browser, page, act="create", days="9999")
         assert refused.status_code == 400
         assert 'value="9999"' in refused.text
-
-
-async def test_share_page_refuses_plan_of_other_org(world: OrgEnv) -> None:
-    plan_id = full_id(world.other_org_plan["planId"])
-    async with make_browser(world.agent) as browser:
-        assert (await browser.get(f"/plans/{plan_id}/share", headers=HTML)).status_code == 404
 
 
 async def test_share_page_needs_the_scope_to_change_plans(world: OrgEnv) -> None:

@@ -12,7 +12,7 @@ import pytest
 from auth_env import another_token, at, make_token
 from org_env import Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
-from sign_in_env import Team, make_team, slug_of
+from sign_in_env import Team, make_team
 from waybook.app.accounts.members import IssuedToken, revoke_token
 from waybook.core.decision_context import Scope
 from waybook.transport.http.browser_session import (
@@ -357,19 +357,6 @@ async def test_sign_in_returns_503_while_the_issuer_is_down(
     assert reply.status_code == 503
     assert "cannot be reached" in reply.text
     assert (await browser.get("/sign-in")).status_code == 200
-
-
-async def test_oidc_user_of_another_org_sees_only_that_org(
-    team: Team, browser: httpx2.AsyncClient
-) -> None:
-    team.world.other_org_may_change = True
-    team.there.person = {"sub": "ned-9", "org": slug_of(team.world.other_org.org_id)}
-    ours = await team.world.agent.plan(1, name="Our rivers")
-    await goes(browser)
-    home = await browser.get("/")
-    assert "Next door" in home.text
-    assert "Our rivers" not in home.text
-    assert (await browser.get(f"/plans/{ours['planId']}")).status_code == 404
 
 
 async def test_oidc_route_is_missing_without_an_issuer(world: OrgEnv, given: IssuedToken) -> None:

@@ -75,12 +75,6 @@ async def test_report_and_map_apis_return_400_for_an_invalid_snapshot(
 
 
 @BOTH
-async def test_snapshot_body_over_limit_returns_413(http: httpx2.AsyncClient, path: str) -> None:
-    reply = await http.post(path, content=b" " * (1024 * 1024 + 1))
-    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "TOO_LARGE")
-
-
-@BOTH
 async def test_report_and_map_apis_return_405_for_get_requests(
     http: httpx2.AsyncClient, path: str
 ) -> None:

@@ -112,22 +112,6 @@ async def test_step_page_shows_tool_calls_of_step(
     assert "Tool calls" not in visible_text(await shown(browser, plan, 2))
 
 
-async def test_step_of_another_org_returns_404_like_an_unknown_step(
-    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
-) -> None:
-    plan, other = await agent.plan(1), await agent.plan(1)
-    theirs = world.other_org_plan
-    places = [
-        at(theirs, 1),
-        f"/plans/{plan['planId']}/steps/{full_id(theirs['stepIds'][0])}",
-        f"/plans/{plan['planId']}/steps/{full_id(other['stepIds'][0])}",
-        f"/plans/{plan['planId']}/steps/nonsense",
-    ]
-    replies = [await browser.get(place) for place in places]
-    assert {reply.status_code for reply in replies} == {404}
-    assert len({visible_text(reply.text) for reply in replies[1:]}) == 1
-
-
 async def test_step_page_forms_apply_every_kind_of_modification(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:

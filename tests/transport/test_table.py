@@ -11,9 +11,10 @@ from tools.generate.tool_list import ALWAYS_LOADED, list_tools, render
 from transport.apps_client import Apps
 from transport.fake_dispatcher import RecordingDispatcher, make_gateway
 from waybook.app.registry import TOOLS
+from waybook.errors import Misconfigured
 from waybook.transport.mcp.prompts import instructions_for
 from waybook.transport.mcp.server import build_server
-from waybook.transport.mcp.tools import PROFILES, published_tools
+from waybook.transport.mcp.tools import PROFILES, published_tools, tools_in_profile
 
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:
@@ -47,6 +48,12 @@ async def test_every_tool_has_title_description_and_valid_schemas() -> None:
             Draft202012Validator.check_schema(schema)
 
 
+def test_error_for_an_unknown_profile_lists_the_known_profiles() -> None:
+    with pytest.raises(Misconfigured) as refusal:
+        tools_in_profile(published_tools(), "everything")
+    assert refusal.value.details == {"profiles": ["auto", "research", "runs", "all"]}
+
+
 #: Names in the instructions for agents that are statuses of replies, not names of tools.
 STATUSES = {
     "plan_complete",
@@ -63,7 +70,7 @@ async def test_server_instructions_name_only_tools_of_the_profile(profile: str) 
     tools = set(await listed(profile))
     instructions = instructions_for(tools)
     assert set(re.findall(r"\b[a-z]+_[a-z_]+\b", instructions)) - tools <= STATUSES
-    assert len(instructions) <= 4_096
+    assert len(instructions) <= 2_000
 
 
 async def test_tool_list_marks_claim_and_submit_tools_as_always_loaded() -> None:

@@ -9,13 +9,12 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
 
 from auth_env import another_token, at, bearer, make_token, served
 from org_env import Body, OrgEnv, make_env
 from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
-from waybook.app.accounts.members import IssuedToken, change_org, disable_user, revoke_token
+from waybook.app.accounts.members import IssuedToken, change_org, disable_user
 from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.transport.mcp import subscriptions
 
@@ -81,34 +80,6 @@ async def test_client_with_a_token_sees_only_plans_of_own_org(world: OrgEnv, era
     assert (entry.actor, entry.channel) == ("ann", "mcp")
 
 
-@BOTH_ERAS
-async def test_client_without_a_token_gets_an_error(world: OrgEnv, era: Era) -> None:
-    async with served(world) as address:
-        with pytest.raises(BaseException) as error:  # noqa: PT011 - whatever the library wraps it in
-            await _list(address, None, era)
-    assert any(isinstance(leaf, MCPError | httpx2.HTTPError) for leaf in _leaves(error.value))
-
-
-async def _list(address: str, issued: IssuedToken | None, era: Era) -> None:
-    async with open_client(address, issued, era) as client:
-        await client.list_tools()
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for child in error.exceptions for leaf in _leaves(child)]
-    return [error]
-
-
-async def test_revoked_token_is_refused_on_next_call(world: OrgEnv) -> None:
-    issued = await make_token(world.agent)
-    async with served(world) as address, open_client(address, issued) as client:
-        await called(client, "list_active_plans")
-        await revoke_token(at(world.agent), issued.token.id)
-        with pytest.raises(MCPError):
-            await client.call_tool("list_active_plans", {})
-
-
 async def test_token_that_requested_a_review_cannot_decide_the_review(
     world: OrgEnv,
 ) -> None:
@@ -131,18 +102,6 @@ async def test_token_that_requested_a_review_cannot_decide_the_review(
         assert "FORBIDDEN" in await refused(agent, "submit_user_decision", **args)
         assert "FORBIDDEN" in await refused(worker, "submit_user_decision", **args)
         assert (await called(ann, "submit_user_decision", **args))["decision"] == "approve"
-
-
-async def test_review_policy_relayed_lets_the_requesting_agent_decide(world: OrgEnv) -> None:
-    agents = await make_token(world.agent)
-    async with served(world) as address, open_client(address, agents) as agent:
-        plan = await called(agent, "create_research_plan", **PLAN)
-        step = await called(agent, "get_next_step", planId=plan["planId"])
-        await called(agent, "request_user_review", stepId=step["stepId"], summary="Good?")
-        reply = await called(
-            agent, "submit_user_decision", planId=plan["planId"], decision="approve"
-        )
-    assert reply["decision"] == "approve"
 
 
 async def test_subscription_ends_when_the_user_is_disabled(

@@ -12,14 +12,9 @@ from sign_in_env import Team, make_team
 from transport.full_app import routes_of
 from transport.test_route_access import (
     ELSE,
-    EMBEDDED,
-    OTHER_HOSTS,
-    OTHER_ORIGINS,
     judge,
-    status_and_headers,
 )
 from waybook.store.driver.queries import new_id
-from waybook.transport.http.request_checks import HEALTH_PATHS
 
 #: Public routes, each with the status of its response.
 OPEN = {
@@ -91,27 +86,3 @@ async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None
             for bent in (at + bend, bend + at, f"/static{bend}{at}"):
                 reply = await stranger.get(f"http://localhost/{bent.removeprefix('/')}")
                 assert reply.status_code in {401, 404}, bent
-
-
-async def test_other_host_or_origin_is_rejected_before_sign_in(team: Team) -> None:
-    app, ours = team.app(), ("host", "localhost")
-    for path, method in product(paths_of(team).values(), ("GET", "POST")):
-        for host in () if path in HEALTH_PATHS else OTHER_HOSTS:
-            assert (await status_and_headers(app, method, path, [("host", host)]))[0] == 421, (
-                path,
-                host,
-            )
-        for origin in OTHER_ORIGINS:
-            headers = [ours, ("origin", origin)]
-            if origin != "http://localhost":
-                assert (await status_and_headers(app, method, path, headers))[0] == 403, (
-                    path,
-                    origin,
-                )
-        for fetch_headers in EMBEDDED:
-            assert (await status_and_headers(app, method, path, [ours, *fetch_headers.items()]))[
-                0
-            ] == 403, (
-                path,
-                fetch_headers,
-            )

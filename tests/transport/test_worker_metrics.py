@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from waybook.transport.http import metrics
 from waybook.transport.http.metrics import (
-    FAMILIES,
     MAX_AGE_SECONDS,
     MAX_BYTES,
     Buckets,
@@ -80,18 +78,6 @@ def test_metrics_keep_counters_but_no_gauges_of_an_ended_worker() -> None:
     assert 'worker="1"' not in text
 
 
-def test_interrupted_write_of_metrics_keeps_the_previous_metrics() -> None:
-    shared = SharedMetrics(1)
-    shared.write(0, Published(1.0, [calls(1)]))
-    used = shared._memory[0]
-    # A killed worker leaves the other half in an undefined state, and does not switch to it.
-    begin = 1 + (1 - used) * metrics.HALF_BYTES
-    shared._memory[begin : begin + 20] = b"x" * 20
-    assert shared.read(0) == Published(1.0, [calls(1)])
-    shared._memory[0] = 1 - used
-    assert shared.read(0) is None
-
-
 def test_metrics_over_the_size_limit_are_not_written(caplog: pytest.LogCaptureFixture) -> None:
     shared = SharedMetrics(2)
     shared.write(0, Published(1.0, [calls(1)]))
@@ -100,9 +86,3 @@ def test_metrics_over_the_size_limit_are_not_written(caplog: pytest.LogCaptureFi
     assert shared.read(0) == Published(1.0, [calls(1)])
     assert shared.read(1) is None
     assert "too large" in caplog.text
-
-
-def test_only_gauges_are_reported_per_worker() -> None:
-    kinds = {name: (f.kind, f.is_per_worker) for name, f in FAMILIES.items()}
-    assert {name for name, kind in kinds.items() if kind == ("gauge", False)} == set()
-    assert {name for name, kind in kinds.items() if kind == ("histogram", True)} == set()

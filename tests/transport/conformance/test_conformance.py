@@ -1,6 +1,5 @@
 """Both supported revisions of MCP, tested by the official conformance suite."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -75,12 +74,3 @@ async def test_server_passes_all_applicable_scenarios_of_the_conformance_suite(
     failed = {scenario for scenario, passed in outcomes.items() if not passed}
     assert failed == set(NOT_APPLICABLE[revision])
     assert len(outcomes) - len(failed) == APPLICABLE[revision]
-
-
-def test_conformance_lock_file_has_hashes_and_no_urls() -> None:
-    lock = (HERE / "package-lock.json").read_text()
-    assert "://" not in lock
-    packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}
-    assert all(
-        "integrity" in package and "resolved" not in package for package in packages.values()
-    )
