@@ -4,13 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from patience import NOTICE_SECONDS
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import (
-    listen,
-    serve_in_background,
-)
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -70,6 +68,7 @@ def test_idle_connection_is_reused_until_keep_alive_time_has_passed() -> None:
             loop.ahead = 15
             assert b" 200 " in await connection.status_of_request()
             loop.ahead += 25
-            assert await connection.reader.read() == b""
+            async with asyncio.timeout(NOTICE_SECONDS):
+                assert await connection.reader.read() == b""
 
     run(test)

@@ -10,11 +10,9 @@ import pytest
 from org_env import OrgEnv
 from sign_in_env import Team, make_team
 from transport.full_app import routes_of
-from transport.test_route_access import (
-    ELSE,
-    judge,
-)
+from transport.test_route_access import ELSE, EMBEDDED, judge, status_and_headers
 from waybook.store.driver.queries import new_id
+from waybook.transport.http.request_checks import HEALTH_PATHS
 
 #: Public routes, each with the status of its response.
 OPEN = {
@@ -86,3 +84,13 @@ async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None
             for bent in (at + bend, bend + at, f"/static{bend}{at}"):
                 reply = await stranger.get(f"http://localhost/{bent.removeprefix('/')}")
                 assert reply.status_code in {401, 404}, bent
+
+
+async def test_other_host_or_origin_is_rejected_before_sign_in(team: Team) -> None:
+    app, ours = team.app(), ("host", "localhost")
+    for path, method in product(paths_of(team).values(), ("GET", "POST")):
+        other = await status_and_headers(app, method, path, [("host", "evil.example")])
+        assert other[0] == 421 or path in HEALTH_PATHS, (path, method)
+        for more in ({"origin": "http://evil.example"}, EMBEDDED[0]):
+            status, _ = await status_and_headers(app, method, path, [ours, *more.items()])
+            assert status == 403, (path, method, more)
