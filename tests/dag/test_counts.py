@@ -103,14 +103,6 @@ def test_expected_counts_of_any_dag_equal_the_stage_runs(
         assert list(counts[slug].leaves.first_author) == list(counts[slug].leaves.lineages)
 
 
-def test_skipped_step_has_no_jobs_and_passes_no_documents_on() -> None:
-    steps = [make_step("a", skip=True), make_step("b", S.PER_SOURCE_DOCUMENT), make_step("c")]
-    run = make_stage_run(make_stage("s", *steps, edges=[("a", "b")]))
-    counts = counts_of(run)
-    assert counts.units == {"a": 0, "b": 0, "c": 3}
-    assert counts.leaves.lineages == ("s/c/a", "s/c/b", "s/c/c")
-
-
 def test_stage_of_only_skipped_steps_passes_no_documents_on() -> None:
     dag = make_dag(
         make_stage("one", make_step("a", skip=True)),

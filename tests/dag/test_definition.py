@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import (
-    Edges,
     dags,
     make_dag,
     make_input,
@@ -20,12 +19,10 @@ from dag_builders import (
 from decision_proofs import decision
 from waybook.dag.definitions.definition import (
     definition_schema,
-    graphs_of,
     read_definition,
     write_definition,
 )
 from waybook.dag.diagnostics import MAX_DIAGNOSTICS
-from waybook.dag.graph import graph_of
 from waybook.dag.model import Dag, JobType, RecipeStep, Strategy, Transition
 from waybook.dag.templates.template import DEFAULT_DOCUMENT
 from waybook.errors import BadRecipe
@@ -33,7 +30,6 @@ from waybook.errors import BadRecipe
 Raw = dict[str, object]
 Faults = list[tuple[str, str]]
 
-PER_DOCUMENT = Strategy.PER_SOURCE_DOCUMENT
 STEP: Raw = {"stepKey": "a", "jobType": "PLAN", "granularityStrategy": "all_to_one"}
 STEPS_AT = "stages[0].recipe.steps"
 
@@ -54,15 +50,6 @@ def faults(data: object) -> Faults:
     errors = refusal(data).details["faults"]
     assert isinstance(errors, list)
     return [(fault["fault"], fault["at"]) for fault in errors]
-
-
-def faults_in(dag: Dag) -> Faults:
-    return faults(write_definition(dag))
-
-
-def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
-    """Return the errors in a DAG with one stage, called `one`."""
-    return faults_in(make_dag(make_stage("one", *steps, edges=edges)))
 
 
 # Tests of reading and writing definitions.
@@ -153,18 +140,7 @@ def test_definition_round_trip_preserves_conditions_and_description() -> None:
     assert read_definition(write_definition(dag)) == dag
 
 
-@given(dag=dags())
-def test_every_stage_of_a_dag_has_a_graph(dag: Dag) -> None:
-    expected = {stage.slug: graph_of(stage.recipe) for stage in dag.stages}
-    assert graphs_of(dag) == expected
-
-
 # Schema
-
-
-@pytest.mark.parametrize("data", [None, [], "text", 1, True, {"slug": "d"}, {"stages": [STEP]}])
-def test_definition_that_is_not_an_object_with_stages_is_refused(data: object) -> None:
-    assert {name for name, _ in faults(data)} == {"bad_form"}
 
 
 @pytest.mark.parametrize("missing", ["stepKey", "jobType", "granularityStrategy"])
@@ -206,14 +182,6 @@ def test_definition_with_an_invalid_property_is_refused_with_the_path(
 ) -> None:
     step = {**STEP, "stepKey": "b", name: value}
     assert faults(make_definition(STEP, step)) == [("bad_form", f"{STEPS_AT}[1]{at}")]
-
-
-@pytest.mark.parametrize("edges", [["ab"], [["a"]], [["a", "a", "a"]], [["a", None]], {}, "ab"])
-def test_edge_that_is_not_a_pair_of_keys_is_refused(edges: object) -> None:
-    data = {"slug": "d", "stages": [{"slug": "s", "recipe": {"steps": [STEP], "edges": edges}}]}
-    ((name, at),) = faults(data)
-    assert name == "bad_form"
-    assert at.startswith("stages[0].recipe.edges")
 
 
 def test_definition_with_job_type_render_is_refused() -> None:

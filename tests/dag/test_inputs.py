@@ -2,7 +2,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hypothesis import given
 
-from dag_builders import make_chain, make_dag, make_input, make_plan_step, make_stage, make_step
+from dag_builders import make_dag, make_input, make_plan_step, make_stage, make_step
 from dag_dialectic import dialectic
 from dag_runs import runs, stage_runs
 from decision_proofs import decision
@@ -128,16 +128,6 @@ def test_per_document_job_gets_the_first_input_from_the_predecessor() -> None:
         assert {doc.step_key for doc in second.documents} == {"m", "o"}
 
 
-def test_each_job_after_pairwise_step_gets_document_of_a_pair() -> None:
-    steps = [
-        make_step("x", S.PAIRWISE_BY_ORIGIN),
-        make_step("y", S.PER_SOURCE_DOCUMENT, inputs=["x"]),
-    ]
-    here = make_resolved_dag(*steps, edges=[("x", "y")])
-    documents_per_unit = [here.inputs_of("s", unit)[0].documents for unit in here.units("s", "y")]
-    assert [documents for (documents,) in documents_per_unit] == here.documents[:8]
-
-
 def test_step_without_declared_inputs_receives_outputs_of_predecessors() -> None:
     steps = [make_step("x", outputs=["one", "two"]), make_step("y"), make_step("z", S.ALL_TO_ONE)]
     here = make_resolved_dag(*steps, edges=[("x", "z"), ("y", "z")])
@@ -148,18 +138,6 @@ def test_step_without_declared_inputs_receives_outputs_of_predecessors() -> None
     }
     assert document_counts == {"one": 2, "two": 2, "y": 2}
     assert here.inputs_of("s", here.units("s", "x")[0]) == ()
-
-
-def test_per_document_job_without_inputs_receives_only_the_source() -> None:
-    source = make_step("x", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, outputs=["one", "two"])
-    here = make_resolved_dag(
-        source, make_step("y", S.PER_SOURCE_DOCUMENT), edges=make_chain("x", "y")
-    )
-    for unit in here.units("s", "y"):
-        assert [authors(resolved_input) for resolved_input in here.inputs_of("s", unit)] == [
-            [unit.model],
-            [unit.model],
-        ]
 
 
 def test_review_and_merge_jobs_get_documents_of_one_lineage() -> None:

@@ -1,8 +1,4 @@
-import json
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from waybook.conditions.values import Json
 from waybook.dag.templates.filters import (
@@ -103,17 +99,3 @@ def test_code_fence_is_longer_than_any_fence_in_the_text() -> None:
 
 def test_too_large_number_is_shown_as_placeholder_in_json_text() -> None:
     assert as_json([10**5000]) == "a number too large to be written"
-
-
-TEXTS = st.text(max_size=10)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@given(VALUES)
-def test_markdown_of_json_is_identical_when_computed_twice(value: Json) -> None:
-    again = json.loads(json.dumps(value))
-    assert json_to_markdown(value) == json_to_markdown(again)

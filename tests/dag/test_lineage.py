@@ -37,11 +37,3 @@ def test_merged_origins_equal_the_origins_of_all_documents_together(
     together = merge_origins(map(origins_of, parts))
     assert together == origins_of(made for part in parts for made in part)
     assert together.lineages == tuple(together.first_author)
-
-
-@given(MADE)
-def test_merging_equal_document_origins_changes_nothing(
-    made: list[ProducedDocument],
-) -> None:
-    origins = origins_of(made)
-    assert merge_origins([origins, origins]) == origins

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import make_chain, make_recipe, make_step, recipes
-from decision_proofs import decision
 from waybook.dag.graph import MAX_CYCLE_SHOWN, find_cycle, graph_of, graph_or_errors
 from waybook.dag.model import Recipe
 from waybook.errors import BadRecipe
@@ -26,31 +25,6 @@ def test_independent_steps_are_ordered_by_number_and_position() -> None:
     assert graph_of(recipe).order == ("y", "z", "x")
 
 
-@decision("B7")
-def test_stage_without_steps_is_refused() -> None:
-    assert fault_of(make_recipe()) == ("no_steps", "recipe.steps")
-
-
-def test_stage_with_a_duplicate_step_key_is_refused() -> None:
-    recipe = make_recipe(make_step("a"), make_step("b"), make_step("a"))
-    assert fault_of(recipe) == ("duplicate_key", "recipe.steps[2].stepKey")
-
-
-@pytest.mark.parametrize("edge", [("a", "x"), ("x", "a")])
-def test_stage_with_an_edge_to_an_unknown_step_is_refused(edge: tuple[str, str]) -> None:
-    recipe = make_recipe(make_step("a"), make_step("b"), edges=[("a", "b"), edge])
-    assert fault_of(recipe) == ("dangling_edge", "recipe.edges[1]")
-
-
-def test_stage_with_a_duplicate_edge_is_refused() -> None:
-    recipe = make_recipe(make_step("a"), make_step("b"), edges=[("a", "b"), ("a", "b")])
-    assert fault_of(recipe) == ("duplicate_edge", "recipe.edges[1]")
-
-
-def test_edge_from_a_step_to_the_same_step_is_refused() -> None:
-    assert fault_of(make_recipe(make_step("a"), edges=[("a", "a")])) == ("cycle", "recipe.edges")
-
-
 def test_cycle_error_names_only_the_steps_of_the_cycle() -> None:
     edges = [*make_chain("b", "c", "d", "b"), ("d", "a"), ("x", "b")]
     errors = graph_or_errors(make_recipe(*map(make_step, "abcdx"), edges=edges))
@@ -62,20 +36,6 @@ def test_error_for_a_cycle_shortens_a_long_cycle() -> None:
     keys = [f"s{number}" for number in range(1000)]
     message = find_cycle({key: [keys[number - 1]] for number, key in enumerate(keys)}, keys)
     assert message.count("→") == MAX_CYCLE_SHOWN + 1
-
-
-def test_stage_check_reports_all_errors_together() -> None:
-    recipe = make_recipe(make_step("a"), make_step("a"), edges=[("a", "x"), ("a", "x"), ("y", "z")])
-    errors = graph_or_errors(recipe, "here")
-    assert isinstance(errors, list)
-    assert [(fault.name, fault.at) for fault in errors] == [
-        ("duplicate_key", "here.steps[1].stepKey"),
-        ("dangling_edge", "here.edges[0]"),
-        ("dangling_edge", "here.edges[1]"),
-        ("duplicate_edge", "here.edges[1]"),
-        ("dangling_edge", "here.edges[2]"),
-        ("dangling_edge", "here.edges[2]"),
-    ]
 
 
 @given(recipe=recipes())

@@ -16,7 +16,6 @@ from waybook.dag.definitions.definition import (
     write_definition,
 )
 from waybook.dag.definitions.schema_check import MAX_ERRORS, compile_check
-from waybook.dag.definitions.source_text import builtin_definitions, parse_definition
 from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.model import Dag, Strategy
 from waybook.errors import BadRecipe
@@ -70,12 +69,6 @@ def test_definition_schema_lists_every_strategy() -> None:
     named = SCHEMA["$defs"]
     assert isinstance(named, dict)
     assert named["step"]["properties"]["granularityStrategy"]["enum"] == [*Strategy]
-
-
-def test_definition_schema_accepts_every_builtin_definition() -> None:
-    assert builtin_definitions()
-    for text in builtin_definitions().values():
-        LIBRARY.validate(parse_definition(text))
 
 
 #: Errors of a definition that no JSON schema can express.
@@ -193,22 +186,6 @@ def test_definition_check_reports_missing_invalid_and_unknown_properties() -> No
         f": there is no property '{'x' * 60}…' here",
         ": there is no property a whole number here",
     ]
-
-
-def test_definition_schema_check_refuses_text_with_forbidden_characters() -> None:
-    assert messages_of(NAMES({"first": "a\n"})) == [
-        ".first: contains a control character, which is not allowed"
-    ]
-    assert messages_of(NAMES({"first": "\udc00"})) == [
-        ".first: contains half a character (a lone surrogate); send well-formed Unicode"
-    ]
-    assert not NAMES({"first": "žába"})
-
-
-def test_definition_schema_check_uses_the_error_names_of_the_schema() -> None:
-    assert [fault.name for fault in NAMES({"first": "a", "kind": "pond"})] == ["unknown_kind"]
-    assert [fault.name for fault in LISTS([])] == ["empty"]
-    assert [fault.name for fault in LISTS([1])] == ["bad_form"]
 
 
 def test_definition_schema_check_reports_each_invalid_list_item() -> None:

@@ -53,16 +53,6 @@ def test_source_step_without_declared_inputs_is_the_only_predecessor() -> None:
     assert source_of(step, make_step("a"), make_step("b")) is None
 
 
-@decision("B12")
-def test_first_step_of_a_stage_has_no_source_step() -> None:
-    assert source_of(make_step("z", PER_DOCUMENT)) is None
-    assert source_of(per_document("x")) is None
-
-
-def test_per_model_step_has_no_source_step() -> None:
-    assert source_of(make_step("z", Strategy.PER_MODEL, inputs=["a"]), make_step("a")) is None
-
-
 def test_per_document_step_without_unique_producer_has_no_source() -> None:
     a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["x"])
     assert source_of(per_document("x"), a, b) is None

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,10 +16,6 @@ def make_way(slugs: str, ways: Edges) -> Dag:
     return make_dag(*map(make_stage, slugs), transitions=ways)
 
 
-def error_messages(slugs: str, *ways: tuple[str, str]) -> list[str]:
-    return [fault.message for fault in transition_errors(make_way(slugs, ways))]
-
-
 def test_stages_before_a_stage_include_all_indirect_predecessors() -> None:
     assert stages_before(make_way("dcba", DIAMOND)) == {
         "a": frozenset(),
@@ -28,44 +23,6 @@ def test_stages_before_a_stage_include_all_indirect_predecessors() -> None:
         "c": {"a"},
         "d": {"a", "b", "c"},
     }
-
-
-def test_single_stage_without_transitions_is_valid() -> None:
-    assert error_messages("a") == []
-
-
-def test_transitions_that_split_and_join_again_are_valid() -> None:
-    assert error_messages("abcd", *DIAMOND) == []
-
-
-@pytest.mark.parametrize(
-    ("ways", "messages"),
-    [
-        ([("a", "a")], ["the stages form a cycle: a → a"]),
-        ([("a", "b"), ("b", "c"), ("c", "a")], ["the stages form a cycle: b → c → a → b"]),
-        ([("a", "b"), ("b", "c"), ("c", "b")], ["the stages form a cycle: c → b → c"]),
-        (
-            [("a", "b")],
-            [
-                "exactly one stage must be the first, but no transition leads to any of 'a', 'c'",
-                "exactly one stage must be the last, but no transition leads from any of 'b', 'c'",
-            ],
-        ),
-        ([("a", "b"), ("b", "c"), ("b", "x")], ["there is no stage 'x'"]),
-        (
-            [("a", "b"), ("b", "c"), ("a", "b")],
-            ["the transition from 'a' to 'b' occurs twice"],
-        ),
-    ],
-)
-def test_invalid_transitions_are_reported_with_messages(ways: Edges, messages: list[str]) -> None:
-    slugs = "a" if ways == [("a", "a")] else "abc"
-    assert error_messages(slugs, *ways) == messages
-
-
-def test_duplicate_or_unknown_stage_hides_other_transition_errors() -> None:
-    assert error_messages("aab") == ["the slug 'a' is used twice"]
-    assert error_messages("ab", ("x", "y")) == ["there is no stage 'x'", "there is no stage 'y'"]
 
 
 @given(dag=dags(max_steps=1))

@@ -61,23 +61,6 @@ def test_job_adds_a_document_to_the_lineage_of_the_source(run: StageRun) -> None
                 assert unit.makes == (unit.source,)
 
 
-@given(any_stage_run())
-def test_jobs_do_not_change_if_models_are_listed_twice(run: StageRun) -> None:
-    again = make_stage_run(run.stage, [*run.models, *run.models], run.prior)
-    assert all(run.units(key) == again.units(key) for key in run.graph.order)
-
-
-def test_all_to_one_job_goes_to_first_model() -> None:
-    [unit] = make_stage_run(make_stage("s", make_step("a", S.ALL_TO_ONE))).units("a")
-    assert unit == Unit(step_key="a", number=1, model="a", makes=(ProducedDocument("a", "s/a"),))
-
-
-def test_each_per_model_job_starts_a_separate_lineage() -> None:
-    units = make_stage_run(make_stage("s", make_step("x")), ["b", "a"]).units("x")
-    assert [unit.model for unit in units] == ["b", "a"]
-    assert outputs_of(units) == [ProducedDocument("b", "s/x/b"), ProducedDocument("a", "s/x/a")]
-
-
 @decision("B13")
 def test_plan_job_before_per_document_step_has_output_per_model() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT)]
@@ -136,13 +119,6 @@ def test_chain_of_10000_steps_keeps_the_first_document_lineages() -> None:
     steps = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
     run = make_stage_run(make_stage("s", *steps, edges=make_chain(*keys)))
     assert [unit.lineage for unit in run.units(keys[-1])] == ["entry/a", "entry/b", "entry/c"]
-
-
-def test_per_document_steps_after_a_skipped_step_have_no_jobs() -> None:
-    steps = [make_step("a"), make_step("b", S.PER_SOURCE_DOCUMENT, skip=True)]
-    steps += [make_step("c", S.PER_SOURCE_DOCUMENT)]
-    run = make_stage_run(make_stage("s", *steps, edges=make_chain("a", "b", "c")))
-    assert [len(run.units(key)) for key in "abc"] == [3, 0, 0]
 
 
 @given(recipes(), models())

@@ -193,10 +193,6 @@ def test_long_chain_wraps_into_rows_in_reading_order() -> None:
     assert 1 < layout.width / layout.height < 2
 
 
-def test_map_layout_of_a_chain_fits_the_requested_width() -> None:
-    assert compute_layout(make_chain_of(13), width=1000).width <= 1000
-
-
 def test_map_layout_breaks_rows_where_fewest_lines_cross() -> None:
     keys = list("abcdefghij")
     chain = [*pairwise(keys)]
@@ -213,14 +209,6 @@ def test_many_identical_parallel_steps_share_a_single_box() -> None:
     sketch = make_diagram(make_lane(["a", *keys, "z"], edges))
     assert [len(box.steps) for box in compute_layout(sketch).boxes] == [1, 12, 1]
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
-
-
-def test_step_with_an_extra_successor_is_drawn_as_separate_box() -> None:
-    keys = [f"w{number}" for number in range(12)]
-    sketch = make_diagram(
-        make_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")])
-    )
-    assert sorted(len(box.steps) for box in compute_layout(sketch).boxes) == [1, 1, 1, 11]
 
 
 def test_short_path_is_drawn_near_the_following_step() -> None:
@@ -248,10 +236,3 @@ def test_every_unnamed_stage_is_drawn_with_a_frame() -> None:
         )
         == 2
     )
-
-
-def test_layout_of_empty_diagram_is_narrow_without_boxes() -> None:
-    layout = compute_layout(Diagram(name="Nothing", lanes=()))
-    assert (layout.boxes, layout.lines) == ((), ())
-    assert 0 < layout.width < 100
-    assert len(compute_layout(make_diagram(make_lane([], name="Empty"))).frames) == 1

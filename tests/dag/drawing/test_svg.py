@@ -144,18 +144,6 @@ def test_svg_of_small_boxes_has_legend_with_status_counts() -> None:
     ]
 
 
-def test_svg_legend_fits_width_of_narrow_drawing() -> None:
-    sketch = make_chain_of(400)
-    keys = [step.key for step in sketch.lanes[0].steps]
-    annotations = {
-        ("plan", key): Annotation(status) for key, status in zip(keys, STATUS_SYMBOLS, strict=False)
-    }
-    root = parsed(render_svg(compute_layout(sketch, width=100), Annotations(steps=annotations)))
-    (legend,) = [element for element in root if element.get("class") == "legend"]
-    ends = [int(t.attrib["x"]) + text_width(t.text or "", 11) for t in legend.iter(f"{SVG}text")]
-    assert max(ends) < int(root.attrib["width"])
-
-
 def test_svg_box_of_several_steps_shows_share_per_status() -> None:
     keys = [f"w{number}" for number in range(10)]
     sketch = make_diagram(make_lane(["a", *keys], [("a", key) for key in keys]))
@@ -222,30 +210,6 @@ def test_svg_contains_a_style_element_only_if_styled() -> None:
 
 
 # Sizes
-
-
-def test_svg_of_thirteen_steps_is_smaller_than_12_kilobytes() -> None:
-    keys = [f"pairwise_synthesis_of_the_technical_approach_{number}" for number in range(13)]
-    edges = [(keys[n], keys[m]) for n in range(13) for m in (n + 1, n + 2, n + 5) if m < 13]
-    lane = Lane(
-        slug="synthesis",
-        name="Synthesis",
-        steps=tuple(DiagramStep(k, k.replace("_", " ").title()) for k in keys),
-        edges=tuple(edges),
-    )
-    marks = Annotations(
-        steps={("synthesis", key): Annotation("completed", "27/27") for key in keys}
-    )
-    assert len(render_svg(compute_layout(make_diagram(lane)), marks).encode()) < 12_000
-
-
-@settings(max_examples=50)
-@given(sketches())
-def test_svg_size_is_limited_by_number_of_steps_and_edges(sketch: Diagram) -> None:
-    steps = sum(len(lane.steps) for lane in sketch.lanes)
-    edges = sum(len(lane.edges) for lane in sketch.lanes)
-    limit = 700 + 700 * len(sketch.lanes) + 500 * steps + 200 * edges
-    assert len(render_svg(compute_layout(sketch)).encode()) < limit
 
 
 @given(NAMES, st.sampled_from([*STATUS_SYMBOLS]), NAMES)
