@@ -4,7 +4,6 @@ from decision_proofs import decision
 from plan_builders import (
     changes_of,
     events_of,
-    ids,
     make_condition,
     make_context,
     make_new_step,
@@ -30,7 +29,6 @@ from waybook.plan.model import (
     PlanStatus,
     StepStatus,
 )
-from waybook.plan.modify import ReorderSteps, modify
 from waybook.plan.review import decide
 from waybook.plan.submit import StepDone, Submission, submit
 
@@ -84,15 +82,6 @@ def test_skip_to_condition_with_a_missing_target_skips_no_step() -> None:
     done = submitted(make_running_plan(skip_to(9)))
     assert done.reply.branches[0].skipped == ()
     assert done.reply.branches[0].note is not None
-
-
-@decision("A22")
-def test_skip_to_condition_keeps_the_target_after_reordering() -> None:
-    plan = modify(
-        make_running_plan(skip_to(2)), (ReorderSteps(ids(1, 3, 2, 4)),), make_context()
-    ).plan
-    done = submitted(plan)
-    assert [step.id for step in done.plan.steps_with_status(S.SKIPPED)] == ["s3"]
 
 
 def test_add_steps_condition_inserts_steps_after_the_completed_step() -> None:

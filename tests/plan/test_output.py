@@ -65,16 +65,6 @@ def test_audit_contains_hash_of_output_instead_of_text() -> None:
     assert "# Rivers" not in str(decided.entries)
 
 
-def test_new_content_under_same_title_becomes_next_version() -> None:
-    there = stored(REPORT, replace(REPORT, content="# More"))
-    assert [output.version for output in there] == [1, 2]
-
-
-def test_content_of_an_older_version_becomes_a_new_version() -> None:
-    there = stored(REPORT, replace(REPORT, content="# More"), REPORT)
-    assert [output.version for output in there] == [1, 2, 3]
-
-
 def test_outputs_with_same_title_share_version_numbers() -> None:
     page = replace(REPORT, media_type="text/html", content="<h1>Rivers</h1>")
     there = stored(REPORT, page)

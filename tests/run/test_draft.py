@@ -10,7 +10,6 @@ from run_env import RunEnv, make_run, make_stage_run
 from run_row_store import changes_of
 from waybook.core.changes import Change, Entity, Event, text_hash
 from waybook.dag.model import JobStatus
-from waybook.errors import StaleAttempt
 from waybook.run.draft import MAX_CHANGES_PER_ENTRY, RunDraft
 
 
@@ -80,32 +79,6 @@ def test_audited_run_changes_use_column_names_and_json_values() -> None:
     ]
     assert decision.jobs[job.id].continues == "x"
     assert decision.jobs[job.id].ready_at == NOON + timedelta(seconds=1)
-
-
-def test_drafting_a_change_of_a_run_leaves_original_run_unchanged() -> None:
-    world = make_world()
-    before = world.run
-    draft = RunDraft(before, world.chart, world.moment(ANN))
-    draft.set_stage("only", feedback="Go on.")
-    draft.set_step(draft.steps["only/a"], done=1)
-    draft.record(Event.PLAN_MODIFIED)
-    after = draft.decide(None).run
-    assert before.stages["only"].feedback is None
-    assert before.steps["only/a"].done == 0
-    assert after.stages["only"].feedback == "Go on."
-
-
-def test_recording_a_heartbeat_of_a_job_writes_no_audit_entry() -> None:
-    draft = make_draft()
-    draft.record_heartbeat("job")
-    decision = draft.decide(None)
-    assert decision.touched == ("job",)
-    assert decision.entries == ()
-
-
-def test_refused_change_of_a_run_returns_the_refusal() -> None:
-    refusal = StaleAttempt()
-    assert make_draft().decide(None, refusal=refusal).refusal is refusal
 
 
 @given(st.text(), st.text())

@@ -19,14 +19,6 @@ def test_jobs_are_handed_out_by_stage_and_step_order(dag: Dag) -> None:
     assert len({*compiled_dag.dispatch_ranks.values()}) == len(in_turn)
 
 
-@given(dags())
-def test_compiled_workflow_orders_every_stage_after_the_predecessors(dag: Dag) -> None:
-    order = CompiledDag(dag, graphs_of(dag)).order
-    assert sorted(order) == sorted(stage.slug for stage in dag.stages)
-    for way in dag.transitions:
-        assert order.index(way.source) < order.index(way.target)
-
-
 def test_documents_produced_by_a_workflow_exclude_external_inputs() -> None:
     compiled_dag = make_compiled_dag(make_dag(make_stage("one"), make_stage("two")))
     assert ("one", "one-work") in compiled_dag.produced_documents

@@ -52,13 +52,6 @@ def test_last_job_of_step_closes_step_and_opens_successors() -> None:
     assert [len(world.jobs(key)) for key in ("left", "right")] == [2, 2]
 
 
-def test_step_with_open_job_stays_open() -> None:
-    world = make_run(make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")]))
-    world.submit(world.claim(), "text")
-    assert (world.step("a").done, world.step("a").closed_at) == (1, None)
-    assert world.reached() == ["a"]
-
-
 def test_step_with_two_predecessors_opens_after_both_close() -> None:
     world = make_run(make_fork())
     world.work("plan", "left")
@@ -105,17 +98,6 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     world.feedback("one")
     world.work()
     assert world.stage("two").completed_at == world.run.completed_at == NOON
-
-
-def test_last_stage_completes_the_run_even_if_defined_first() -> None:
-    world = make_run(
-        make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
-    )
-    world.work()
-    world.feedback("early")
-    assert world.run.completed_at is None
-    world.work()
-    assert world.run.completed_at == NOON
 
 
 @decision("B10")

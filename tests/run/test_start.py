@@ -2,7 +2,7 @@ import pytest
 
 from dag_builders import make_dag, make_stage, make_step
 from decision_proofs import decision
-from plan_builders import ANN, NOON, PAT
+from plan_builders import ANN, NOON
 from run_env import MODELS, RUN, RunEnv, make_compiled_dag, make_run, make_stage_run
 from waybook.dag.model import Dag
 from waybook.errors import (
@@ -60,11 +60,6 @@ def test_audit_of_a_started_run_contains_workflow_and_input() -> None:
         "created_at": NOON.isoformat(),
         "created_by": "ann",
     }
-
-
-def test_run_starts_with_first_stage_even_if_defined_last() -> None:
-    turned = make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
-    assert list(make_run(turned).run.stages) == ["early"]
 
 
 def test_duplicate_models_of_a_run_are_used_only_once() -> None:
@@ -288,10 +283,3 @@ def test_stage_started_after_feedback_uses_requested_or_previous_models(
     (started,) = decided.reply
     assert (started.slug, started.models) == ("two", models)
     assert len(decided.jobs) == len(models)
-
-
-def test_stage_feedback_records_the_user() -> None:
-    world = make_run(two_stages())
-    world.work()
-    world.feedback("one")
-    assert world.stage("one").feedback_by == PAT.user

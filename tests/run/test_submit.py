@@ -80,17 +80,6 @@ def test_audit_of_a_job_has_document_hash_but_no_text() -> None:
     assert "# Found" not in str(entry)
 
 
-@decision("B17")
-def test_submitting_the_last_job_of_a_step_closes_the_step() -> None:
-    world = make_run(make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")]))
-    first, second = world.claim(), world.claim(BOB)
-    world.submit(first, "text")
-    assert (world.step("a").done, world.step("a").closed_at) == (1, None)
-    world.submit(second, "text")
-    assert (world.step("a").done, world.step("a").closed_at) == (2, NOON)
-    assert len(world.jobs("b")) == 2
-
-
 def test_completed_job_cannot_be_submitted_again() -> None:
     world = single_job()
     job = world.claim()
