@@ -1,7 +1,5 @@
 """Evaluation of each kind of node in an expression tree."""
 
-import pytest
-
 from waybook.conditions import parser
 from waybook.conditions.evaluator import _compiled
 from waybook.conditions.parser import Node
@@ -13,8 +11,3 @@ def test_condition_compiler_handles_every_syntax_node_type() -> None:
     nodes = [kind for kind in kinds if issubclass(kind, Node) and kind is not Node]
     assert len(nodes) == 15
     assert all(_compiled.dispatch(kind) is not fallback for kind in nodes)
-
-
-def test_condition_compiler_raises_not_implemented_for_unknown_node() -> None:
-    with pytest.raises(NotImplementedError):
-        _compiled(Node(0), {})

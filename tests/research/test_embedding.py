@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from waybook.research.embedding import (
     DIMENSIONS,
     MAX_TEXT_LENGTH,
-    Embedder,
     StaticEmbedder,
-    builtin_embedder,
     cosine_similarity,
     embed,
     neutral_vector,
@@ -113,12 +111,6 @@ def test_fast_and_ordinary_sums_of_word_vectors_are_equal() -> None:
     length = sqrt(sum(number * number for number in plain))
     made = embed(text)
     assert all(isclose(a, b / length, abs_tol=1e-9) for a, b in zip(made, plain, strict=True))
-
-
-def test_builtin_embedder_implements_embedder_protocol() -> None:
-    embedder: Embedder = builtin_embedder()
-    assert embedder.model == "static-1"
-    assert embedder.embed("river") == embed("river")
 
 
 def make_table(magic: bytes = MAGIC, version: int = VERSION) -> bytes:

@@ -25,9 +25,7 @@ from waybook.research.packet import (
     as_text,
     build_packet,
     escaped_size,
-    fair_share,
     json_size,
-    truncate,
 )
 
 ID = "01980000-0000-7000-8000-000000000000"
@@ -281,17 +279,3 @@ def test_space_of_a_context_is_divided_fairly_between_parts(
         assert min(most, max(floor, level * counts)) <= share <= most
     if sum(most for most, _, _ in claims) <= room:
         assert shares == [most for most, _, _ in claims]
-
-
-@given(st.text(), st.integers(0, 200))
-def test_truncated_text_is_the_longest_prefix_within_the_limit(text: str, most: int) -> None:
-    shown = truncate(text, most)
-    assert text.startswith(shown)
-    assert escaped_size(shown) <= most
-    assert shown == text or escaped_size(text[: len(shown) + 1]) > most
-
-
-@given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(0, 10_000))
-def test_texts_cut_to_fair_shares_fit_the_budget(lengths: list[int], budget: int) -> None:
-    share = fair_share(lengths, budget)
-    assert sum(min(length, share) for length in lengths) <= budget

@@ -10,7 +10,6 @@ from waybook.research.query import (
     MAX_QUERY_LENGTH,
     MAX_TERMS,
     STOP_WORDS,
-    Term,
     correct_word,
     parse_query,
 )
@@ -104,7 +103,3 @@ def test_spelling_correction_corrects_a_known_word_with_a_single_typo(
 def test_spelling_correction_returns_only_known_words(word: str) -> None:
     correction = correct_word(word, builtin_word_vectors())
     assert correction is None or correction in builtin_word_vectors().numbers
-
-
-def test_search_terms_with_equal_fields_are_equal() -> None:
-    assert Term(text="a", correction=None, weight=1) == Term(text="a", correction=None, weight=1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.research.query import MAX_TEXT_LENGTH, Snippet, build_snippet, parse_query
+from waybook.research.query import Snippet, build_snippet, parse_query
 
 pieces = st.sampled_from(
     ["dam", "Dams", "river", "**", "\n", "x" * 50, "caf\u00e9", "\U0001f30a", ".", "\u6cb3"]
@@ -63,12 +63,6 @@ def test_snippet_without_a_match_shows_the_beginning_of_the_text() -> None:
     made = build_snippet(TEXT, parse_query("glacier"), 30)
     assert TEXT.startswith(made.text)
     assert made == Snippet(made.text, (), cut_before=False, cut_after=True)
-
-
-def test_snippet_does_not_mark_matches_beyond_the_maximum_text_length() -> None:
-    text = "word " * 200_000 + "dam"
-    assert len(text) > MAX_TEXT_LENGTH
-    assert build_snippet(text, parse_query("dam")).marks == ()
 
 
 @pytest.mark.parametrize("marks", [("**", "**"), ("<b>", "</b>")])
