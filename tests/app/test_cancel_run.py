@@ -99,18 +99,3 @@ async def test_lists_export_and_report_show_canceled_run_as_closed(
     exported = export_body(await read_run_rows(ctx, full_id(run["runId"])))["run"]
     assert isinstance(exported, dict)
     assert exported["cancelReason"] == REASON
-
-
-async def test_feedback_on_a_canceled_run_is_refused(
-    agent: AgentClient,
-) -> None:
-    stages = [make_stage(slug, make_recipe_step(slug)) for slug in ("one", "two")]
-    await agent.call("add_dag", definition=make_definition("long", *stages))
-    run = await agent.run("long")
-    await agent.work_off(run)
-    await cancel(agent, run)
-    named = {"runId": run["runId"], "stageSlug": "one", "feedback": "Go on."}
-    assert (await agent.refused("submit_stage_feedback", **named))["code"] == "RUN_CANCELED"
-    assert (await agent.refused("cancel_run", runId=run["runId"], reason="x"))["code"] == (
-        "RUN_CANCELED"
-    )

@@ -4,9 +4,6 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
-from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
-from waybook.app.request.request_context import RequestContext
-from waybook.core.changes import differences, replay
 
 
 @pytest.fixture
@@ -63,46 +60,6 @@ async def test_copied_plan_with_conditions_can_be_completed(
     assert done["progress"] == {"percent": 75, "done": 3, "total": 4}
     assert (await agent.work_through(made))["status"] == "plan_complete"
     assert (await agent.status(original))["counts"] == {"done": 2, "total": 3}
-
-
-async def test_steps_after_the_chosen_step_are_pending_in_a_copy(
-    agent: AgentClient, original: Body
-) -> None:
-    made = await copy(agent, original, upToStep=1, name="Again")
-    assert (made["name"], made["carriedOver"]) == ("Again", 1)
-    taken = await agent.take(made)
-    assert (taken["stepOrder"], taken["attempt"]) == (2, 1)
-
-
-async def test_plan_copied_at_earlier_audit_entry_has_the_earlier_steps(
-    agent: AgentClient, original: Body
-) -> None:
-    added = {"action": "add_steps", "steps": [make_step("Four.")], "insertAfterOrder": 3}
-    await agent.call("modify_plan", planId=original["planId"], modifications=[added])
-    whole, early = await copy(agent, original), await copy(agent, original, atAuditSeq=1)
-    assert (len(whole["stepIds"]), len(early["stepIds"])) == (4, 3)
-    assert (early["carriedOver"], early["status"]) == (0, "planning")
-
-
-async def test_copy_of_a_copied_plan_names_the_copy_as_origin(
-    agent: AgentClient, original: Body
-) -> None:
-    first = await copy(agent, original)
-    second = await copy(agent, first)
-    assert second["copiedFrom"]["planId"] == first["planId"]
-    done = (await agent.status(second))["completedSteps"]
-    assert [step["copiedFromStep"] for step in done] == first["stepIds"][:2]
-
-
-async def test_plan_copy_replays_to_the_same_rows(
-    world: OrgEnv, agent: AgentClient, original: Body
-) -> None:
-    made = await copy(agent, original)
-    await agent.take(made)
-    ctx = RequestContext(services=world.dispatcher.services, caller=agent.caller)
-    entries = await read_all_entries(ctx, full_id(made["planId"]), until=LAST_SEQ)
-    stored = await world.stored(agent.org_id, full_id(made["planId"]))
-    assert differences(replay(changes_in(entries)), stored) == []
 
 
 async def store(agent: AgentClient, title: str, **more: object) -> Body:
@@ -181,24 +138,6 @@ async def test_copy_up_to_unknown_step_or_entry_is_refused(
     assert error["code"] == code
     assert message in error["message"]
     assert error["next"]["args"]["planId"] == original["planId"]
-
-
-async def test_completed_plan_can_be_copied_only_up_to_a_step(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(2)
-    await agent.work_through(plan)
-    for limits in ({}, {"upToStep": 2}):
-        error = await agent.refused("copy_plan", planId=plan["planId"], **limits)
-        assert error["code"] == "NOT_MODIFIABLE"
-        assert "nothing left to do" in error["message"]
-    assert (await copy(agent, plan, upToStep=1))["carriedOver"] == 1
-
-
-async def test_create_research_plan_requires_question_and_steps(agent: AgentClient) -> None:
-    error = await agent.refused("create_research_plan", name="Rivers")
-    assert error["message"] == "researchQuestion: is missing (and 1 more)"
-    assert [fault["at"] for fault in error["details"]["faults"]] == ["researchQuestion", "steps"]
 
 
 @pytest.mark.parametrize("kind", ["other org", "run", "nothing"])

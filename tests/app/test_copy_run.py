@@ -5,11 +5,7 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
-from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
-from waybook.core.changes import differences, replay
-from waybook.store.runs import load
 
 
 @pytest.fixture
@@ -71,25 +67,6 @@ async def test_run_copy_renders_copied_documents_and_can_be_completed(
     assert (await agent.work_off(made))["status"] == "run_complete"
 
 
-async def test_copied_run_replays_to_the_same_rows(
-    world: OrgEnv, agent: AgentClient, original: Body
-) -> None:
-    made = await copy(agent, original, "two")
-    await agent.job(made)
-    ctx = RequestContext(services=world.dispatcher.services, caller=agent.caller)
-    entries = await read_all_entries(ctx, full_id(made["runId"]), until=LAST_SEQ)
-    (stored,) = await ctx.read(load.rows_statement(full_id(made["runId"])))
-    assert differences(replay(changes_in(entries)), load.read_rows(stored)) == []
-
-
-async def test_run_copy_from_first_stage_carries_over_no_results(
-    agent: AgentClient, original: Body
-) -> None:
-    made = await copy(agent, original, "one")
-    assert [stage["stageSlug"] for stage in made["stages"]] == ["one"]
-    assert (await agent.progress(made))["progress"]["done"] == 0
-
-
 async def test_run_copy_uses_latest_version_of_regenerated_document(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
@@ -120,9 +97,3 @@ async def test_copying_run_with_invalid_arguments_is_refused(
     error = await agent.refused("copy_run", runId=original["runId"], **arguments)
     assert error["code"] == code
     assert message in error["message"]
-
-
-async def test_start_run_requires_workflow_and_models(agent: AgentClient) -> None:
-    error = await agent.refused("start_run", name="Rivers", input="x")
-    assert error["message"] == "dagSlug: is missing (and 1 more)"
-    assert (await agent.refused("copy_run", runId="x", fromStage="y"))["code"] == "NOT_FOUND"

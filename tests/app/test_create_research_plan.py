@@ -87,12 +87,6 @@ async def test_create_research_plan_stores_plan_steps_and_conditions(
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"branchingConditions": [make_condition(3)]}, "INVALID_STEP_REFERENCE"),
-    ({"branchingConditions": [make_condition(0)]}, "INVALID_STEP_REFERENCE"),
-    ({"branchingConditions": [make_condition(-1)]}, "INVALID_STEP_REFERENCE"),
-    (
-        {"branchingConditions": [make_condition(1, "skip_to", targetStepOrder=9)]},
-        "INVALID_STEP_REFERENCE",
-    ),
     ({"branchingConditions": [make_condition(1, "skip_to")]}, "INVALID_STEP_REFERENCE"),
     ({"branchingConditions": [make_condition(1, "add_steps")]}, "INVALID_INPUT"),
     ({"branchingConditions": [make_condition(1, "jump")]}, "INVALID_INPUT"),
@@ -105,17 +99,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "BAD_EXPRESSION",
     ),
     (
-        {"branchingConditions": [{**make_condition(1), "conditionExpression": "x" * 1_001}]},
-        "BAD_EXPRESSION",
-    ),
-    ({"branchingConditions": [make_condition(1)] * 51}, "TOO_LARGE"),
-    ({"steps": [make_step()] * 201}, "TOO_LARGE"),
-    (
         {"branchingConditions": [make_condition(1, "add_steps", steps=[make_step()] * 201)]},
         "TOO_LARGE",
     ),
-    ({"name": " "}, "INVALID_INPUT"),
-    ({"name": "x" * 201}, "TOO_LARGE"),
 ]
 
 
@@ -140,19 +126,6 @@ async def test_error_for_condition_without_result_prefix_suggests_the_prefix(
         "create_research_plan", **NAMED, steps=[make_step()], branchingConditions=[condition]
     )
     assert "result.sources" in error["message"]
-
-
-async def test_plan_with_200_steps_is_accepted_and_with_201_refused(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(200, branchingConditions=[make_condition(1)] * 50)
-    assert len(plan["stepIds"]) == 200
-    error = await agent.refused(
-        "modify_plan",
-        planId=plan["planId"],
-        modifications=[{"action": "add_steps", "steps": [make_step()]}],
-    )
-    assert (error["code"], error["details"]) == ("TOO_LARGE", {"limit": 200, "asked": 201})
 
 
 async def test_new_plan_links_the_latest_skill_execution_of_the_session(

@@ -3,37 +3,6 @@
 from org_env import OrgEnv
 
 
-async def test_get_next_step_returns_only_steps_without_open_dependencies(world: OrgEnv) -> None:
-    agent = world.agent
-    steps = [
-        {"stepType": "search", "instructions": "Look."},
-        {"stepType": "analyze", "instructions": "Weigh.", "dependsOn": [1]},
-        {"stepType": "search", "instructions": "Look elsewhere.", "dependsOn": "[]"},
-    ]
-    plan = await agent.call("create_research_plan", name="p", researchQuestion="q", steps=steps)
-    first = await agent.call("get_next_step", planId=plan["planId"])
-    third = await agent.call("get_next_step", planId=plan["planId"], another=True)
-    assert (first["stepOrder"], third["stepOrder"]) == (1, 3)
-    nothing = await agent.call("get_next_step", planId=plan["planId"], another=True)
-    assert (nothing["status"], nothing["waiting"]) == ("no_pending_steps", 1)
-    await agent.call("submit_step_result", stepId=first["stepId"], resultSummary="found")
-    second = await agent.call("get_next_step", planId=plan["planId"], another=True)
-    assert (second["stepOrder"], second["instructions"]) == (2, "Weigh.")
-
-
-async def test_removing_a_step_makes_dependent_step_ready(world: OrgEnv) -> None:
-    agent = world.agent
-    steps = [
-        {"stepType": "search", "instructions": "Look."},
-        {"stepType": "analyze", "instructions": "Weigh.", "dependsOn": [1]},
-    ]
-    plan = await agent.call("create_research_plan", name="p", researchQuestion="q", steps=steps)
-    removal = {"action": "remove_step", "stepId": plan["stepIds"][0]}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[removal])
-    ready = await agent.call("get_next_step", planId=plan["planId"])
-    assert ready["instructions"] == "Weigh."
-
-
 async def test_agents_of_a_sequential_plan_work_in_turn(world: OrgEnv) -> None:
     agent = world.agent
     plan = await agent.plan(3, sequential=True)
@@ -82,13 +51,3 @@ async def test_get_dag_map_of_plan_shows_dependencies_as_edges(world: OrgEnv) ->
     one, two, three = plan["stepIds"]
     assert drawn["stages"][0]["edges"] == [[one, three], [two, three]]
     assert drawn["stages"][0]["roots"] == [one, two]
-
-
-async def test_create_plan_with_cyclic_dependency_is_rejected_without_writes(world: OrgEnv) -> None:
-    agent = world.agent
-    steps = [{"stepType": "search", "instructions": "Look.", "dependsOn": [1]}]
-    refused = await agent.refused(
-        "create_research_plan", name="p", researchQuestion="q", steps=steps
-    )
-    assert refused["code"] == "INVALID_STEP_REFERENCE"
-    assert (await agent.call("list_active_plans"))["total"] == 0

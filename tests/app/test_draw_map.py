@@ -4,7 +4,6 @@ import json
 from html import escape
 
 from org_env import AgentClient, Body, OrgEnv, make_step
-from sample_definitions import make_definition, make_recipe_step, make_stage
 
 
 async def drawn(agent: AgentClient, plan: Body, **more: object) -> Body:
@@ -69,37 +68,6 @@ async def test_draw_map_includes_decision_call_while_review_is_open(agent: Agent
     pat = agent.acting_as("pat")
     await pat.call(asks["tool"], **asks["args"], decision="approve")
     assert (await drawn(agent, plan))["progress"]["done"] == 1
-
-
-async def test_modify_decision_on_map_frees_the_step_for_other_sessions(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(1)
-    taken = await agent.take(plan, sessionId="a")
-    asked = {"stepId": taken["stepId"], "attempt": 1, "summary": "Right?"}
-    await agent.call("request_user_review", **asked)
-    args = (await drawn(agent, plan))["asks"]["args"]
-    await agent.call("submit_user_decision", **args, decision="modify", feedback="More.")
-    again = await agent.take(plan, sessionId="b")
-    assert (again["stepId"], again["attempt"]) == (taken["stepId"], 2)
-
-
-async def test_decision_for_superseded_review_returns_not_awaiting_review(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(1)
-    taken = await agent.take(plan)
-    args = {"stepId": taken["stepId"], "summary": "Right?"}
-    await agent.call("request_user_review", **args)
-    seen = (await drawn(agent, plan))["asks"]["args"]
-    await agent.call(
-        "submit_user_decision", planId=plan["planId"], decision="modify", feedback="More."
-    )
-    second = await agent.call("request_user_review", **args)
-    error = await agent.refused("submit_user_decision", **seen, decision="approve")
-    assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_plan_status")
-    assert error["details"] == {"reviewId": second["reviewId"]}
-    assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
 async def test_map_of_failed_plan_shows_failure_reason_and_ended_status(
@@ -188,18 +156,3 @@ async def test_draw_map_of_nothing_named_is_that_of_the_last_run(agent: AgentCli
     assert (await agent.call("draw_map"))["name"] == "Last"
     assert (await agent.call("draw_map", dagSlug="dialectic"))["name"] != "Last"
     assert (await agent.refused("draw_map", width=9))["code"] == "INVALID_INPUT"
-
-
-async def test_draw_map_refuses_plan_run_and_workflow_of_other_org(
-    world: OrgEnv, agent: AgentClient
-) -> None:
-    stages = make_stage("views", make_recipe_step("view"))
-    world.other_org_may_change = True
-    await world.other_org.call("add_dag", definition=make_definition("theirs", stages))
-    run = await world.other_org.run()
-    for named in (
-        {"planId": world.other_org_plan["planId"]},
-        {"runId": run["runId"]},
-        {"dagSlug": "theirs"},
-    ):
-        assert (await agent.refused("draw_map", **named))["code"] == "NOT_FOUND"

@@ -163,17 +163,6 @@ async def test_extract_data_reports_truncation_of_model_answer(world: OrgEnv) ->
     assert reply["errors"][0]["message"] == "the answer was cut off before its end"
 
 
-async def test_extract_data_returns_oversized_model_result_only_with_detail(world: OrgEnv) -> None:
-    long = {"river": "x" * 60_000}
-    async with (
-        fake_endpoint(completion(json.dumps(long))) as other,
-        model_requests(world, other.url) as ann,
-    ):
-        args = {"text": TEXT, "schema": RIVER}
-        assert (await ann.refused("extract_data", **args))["code"] == "TOO_LARGE"
-        assert (await ann.call("extract_data", **args, detail=True))["data"] == long
-
-
 async def test_extract_data_sends_stored_text_with_author_to_model(world: OrgEnv) -> None:
     artifact_id = await submit_late_result(world.agent, TEXT)
     nile = completion(json.dumps(NILE))
@@ -195,10 +184,4 @@ async def test_extract_data_calls_no_model_for_prompt_or_candidate(
     async with fake_endpoint(never_respond) as other, model_requests(world, other.url) as agent:
         reply = await agent.call("extract_data", text=TEXT, schema=RIVER, **more)
     assert reply["status"] in {"do_it_yourself", "extracted"}
-    assert other.requests == []
-
-
-async def test_extract_data_sends_no_model_request_for_refused_schema(world: OrgEnv) -> None:
-    async with fake_endpoint(never_respond) as other, model_requests(world, other.url) as agent:
-        await agent.refused("extract_data", text=TEXT, schema={"$ref": "http://127.0.0.1:1"})
     assert other.requests == []

@@ -34,7 +34,6 @@ from fake_endpoint import (
     never_respond,
     slow_body,
     truncated_body,
-    unused_url,
 )
 from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
@@ -112,15 +111,6 @@ async def test_extract_data_returns_unavailable_after_endpoint_timeout(
 ) -> None:
     error, _ = await unavailable(world, play, seconds=SHORT)
     assert "did not finish answering within 0.2 s" in error["message"]
-
-
-async def test_extract_data_suggests_prompt_only_argument_after_model_failure(
-    world: OrgEnv,
-) -> None:
-    async with model_requests(world, await unused_url()) as agent:
-        error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
-    assert "cannot be reached" in error["message"]
-    assert error["next"]["args"] == {"promptOnly": True}
 
 
 class Fading:

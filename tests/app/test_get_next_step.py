@@ -1,8 +1,6 @@
 """get_next_step: returns a step, or the reason why it returns none."""
 
-from decision_proofs import decision
 from org_env import AgentClient, FakeClock, make_step
-from waybook.core.decision_context import Channel
 
 
 async def test_get_next_step_returns_every_field_of_a_ready_step(agent: AgentClient) -> None:
@@ -29,14 +27,6 @@ async def test_get_next_step_returns_every_field_of_a_ready_step(agent: AgentCli
     assert (await agent.status(plan))["status"] == "executing"
 
 
-async def test_get_next_step_follows_the_order_after_reordering(agent: AgentClient) -> None:
-    plan = await agent.plan(3)
-    back = {"action": "reorder_steps", "stepIds": plan["stepIds"][::-1]}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[back])
-    taken = [(await agent.take(plan))["stepId"] for _ in range(3)]
-    assert taken == plan["stepIds"][::-1]
-
-
 async def test_get_next_step_lists_holders_if_nothing_is_pending(
     agent: AgentClient, clock: FakeClock
 ) -> None:
@@ -56,22 +46,6 @@ async def test_get_next_step_lists_holders_if_nothing_is_pending(
     assert reply["failedSteps"] == [{"stepId": failed}]
     assert reply["next"]["tool"] == "get_next_step"
     assert reply["next"]["args"]["waitSeconds"] == 55
-
-
-@decision("A18")
-async def test_get_next_step_on_plan_without_steps_returns_no_step(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(1)
-    removing = {"action": "remove_step", "stepId": plan["stepIds"][0]}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[removing])
-    reply = await agent.call("get_next_step", planId=plan["planId"])
-    assert (reply["status"], reply["inProgress"], reply["failed"], reply["steps"]) == (
-        "no_pending_steps",
-        0,
-        0,
-        [],
-    )
 
 
 async def test_get_next_step_returns_open_review_of_plan_awaiting_review(
@@ -127,31 +101,3 @@ async def test_get_next_step_returns_formatting_and_usage_of_completed_plan(
         "usage": {"inputTokens": 3, "outputTokens": 0, "costUsd": 0.0, "results": 1},
         "next": reply["next"],
     }
-
-
-async def test_get_next_step_returns_failure_reason_of_failed_plan(agent: AgentClient) -> None:
-    plan = await agent.plan()
-    taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
-    decision = {"planId": plan["planId"], "decision": "reject", "feedback": "Wrong river."}
-    await agent.call("submit_user_decision", **decision)
-    reply = await agent.call("get_next_step", planId=plan["planId"])
-    assert (reply["status"], reply["reason"]) == (
-        "plan_failed",
-        "rejected by ann: Wrong river.",
-    )
-    assert reply["next"]["tool"] == "copy_plan"
-
-
-async def test_step_is_free_for_any_caller_after_modify_decision(
-    agent: AgentClient,
-) -> None:
-    from_page = agent.acting_as("pat", channel=Channel.DASHBOARD)
-    plan = await agent.plan()
-    taken = await agent.take(plan, sessionId="s")
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?", sessionId="s")
-    decision = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
-    await from_page.call("submit_user_decision", **decision)
-    again = await agent.acting_as("bob").take(plan)
-    assert (again["stepId"], again["attempt"], again["resumed"]) == (taken["stepId"], 2, True)
-    assert again["instructions"] == "Look up 1.\n\n---\n\nUser feedback: More."

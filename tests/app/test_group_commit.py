@@ -15,9 +15,8 @@ from waybook.errors import Unavailable
 from waybook.store.driver import group_commit
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.group_commit import MAX_CALLS, MAX_READS
+from waybook.store.driver.group_commit import MAX_CALLS
 from waybook.store.driver.queries import Statement
-from waybook.store.plans.cache import PlanCache
 
 AGENTS = 16
 
@@ -54,34 +53,6 @@ async def test_concurrent_calls_on_cached_plans_share_commits(
     assert len(messages) == BLOCKING_MESSAGES + AGENTS // MAX_CALLS
     for plan in plans:
         assert (await agent.take(plan))["stepOrder"] == 2
-
-
-async def test_concurrent_reads_of_uncached_plans_share_a_database_message(
-    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plans = await warm_plans(agent, MAX_READS)
-    agent.dispatcher.services.shared(PlanCache).clear()
-    messages = count_messages(monkeypatch)
-    await grouped(agent, *[agent.take(p, sessionId=f"s{n}") for n, p in enumerate(plans)])
-    assert len(messages) == BLOCKING_MESSAGES + 1 + MAX_READS // MAX_CALLS
-    # One statement for each plan, and the commit.
-    assert MAX_READS + 1 in messages
-
-
-async def test_calls_on_outdated_cached_plans_succeed(
-    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first call fails: it learns that another process changes the plans."""
-    first, *plans = await warm_plans(agent, 1 + MAX_READS)
-    elsewhere = agent.elsewhere()
-    for plan in (first, *plans):
-        await elsewhere.take(with_full_ids(plan), sessionId="other")
-    await agent.take(first, sessionId="s")
-    messages = count_messages(monkeypatch)
-    taken = await grouped(agent, *[agent.take(p, sessionId=f"s{n}") for n, p in enumerate(plans)])
-    assert [step["stepOrder"] for step in taken] == [2] * MAX_READS
-    assert len(messages) == BLOCKING_MESSAGES + 1 + MAX_READS // MAX_CALLS
-    assert MAX_READS + 1 in messages
 
 
 async def test_concurrent_calls_on_cached_runs_share_a_commit(

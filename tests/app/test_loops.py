@@ -83,24 +83,3 @@ async def test_loop_that_reached_the_limit_asks_a_person(agent: AgentClient) -> 
     status = await agent.call("get_plan_status", planId=plan["planId"])
     assert [loop["exhausted"] for loop in status["loops"]] == [True]
     assert status["totalSteps"] == 6
-
-
-async def test_copied_plan_keeps_the_round_of_a_repeated_step(agent: AgentClient) -> None:
-    plan = await make_loop(agent)
-    step = await agent.take(plan, sessionId="s")
-    for result in ("draft 1", {"score": 3}, "draft 2"):
-        step = await submit_next(agent, step, result)
-    copied = await agent.take(await agent.call("copy_plan", planId=plan["planId"]))
-    again = copied["round"]
-    assert (again["number"], again["values"]) == (2, {"result.score": 3})
-    assert [step["resultSummary"] for step in again["latest"]] == ["draft 2", {"score": 3}]
-
-
-async def test_loop_that_fails_the_plan_reports_the_reason(agent: AgentClient) -> None:
-    params = {"max": 1, "onExhausted": "fail"}
-    plan = await make_loop(agent, actionParams=params)
-    step = await agent.take(plan, sessionId="s")
-    for result in ("draft", {"score": 3}, {"score": 4}):
-        step = await submit_next(agent, step, result)
-    assert step["status"] == "plan_failed"
-    assert step["reason"].endswith("result.score < 5 is still true (result.score = 4)")

@@ -28,19 +28,6 @@ async def make_wide_run(agent: AgentClient) -> Body:
     return await agent.run("wide", "abc")
 
 
-async def test_users_with_the_same_session_name_get_different_jobs(
-    agent: AgentClient,
-) -> None:
-    run = await make_wide_run(agent)
-    first = await agent.job(run, sessionId="main")
-    bob = agent.acting_as("bob")
-    second = await bob.job(run, sessionId="main")
-    assert second["jobId"] != first["jobId"]
-    assert "resumed" not in second
-    assert (await agent.job(run, sessionId="main"))["jobId"] == first["jobId"]
-    assert (await bob.job(run, sessionId="main"))["jobId"] == second["jobId"]
-
-
 async def test_users_with_same_session_get_different_jobs_without_run_id(
     agent: AgentClient,
 ) -> None:

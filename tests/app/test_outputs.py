@@ -7,9 +7,8 @@ import psycopg
 import pytest
 
 from full_ids import full_id
-from org_env import AgentClient, Body, OrgEnv, make_step
+from org_env import AgentClient, Body, OrgEnv
 from waybook.app.operations.audit_verification import verify_subject
-from waybook.app.queries.audit import subject_as_of
 from waybook.app.queries.documents import list_outputs, read_output
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
@@ -66,46 +65,6 @@ async def test_storing_output_leaves_completed_plan_and_steps_unchanged(
     assert "# Rivers" not in last.details
 
 
-async def test_completed_plan_accepts_outputs_but_not_modifications(agent: AgentClient) -> None:
-    plan = await make_done_plan(agent)
-    await deliver(agent, plan)
-    adding = [{"action": "add_steps", "steps": [make_step()]}]
-    error = await agent.refused("modify_plan", planId=plan["planId"], modifications=adding)
-    assert error["code"] in {"PLAN_TERMINAL", "NOT_MODIFIABLE"}
-
-
-async def test_failed_plan_rejects_output(agent: AgentClient) -> None:
-    end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
-    plan = await agent.plan(1, branchingConditions=[end])
-    await agent.submit(await agent.take(plan))
-    args = {"mediaType": "text/plain", "title": "T", "content": "x"}
-    error = await agent.refused("store_research_output", planId=plan["planId"], **args)
-    assert error["code"] == "PLAN_TERMINAL"
-
-
-async def test_open_plan_accepts_output_without_status_change(agent: AgentClient) -> None:
-    plan = await agent.plan(1)
-    stored = await deliver(agent, plan)
-    assert stored["next"]["tool"] == "get_next_step"
-    assert (await agent.status(plan))["status"] == "planning"
-
-
-async def test_output_gets_new_version_only_if_content_differs(
-    agent: AgentClient,
-) -> None:
-    plan = await make_done_plan(agent)
-    first, again = await deliver(agent, plan), await deliver(agent, plan)
-    more = await deliver(agent, plan, "# More")
-    assert (again["status"], again["outputId"]) == ("unchanged", first["outputId"])
-    assert (more["status"], more["version"]) == ("stored", 2)
-    listed = await list_outputs(seen_by(agent), full_id(plan["planId"]))
-    assert {(output.id, output.version) for output in listed} == {
-        (first["outputId"], 1),
-        (more["outputId"], 2),
-    }
-    assert (await read_output(seen_by(agent), first["outputId"])).content == "# Rivers"
-
-
 @pytest.mark.parametrize(
     ("changed", "code"),
     [
@@ -135,16 +94,6 @@ async def test_output_of_nearly_one_mebibyte_is_stored(agent: AgentClient) -> No
     plan = await make_done_plan(agent)
     stored = await deliver(agent, plan, "x" * 1_048_000)
     assert len((await read_output(seen_by(agent), stored["outputId"])).content) == 1_048_000
-
-
-async def test_store_research_output_with_same_idempotency_key_is_replayed(
-    agent: AgentClient,
-) -> None:
-    plan = await make_done_plan(agent)
-    await deliver(agent, plan, idempotencyKey="k")
-    replayed = await deliver(agent, plan, idempotencyKey="k")
-    assert replayed["replayed"] is True
-    assert replayed["status"] == "stored"
 
 
 async def test_outputs_stored_concurrently_get_distinct_versions(agent: AgentClient) -> None:
@@ -215,18 +164,6 @@ async def test_completed_plan_lists_latest_version_of_each_output(
 
 
 # Tests of the audit entries about outputs.
-
-
-async def test_plan_as_of_an_earlier_time_lacks_output_stored_later(
-    world: OrgEnv, agent: AgentClient
-) -> None:
-    plan = await make_done_plan(agent)
-    before = len(await world.entries(agent.org_id, plan["planId"]))
-    await deliver(agent, plan)
-    call = seen_by(agent)
-    plan_id = full_id(plan["planId"])
-    assert "artifact" not in (await subject_as_of(call, plan_id, seq=before)).rows
-    assert "artifact" in (await subject_as_of(call, plan_id, seq=before + 1)).rows
 
 
 async def test_audit_verification_reports_changed_output_text(own_world: OrgEnv) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.test_plan_names import looking
+from app.test_work_names import looking
 from org_env import AgentClient, Body, OrgEnv
 from waybook.app.queries import overview as overview_query
 from waybook.app.queries.overview import LastLook, SectionTotal, read_overview

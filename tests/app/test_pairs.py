@@ -19,7 +19,8 @@ from plan_invariants import is_derivable
 from waybook.app.request.caller import Answer
 from waybook.plan.model import PlanStatus, StepStatus
 
-ROUNDS = 4
+#: One round for each order of the two calls.
+ROUNDS = 2
 ENDED = {"plan_complete", "plan_failed"}
 
 

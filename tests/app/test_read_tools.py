@@ -4,9 +4,7 @@ import json
 
 import orjson
 
-from decision_proofs import decision
-from org_env import AgentClient, FakeClock, OrgEnv, make_step
-from packet_checks import completed
+from org_env import AgentClient, FakeClock, OrgEnv
 
 #: Fields that a plan's status always contains.
 STATUS_FIELDS = {
@@ -100,64 +98,6 @@ async def test_get_plan_status_returns_every_field_of_executing_plan(
     assert status["revision"] == 2
 
 
-@decision("A16")
-async def test_new_plan_has_status_planning_and_derived_status_executing(
-    agent: AgentClient,
-) -> None:
-    status = await agent.status(await agent.plan())
-    assert (status["status"], status["derivedStatus"]) == ("planning", "executing")
-
-
-@decision("A19")
-async def test_current_step_of_plan_status_is_the_step_under_review(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(3)
-    await agent.take(plan)
-    second = await agent.take(plan)
-    await agent.call("request_user_review", stepId=second["stepId"], summary="x")
-    status = await agent.status(plan)
-    assert status["currentStep"]["stepId"] == second["stepId"]
-    assert status["openReview"]["summary"] == "x"
-    assert status["next"]["tool"] == "get_next_step"
-    assert len(status["activeSteps"]) == 2
-
-
-async def test_plan_progress_counts_skipped_steps_but_not_failed_steps(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(3)
-    skipped = await agent.take(plan)
-    await agent.call("request_user_review", stepId=skipped["stepId"], summary="x")
-    await agent.call("submit_user_decision", planId=plan["planId"], decision="skip")
-    for step in plan["stepIds"][1:]:
-        failing = {"action": "fail_step", "stepId": step, "reason": "x"}
-        await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
-    status = await agent.status(plan)
-    counts = {"done": 1, "total": 3}
-    assert (status["progress"], status["counts"]) == (33, counts)
-    assert (status["status"], status["outcome"]) == ("completed", "completed_with_failures")
-    assert status["completedSteps"][0]["resultSummary"] is None
-
-
-async def test_get_plan_status_cuts_long_results_unless_detail_is_requested(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(3)
-    for text in ("short", "x" * 30_000, "y" * 30_000):
-        await agent.submit(await agent.take(plan), text)
-    status = await agent.status(plan)
-    assert len(json.dumps(status)) < 48_000
-    short, long, _ = status["completedSteps"]
-    assert short["resultSummary"] == "short"
-    assert long["cut"]["left"] > 0
-    get = long["cut"]["get"]
-    rest = await agent.call(get["tool"], **get["args"])
-    assert long["resultSummary"] + rest["content"] == "x" * 30_000
-    detail = await agent.call("get_plan_status", planId=plan["planId"], detail=True)
-    assert detail["completedSteps"][1]["resultSummary"] == "x" * 30_000
-
-
 # Tests of the list of active plans.
 
 
@@ -232,25 +172,6 @@ async def test_get_step_context_lists_earlier_results_nearest_first(agent: Agent
     earlier = await agent.call("get_step_context", stepId=plan["stepIds"][0])
     assert earlier["result"] == {"resultSummary": "first"}
     assert earlier["earlierResults"] == []
-
-
-async def test_get_step_context_stays_within_token_budget_and_reports_cuts(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan([*[make_step()] * 4, make_step("z" * 15_000)])
-    for _ in range(4):
-        await agent.submit(await agent.take(plan), "x" * 20_000)
-    taken = await agent.take(plan)
-    args = {"stepId": taken["stepId"]}
-    for tokens in (500, 2_000, 10_000, 60_000):
-        context = await agent.call("get_step_context", **args, budgetTokens=tokens)
-        assert len(orjson.dumps(context)) <= min(4 * tokens, 48_000)
-    context = await agent.call("get_step_context", **args)
-    assert context["earlierResults"][0]["cut"]["get"]["tool"] == "get_step_context"
-    full_context = await completed(agent, context)
-    assert [earlier["resultSummary"] for earlier in full_context["earlierResults"]] == [
-        "x" * 20_000
-    ] * 4
 
 
 # Tests of the context of a plan.

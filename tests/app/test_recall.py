@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from full_ids import with_full_ids
 from org_env import AgentClient, Body, OrgEnv
 from sent_messages import count_messages
 from waybook.store.driver.connection import DbConnection, Message, Results
-from waybook.store.plans.cache import MAX_TEXTS
 
 
 @pytest.fixture
@@ -46,49 +44,6 @@ async def test_call_on_cached_plan_takes_no_lock_before_the_update(
     assert sum("update plan\n" in text for text in sent) == 2
 
 
-async def test_first_call_on_an_uncached_plan_sends_two_database_messages(
-    agent: AgentClient, messages: list[int]
-) -> None:
-    plan = await agent.plan(3)
-    elsewhere = agent.elsewhere()
-    messages.clear()
-    taken = await elsewhere.take(with_full_ids(plan))
-    assert len(messages) == 2
-    await elsewhere.submit(taken)
-    assert len(messages) == 3
-
-
-async def test_alternating_processes_send_two_database_messages_per_call(
-    agent: AgentClient, messages: list[int]
-) -> None:
-    """The first calls are not counted: with them, each process learns that the plan is shared.
-
-    The process that locked the plan for one of these calls has only the next eight texts.
-    """
-    plan, elsewhere = await agent.plan(12), agent.elsewhere()
-    sent = []
-    for number in range(1, 13):
-        messages.clear()
-        taken = await agent.take(plan, sessionId="s", idempotencyKey=f"t{number}")
-        await elsewhere.submit(taken, sessionId="s", idempotencyKey=f"s{number}")
-        sent.append(len(messages))
-    assert sent[2:] == [4] * 7 + [5] + [4] * 2
-    assert (await agent.status(plan))["status"] == "completed"
-
-
-async def test_claim_reads_step_texts_missing_in_the_cache(
-    agent: AgentClient, messages: list[int]
-) -> None:
-    plan = await agent.plan(MAX_TEXTS + 20)
-    sent = []
-    for _ in range(MAX_TEXTS + 20):
-        messages.clear()
-        await agent.submit(await agent.take(plan))
-        sent.append(len(messages))
-    assert sent[:MAX_TEXTS] == [2] * MAX_TEXTS
-    assert sent[MAX_TEXTS:] == ([3] + [2] * 7 + [3] + [2] * 7 + [3] + [2] * 3)
-
-
 async def test_processes_changing_a_plan_in_turn_keep_audit_chain_unbroken(
     agent: AgentClient,
 ) -> None:
@@ -118,18 +73,6 @@ async def test_unknown_short_id_is_looked_up_with_one_database_message(
     assert len(messages) == 3
     await elsewhere.status(plan)
     assert len(messages) == 4
-
-
-async def test_get_next_step_skips_step_claimed_by_other_process(agent: AgentClient) -> None:
-    plan = await agent.plan(3)
-    elsewhere = agent.elsewhere()
-    first = await elsewhere.take(plan)
-    second = await agent.take(plan)
-    assert [first["stepOrder"], second["stepOrder"]] == [1, 2]
-    await agent.submit(first)
-    await elsewhere.submit(second)
-    third = await agent.take(plan)
-    assert third["stepOrder"] == 3
 
 
 async def test_get_next_step_returns_instructions_changed_by_other_process(
@@ -170,21 +113,6 @@ async def test_result_is_accepted_after_other_process_retried_failed_step(
     await elsewhere.call("modify_plan", planId=plan["planId"], modifications=again)
     submitted = {"stepId": taken["stepId"], "resultSummary": "found"}
     assert (await agent.call("submit_step_result", **submitted))["stepStatus"] == "completed"
-
-
-async def test_repeated_idempotency_key_on_a_cached_plan_replays_the_reply(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(3)
-    first = await agent.take(plan, idempotencyKey="t")
-    again = await agent.take(plan, idempotencyKey="t")
-    assert again == {**first, "replayed": True}
-    done = await agent.submit(first, idempotencyKey="s")
-    assert await agent.submit(first, idempotencyKey="s") == {**done, "replayed": True}
-    conflict = await agent.refused(
-        "get_next_step", planId=plan["planId"], another=True, idempotencyKey="t"
-    )
-    assert conflict["code"] == "IDEMPOTENCY_CONFLICT"
 
 
 async def test_concurrent_processes_never_hand_out_same_step(agent: AgentClient) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from fake_endpoint import Writer, answer, fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
-from sent_messages import count_messages
 from waybook.app.request.search.search_backend import SearchBackend
 from waybook.background import index_all_orgs
 from waybook.integrations.embeddings import EmbeddingsClient
@@ -326,33 +325,6 @@ async def test_pages_of_search_results_contain_every_hit_exactly_once(
             break
         args = {**args, "cursor": page["nextCursor"]}
     assert sorted(seen) == sorted(f"Flood {n}" for n in range(25))
-
-
-async def test_search_sources_ignores_artifacts_of_other_org(world: OrgEnv) -> None:
-    for n in range(60):
-        await world.other_org.call("store_research", **{**NOTE, "title": f"Theirs {n}"})
-    await world.agent.call("store_research", **NOTE)
-    assert [hit["title"] for hit in await search_hits(world.agent, "moraine dam")] == ["Floods"]
-    theirs = await search_hits(world.other_org, "moraine dam", limit=50)
-    assert len(theirs) == 50
-    assert all(hit["title"].startswith("Theirs") for hit in theirs)
-
-
-async def test_search_sources_reports_which_search_method_was_used(world: OrgEnv) -> None:
-    reply = await world.agent.call("search_sources", query="moraine")
-    assert reply["searched"].startswith("full text and vectors")
-    assert (reply["hits"], reply["next"]["tool"]) == ([], "store_research")
-
-
-async def test_search_sources_sends_two_database_messages_after_first_search(
-    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await world.agent.call("store_research", **NOTE)
-    await search_hits(world.agent, "moraine dam")
-    await world.agent.call("store_research", **{**NOTE, "title": "Floods again"})
-    sent = count_messages(monkeypatch)
-    assert len(await search_hits(world.agent, "moraine dam")) == 2
-    assert len(sent) == 2
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", 1.5, 101, "1" * 20])

@@ -92,12 +92,6 @@ async def test_workflow_definition_of_org_overrides_builtin_definition(
     assert (theirs["version"], theirs["stages"][0]["stageSlug"]) == (1, "scope")
 
 
-async def test_org_can_override_builtin_workflow_before_the_first_run(agent: AgentClient) -> None:
-    mine = {**views(), "slug": "dialectic"}
-    assert (await agent.call("add_dag", definition=mine))["version"] == 1
-    assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
-
-
 async def test_new_builtin_version_applies_only_to_new_runs(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,44 +234,6 @@ async def test_workflow_slugs_and_step_keys_may_contain_any_characters(agent: Ag
     assert all(
         step["jobs"] == {"done": 3, "active": 0, "failed": 0} for step in steps_by_stage.values()
     )
-
-
-async def test_run_completes_without_jobs_for_the_skipped_step(agent: AgentClient) -> None:
-    first = make_recipe_step("first")
-    skipped = make_recipe_step("skipped", skip=True)
-    last = make_recipe_step("last", "all_to_one")
-    edges = [("first", "skipped"), ("skipped", "last")]
-    await agent.call(
-        "add_dag",
-        definition=make_definition("d", make_stage("s", first, skipped, last, edges=edges)),
-    )
-    run = await agent.run("d", models="abc")
-    assert (await agent.work_off(run))["status"] == "run_complete"
-    (stage,) = (await agent.progress(run))["stages"]
-    assert [step["status"] for step in stage["steps"]] == ["completed"] * 3
-    assert [step["jobs"]["done"] for step in stage["steps"]] == [3, 0, 1]
-
-
-async def test_stage_after_parallel_stages_waits_for_feedback_on_each_stage(
-    agent: AgentClient,
-) -> None:
-    """The forked stages run in parallel; the last stage waits for the feedback on both of them."""
-    stages = [make_stage(slug, make_recipe_step(f"{slug}-step")) for slug in ("a", "b", "c", "d")]
-    ways = [{"from": x, "to": y} for x, y in ("ab", "ac", "bd", "cd")]
-    await agent.call("add_dag", definition=make_definition("fork", *stages, transitions=ways))
-    run = await agent.run("fork")
-    await agent.work_off(run)
-    assert {stage["stageSlug"] for stage in (await agent.feedback(run, "a"))["started"]} == {
-        "b",
-        "c",
-    }
-    await agent.work_off(run)
-    assert (await agent.feedback(run, "c"))["started"] == []
-    error = await agent.refused("start_stage", runId=run["runId"], stageSlug="d")
-    assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "submit_stage_feedback")
-    (started,) = (await agent.feedback(run, "b", models=["x", "y", "z"]))["started"]
-    assert (started["stageSlug"], started["models"]) == ("d", ["x", "y", "z"])
-    assert (await agent.work_off(run))["status"] == "run_complete"
 
 
 def stage_of(slug: str, steps: int, strategy: str = "all_to_one") -> Body:

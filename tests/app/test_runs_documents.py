@@ -9,7 +9,6 @@ from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import available, make_run_of_three_steps, pages, render_all, stored_documents
 from waybook.dag.progress.report import check
-from waybook.run.model import MAX_PARTS
 
 
 @pytest.fixture
@@ -53,10 +52,6 @@ async def test_submit_job_result_accepts_separate_content_per_document(
     "documents",
     [
         [{"modelId": "a", "content": "x"}],
-        [{"modelId": "c", "content": "x"}],
-        [{"documentKey": "text", "content": "x"}],
-        [{"content": "x"}, {"modelId": "a", "content": "y"}],
-        [],
         [{"modelId": "a"}],
         [{"modelId": "a", "content": "x", "colour": "red"}],
     ],
@@ -106,44 +101,6 @@ async def test_partial_results_become_one_document_after_last_part(
     assert (await agent.work_off(run))["status"] == "run_complete"
 
 
-async def test_submit_job_result_refuses_too_many_parts(agent: AgentClient, run: Body) -> None:
-    await agent.submit_documents(await agent.job(run))
-    job = await agent.job(run, modelId="a")
-    for _ in range(MAX_PARTS - 1):
-        await agent.submit_documents(job, "x", continues=True)
-        job = await agent.job(run, modelId="a")
-    held = {"jobId": job["jobId"], "attempt": job["attempt"], "documents": [{"content": "x"}]}
-    error = await agent.refused("submit_job_result", **held, continues=True)
-    assert (error["code"], error["details"]["limit"]) == ("TOO_LARGE", MAX_PARTS)
-    await agent.submit_documents(job, "the last")
-
-
-async def test_partial_result_with_several_documents_is_rejected(
-    agent: AgentClient, run: Body
-) -> None:
-    job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"], "continues": True}
-    texts = [{"modelId": m, "content": "x"} for m in "ab"]
-    error = await agent.refused("submit_job_result", **held, documents=texts)
-    assert error["code"] == "INVALID_INPUT"
-
-
-async def test_retry_after_a_failed_part_resumes_the_partial_document(
-    world: OrgEnv, agent: AgentClient, run: Body
-) -> None:
-    await agent.submit_documents(await agent.job(run))
-    await agent.submit_documents(await agent.job(run, modelId="a"), "one ", continues=True)
-    part = await agent.job(run, modelId="a")
-    held = {"jobId": part["jobId"], "attempt": part["attempt"]}
-    await agent.call("fail_job", **held, error="No.", retryable=False)
-    assert (await agent.progress(run))["stages"][0]["steps"][1]["jobs"]["failed"] == 1
-    await agent.call("retry_failed", runId=run["runId"], stageSlug="work")
-    again = await agent.job(run, modelId="a")
-    assert (again["jobId"], again["soFar"]) == (part["jobId"], "one ")
-    await agent.submit_documents(again, "two")
-    assert (await stored_documents(world, agent))[-1][3] == "one two"
-
-
 # Regeneration
 
 
@@ -176,27 +133,6 @@ async def test_regenerating_document_of_closed_step_leaves_progress_unchanged(
     ]
 
 
-@decision("B1")
-async def test_step_stays_open_until_regenerated_document_is_submitted(
-    agent: AgentClient, run: Body
-) -> None:
-    await agent.submit_documents(await agent.job(run))
-    done = await agent.submit_documents(await agent.job(run, modelId="a"))
-    before: Any = await agent.progress(run)
-    await agent.call("regenerate_document", documentId=done["documentIds"][0])
-    await agent.submit_documents(await agent.job(run, modelId="b"))
-    between: Any = await agent.progress(run)
-    assert check(between, before) == []
-    assert between["stages"][0]["progress"] == before["stages"][0]["progress"]
-    assert between["stages"][0]["steps"][1]["status"] == "in_progress"
-    job = await agent.job(run)
-    assert (job["stepKey"], job["modelId"]) == ("text", "a")
-    done = await agent.submit_documents(job, "# Anew")
-    assert done["stage"]["progress"]["completedSteps"] == 2
-    job = await agent.job(run)
-    assert {job_input["content"] for job_input in job["inputs"]} == {"# Found", "# Anew"}
-
-
 async def test_later_job_reads_latest_version_of_regenerated_document(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
@@ -208,36 +144,3 @@ async def test_later_job_reads_latest_version_of_regenerated_document(
     assert [job_input["content"] for job_input in job["inputs"]] == ["Second."]
     versions = [(row[1], row[2]) for row in await stored_documents(world, agent)]
     assert versions == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
-
-
-async def test_document_cannot_be_regenerated_twice_at_the_same_time(
-    agent: AgentClient, run: Body
-) -> None:
-    done = await agent.submit_documents(await agent.job(run))
-    named = {"documentId": done["documentIds"][0]}
-    await agent.call("regenerate_document", **named)
-    error = await agent.refused("regenerate_document", **named)
-    assert (error["code"], error["details"]["from"]) == ("INVALID_TRANSITION", "superseded")
-    again = await agent.submit_documents(await agent.job(run, jobTypes=["PLAN"]), "Second.")
-    third = await agent.call("regenerate_document", **named)
-    assert third["jobId"] != again["jobId"]
-
-
-async def test_failed_document_regeneration_leaves_closed_step_unchanged(
-    agent: AgentClient, run: Body
-) -> None:
-    await agent.work_off(run)
-    before = await agent.progress(run)
-    documents = await agent.call("get_run_progress", runId=run["runId"], detail=True)
-    assert documents["dagProgress"]["completedStages"] == 1
-    query = "select id::text from document where document_key = 'whole'"
-    ((document_id,),) = (await agent.dispatcher.services.database.read_org(agent.org_id, query))[0]
-    await agent.call("regenerate_document", documentId=document_id)
-    job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="No.", retryable=False)
-    assert await agent.progress(run) == before
-    assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "run_complete"
-    retried = await agent.call("retry_failed", runId=run["runId"], stageSlug="work")
-    assert retried["retried"] == 1
-    await agent.submit_documents(await agent.job(run), "At last.")

@@ -85,18 +85,6 @@ async def _contents(world: OrgEnv, agent: AgentClient) -> list[str]:
     return [row[0] for row in results[0]]
 
 
-async def test_fail_job_with_outdated_attempt_is_rejected(
-    agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
-) -> None:
-    job = await agent.job(run)
-    clock.advance(minutes=16)
-    taken = await bob.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    error = await agent.refused("fail_job", **held, error="No.", retryable=False)
-    assert error["code"] == "STALE_ATTEMPT"
-    assert (await bob.submit_documents(taken))["jobStatus"] == "completed"
-
-
 async def test_result_after_lease_expiry_is_accepted_unless_job_was_reclaimed(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
@@ -132,21 +120,6 @@ async def test_heartbeat_of_former_holder_is_refused_and_renews_nothing(
     assert (await agent.refused("get_job_input", **held))["code"] == "STALE_ATTEMPT"
     clock.advance(minutes=2)
     assert (await agent.job(run))["attempt"] == 3
-
-
-async def test_job_with_too_many_expired_leases_fails_the_stage(
-    agent: AgentClient, clock: FakeClock, run: Body
-) -> None:
-    for attempt in range(1, MAX_ATTEMPTS + 1):
-        assert (await agent.job(run))["attempt"] == attempt
-        clock.advance(minutes=16)
-    reply = await agent.call("get_next_job", runId=run["runId"])
-    assert (reply["status"], reply["failedSteps"]) == ("stage_failed", ["plan"])
-    stage = (await agent.progress(run))["stages"][0]
-    assert (stage["status"], stage["steps"][0]["jobs"]) == (
-        "failed",
-        {"done": 0, "active": 0, "failed": 1},
-    )
 
 
 async def test_get_next_job_returns_a_job_despite_many_expired_leases(
@@ -200,37 +173,6 @@ async def test_failed_job_is_retried_with_growing_delay_until_max_attempts(
     assert (reply["next"]["tool"], reply["next"]["args"]) == ("get_next_job", waiting)
 
 
-async def test_retry_failed_restarts_the_same_job(
-    agent: AgentClient, clock: FakeClock, run: Body
-) -> None:
-    job = await agent.job(run)
-    failed = await fail(agent, job, retryable=False)
-    assert (failed["status"], failed["attemptsLeft"]) == ("failed", 0)
-    before = await agent.progress(run)
-    assert before["stages"][0]["progress"]["failedSteps"] == 1
-    named = {"runId": run["runId"], "stageSlug": "work"}
-    assert (await agent.call("retry_failed", **named, stepKey="do"))["retried"] == 0
-    assert (await agent.call("retry_failed", **named, stepKey="plan"))["retried"] == 1
-    assert (await agent.call("retry_failed", **named))["retried"] == 0
-    again = await agent.job(run)
-    assert (again["jobId"], again["attempt"]) == (job["jobId"], 2)
-    for _ in range(MAX_ATTEMPTS - 1):
-        assert (await fail(agent, again))["status"] == "retrying"
-        clock.advance(minutes=6)
-        again = await agent.job(run)
-    await agent.submit_documents(again)
-    assert (await agent.work_off(run))["status"] == "run_complete"
-
-
-async def test_retry_failed_with_unknown_stage_or_step_is_refused(
-    agent: AgentClient, run: Body
-) -> None:
-    for named in ({"stageSlug": "nope"}, {"stageSlug": "work", "stepKey": "nope"}):
-        error = await agent.refused("retry_failed", runId=run["runId"], **named)
-        assert error["code"] == "NOT_FOUND"
-        assert "nope" in error["message"]
-
-
 async def test_failed_job_does_not_block_other_jobs_of_stage(agent: AgentClient, run: Body) -> None:
     await agent.submit_documents(await agent.job(run))
     await fail(agent, await agent.job(run), retryable=False)
@@ -244,18 +186,6 @@ async def test_failed_job_does_not_block_other_jobs_of_stage(agent: AgentClient,
     assert (error["code"], error["details"]["from"]) == ("INVALID_TRANSITION", "failed")
     assert "the stage 'work' has failed jobs" in error["message"]
     assert error["next"]["tool"] == "get_run_progress"
-
-
-async def test_completed_job_can_be_neither_submitted_nor_failed_again(
-    agent: AgentClient, run: Body
-) -> None:
-    job = await agent.job(run)
-    await agent.submit_documents(job)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    error = await agent.refused("submit_job_result", **held, documents=[{"content": "again"}])
-    assert (error["code"], error["details"]["from"]) == ("INVALID_TRANSITION", "completed")
-    error = await agent.refused("fail_job", **held, error="No.", retryable=True)
-    assert error["code"] == "INVALID_TRANSITION"
 
 
 # Sessions
@@ -274,15 +204,6 @@ async def test_session_resumes_the_held_job_unless_asking_for_another(
     assert (await nothing(agent, run, sessionId="s", another=True))["open"]
     await agent.submit_documents(job)
     assert (await agent.job(run, sessionId="s"))["jobId"] == other["jobId"]
-
-
-async def test_get_next_job_never_resumes_a_job_of_another_user(
-    agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
-) -> None:
-    await agent.job(run, sessionId="s")
-    clock.advance(minutes=16)
-    await bob.job(run, sessionId="t")
-    await nothing(agent, run, sessionId="s")
 
 
 # Filters

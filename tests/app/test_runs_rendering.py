@@ -60,18 +60,6 @@ async def test_render_template_can_use_run_stage_step_and_document(
     assert markdown == "Rivers, tea, views, Have a view, A view 1 of a: yes"
 
 
-async def test_documents_of_step_without_render_template_become_available(
-    agent: AgentClient,
-) -> None:
-    step = make_recipe_step("view", outputs=[{"documentKey": "view"}])
-    await agent.call("add_dag", definition=make_definition("views", make_stage("views", step)))
-    run = await agent.run("views")
-    await agent.work_off(run)
-    assert await render_all(agent) == 2
-    stage = (await agent.progress(run))["stages"][0]
-    assert (stage["documentsExpected"], stage["documentsAvailable"]) == (2, 2)
-
-
 async def test_slow_rendering_does_not_block_agents_or_other_renderers(
     world: OrgEnv, agent: AgentClient, run: Body, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,17 +194,6 @@ async def test_get_next_job_returns_only_the_end_of_partial_results(
     assert read == so_far
 
 
-async def test_get_next_job_cuts_long_previous_version(
-    agent: AgentClient,
-) -> None:
-    run = await reading(agent)
-    done = await agent.submit_documents(await agent.job(run), "ö" * 90_000)
-    await agent.call("regenerate_document", documentId=done["documentIds"][0])
-    job = await small(agent, "get_next_job", runId=run["runId"])
-    rest = await followed(agent, job["cut"]["previousVersion"])
-    assert job["previousVersion"] + rest == "ö" * 90_000
-
-
 async def test_get_next_job_returns_feedback_on_each_stage_separately(
     agent: AgentClient,
 ) -> None:

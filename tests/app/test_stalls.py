@@ -11,10 +11,7 @@ from org_env import AgentClient, Body, FakeClock, OrgEnv, make_step
 from patience import PATIENCE_SECONDS
 from statements import lock_rows
 from waybook import background
-from waybook.app.request.caller import Caller
-from waybook.app.request.request_context import RequestContext
 from waybook.background import sweep_all_orgs
-from waybook.core.decision_context import Channel
 from waybook.errors import Busy
 from waybook.transport.http.metrics import collect_metrics
 
@@ -50,35 +47,6 @@ async def test_step_stalls_after_more_than_thirty_minutes_of_inactivity(
     ]
 
 
-async def test_stall_threshold_of_step_overrides_plan_threshold(
-    agent: AgentClient, clock: FakeClock
-) -> None:
-    steps = [make_step(stallMinutes=5), make_step()]
-    plan = await agent.plan(steps=steps, stallMinutes=10)
-    first = await agent.take(plan)
-    second = await agent.take(plan, another=True)
-    clock.advance(minutes=6)
-    stalled = (await agent.status(plan))["stalledSteps"]
-    assert [step["stepId"] for step in stalled] == [first["stepId"]]
-    clock.advance(minutes=5)
-    stalled = (await agent.status(plan))["stalledSteps"]
-    assert [step["stepId"] for step in stalled] == [first["stepId"], second["stepId"]]
-
-
-@decision("A35")
-async def test_get_plan_status_records_new_stall_once(
-    world: OrgEnv, agent: AgentClient, clock: FakeClock
-) -> None:
-    plan = await agent.plan()
-    await agent.take(plan)
-    await agent.status(plan)
-    assert await noted(world, plan) == []
-    clock.advance(minutes=31)
-    for _ in range(3):
-        await agent.status(plan)
-    assert await noted(world, plan) == ["stall_detected"]
-
-
 @decision("A35")
 async def test_concurrent_get_plan_status_calls_record_stall_once(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
@@ -105,79 +73,6 @@ async def test_only_get_plan_status_records_stalls(
     named["get_step_context"] = {"stepId": taken["stepId"]}
     await agent.call(tool, **named.get(tool, {}))
     assert await noted(world, plan) == []
-
-
-async def test_heartbeat_prevents_stall_of_step(agent: AgentClient, clock: FakeClock) -> None:
-    plan = await agent.plan()
-    taken = await agent.take(plan)
-    clock.advance(minutes=29)
-    await agent.call("get_step_context", stepId=taken["stepId"])
-    clock.advance(minutes=29)
-    assert (await agent.status(plan))["stalled"] is False
-    clock.advance(minutes=2)
-    assert (await agent.status(plan))["stalled"] is True
-
-
-@decision("A6")
-async def test_resumed_plan_is_executing_while_old_step_stays_stalled(
-    world: OrgEnv, agent: AgentClient, clock: FakeClock
-) -> None:
-    plan = await agent.plan(2)
-    first = await agent.take(plan)
-    clock.advance(minutes=40)
-    await agent.status(plan)
-    await agent.take(plan)
-    status = await agent.status(plan)
-    assert (status["status"], status["stalled"]) == ("executing", True)
-    failing = {"action": "fail_step", "stepId": first["stepId"], "reason": "its agent is gone"}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
-    assert await noted(world, plan) == ["stall_detected", "resumed"]
-
-
-@decision("A6")
-async def test_resumed_plan_stalls_again_after_renewed_inactivity(
-    world: OrgEnv, agent: AgentClient, clock: FakeClock
-) -> None:
-    plan = await agent.plan(2)
-    await agent.take(plan)
-    clock.advance(minutes=40)
-    await agent.status(plan)
-    second = await agent.take(plan)
-    clock.advance(minutes=29)
-    await agent.call("get_step_context", stepId=second["stepId"])
-    assert (await agent.status(plan))["status"] == "executing"
-    clock.advance(minutes=2)
-    assert (await agent.status(plan))["status"] == "stalled"
-    assert await noted(world, plan) == ["stall_detected", "resumed", "stall_detected"]
-
-
-@decision("A5")
-async def test_result_for_stalled_last_step_completes_plan(
-    agent: AgentClient, clock: FakeClock
-) -> None:
-    plan = await agent.plan(1)
-    taken = await agent.take(plan)
-    clock.advance(minutes=31)
-    assert (await agent.status(plan))["status"] == "stalled"
-    assert (await agent.submit(taken))["planStatus"] == "completed"
-
-
-@decision("A7")
-async def test_time_spent_in_review_does_not_count_as_stall(
-    agent: AgentClient, clock: FakeClock
-) -> None:
-    plan = await agent.plan()
-    taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Look.")
-    clock.advance(days=3)
-    assert (await agent.status(plan))["status"] == "awaiting_review"
-    args = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
-    await agent.call("submit_user_decision", **args)
-    clock.advance(minutes=29)
-    status = await agent.status(plan)
-    assert (status["status"], status["stalled"]) == ("executing", False)
-    clock.advance(minutes=2)
-    assert (await agent.status(plan))["status"] == "stalled"
 
 
 async def test_stalled_plan_is_active_and_resumed_by_a_modification(
@@ -270,11 +165,6 @@ async def test_stall_sweep_continues_after_database_errors(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-def test_background_stall_sweep_is_audited_without_session(world: OrgEnv) -> None:
-    caller = Caller(org_id=world.agent.org_id, user="waybook", channel=Channel.SWEEP)
-    assert RequestContext(services=world.dispatcher.services, caller=caller).actor().session is None
 
 
 async def test_plan_progress_lists_stalled_steps_with_minutes_of_inactivity(

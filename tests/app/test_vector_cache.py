@@ -16,7 +16,7 @@ from waybook.app.request.search import portable_search
 from waybook.app.request.search.portable_search import Held, VectorCache
 from waybook.app.request.search.search_backend import SearchBackend
 from waybook.errors import Misconfigured
-from waybook.research.embedding import DIMENSIONS, Backend, cosine_similarity
+from waybook.research.embedding import Backend, cosine_similarity
 from waybook.research.query import parse_query
 from waybook.store.driver.database import Database
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
@@ -133,14 +133,6 @@ async def test_searches_in_two_processes_agree_after_concurrent_writes(
     assert set(await near(library, FLOOD)) == set(await near(other, FLOOD)) == stored
 
 
-async def test_deleted_passage_is_not_returned_by_next_search(library: SearchCorpus) -> None:
-    remaining, erased = [await library.store(name, FLOOD) for name in ("kept", "erased")]
-    assert set(await near(library, FLOOD)) == {remaining, erased}
-    await library.write(*artifacts.unindex_statements(erased))
-    assert await near(library, FLOOD) == [remaining]
-    assert len(await library.rows("select from passage_embedding")) == 1
-
-
 @pytest.mark.parametrize(
     ("later", "leads_on"),
     [
@@ -174,19 +166,6 @@ async def test_vector_cache_reloads_all_vectors_after_a_change_of_database(
     pages = count_reads(monkeypatch, "page")
     assert await near(library, FLOOD) == [first]
     assert pages == ["page"]
-
-
-async def test_vector_cache_reloads_all_vectors_after_too_many_changes(
-    library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await library.store("first", BEES)
-    await near(library, FLOOD)
-    monkeypatch.setattr(embeddings, "PAGE_ROWS", 2)
-    monkeypatch.setattr(portable_search, "PAGE_ROWS", 2)
-    ids = {await library.store(f"note {n}", FLOOD) for n in range(5)}
-    pages = count_reads(monkeypatch, "page")
-    assert ids < set(await near(library, FLOOD))
-    assert len(pages) == 4
 
 
 # Bounds
@@ -223,26 +202,6 @@ async def test_vector_cache_evicts_least_recently_searched_org_to_fit_limit(
     assert cache.size_bytes <= 50_000
 
 
-async def test_vector_cache_keeps_limited_number_of_orgs_without_vectors(
-    database: Database, shared_place: ServerDatabase
-) -> None:
-    cache = VectorCache(max_orgs=2)
-    orgs = [await make_search_corpus(database, shared_place) for _ in range(3)]
-    await orgs[0].store("flood", FLOOD)
-    for org_library in (*orgs, orgs[0]):
-        org_library.cache = cache
-        await near(org_library, FLOOD)
-        assert len(cache) <= 2
-    assert len(await near(orgs[0], FLOOD)) == 1
-
-
-async def test_vector_cache_uses_bounded_memory_per_passage(library: SearchCorpus) -> None:
-    for n in range(64):
-        await library.store(f"note {n}", FLOOD)
-    await near(library, FLOOD)
-    assert library.cache.size_bytes / 64 <= 1.3 * (2 * DIMENSIONS + 25)
-
-
 # Ranking
 
 
@@ -264,28 +223,6 @@ async def test_search_ranks_passages_by_vector_similarity_to_the_question(
         for hit in nearest_hits:
             stored = EMBEDDER.embed(artifacts.embedding_text("note", ids[hit.subject_id]))
             assert hit.measure == pytest.approx(cosine_similarity(vector, stored), abs=2e-4)
-
-
-async def test_search_includes_changes_since_the_last_search(library: SearchCorpus) -> None:
-    ids = [await library.store(f"n {n}", text) for n, text in enumerate(NOTES)]
-    assert set(await near(library, FLOOD)) == {*ids}
-    ids.append(await library.store("added", FLOOD))
-    nearest_hits = await near(library, FLOOD)
-    assert set(nearest_hits) == {*ids}
-    assert nearest_hits == await near(another_process(library), FLOOD)
-    await library.write(*artifacts.unindex_statements(ids.pop(0)))
-    ids.append(await library.store("added later", FLOOD))
-    nearest_hits = await near(library, FLOOD)
-    assert set(nearest_hits) == {*ids}
-    assert nearest_hits == await near(another_process(library), FLOOD)
-
-
-async def test_search_in_memory_equals_search_in_pages(library: SearchCorpus) -> None:
-    for number, text in enumerate(NOTES):
-        await library.store(f"n {number}", text)
-    in_pages = replace(library, cache=VectorCache(max_bytes=1_000))
-    for question in (FLOOD, BEES):
-        assert await near(library, question) == await near(in_pages, question)
 
 
 # Filters

@@ -1,11 +1,9 @@
 """Queues of waiting calls: the order in which calls are woken, pauses, and timers."""
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
 
-from patience import PATIENCE_SECONDS
 from waybook.app.request.wait_queue import (
     MIN_PAUSE_SECONDS,
     OVERDUE_SECONDS,
@@ -90,42 +88,6 @@ def try_in_vain(queue: WaitQueue, waiter: Waiter, free_in: float | None = None) 
     queue.stop_trying()
 
 
-def test_change_wakes_only_the_first_waiting_call(queue: WaitQueue, waiters: list[Waiter]) -> None:
-    queue.wake()
-    queue.wake()
-    assert woken(waiters) == [True, False, False]
-
-
-def test_next_waiting_call_is_woken_after_the_first_is_answered(
-    queue: WaitQueue, waiters: list[Waiter]
-) -> None:
-    queue.wake()
-    queue.leave(waiters[0])
-    assert woken(waiters[1:]) == [True, False]
-    queue.leave(waiters[1])
-    assert woken(waiters[2:]) == [True]
-
-
-def test_waiting_call_that_leaves_the_queue_wakes_no_other_call(
-    queue: WaitQueue, waiters: list[Waiter]
-) -> None:
-    queue.leave(waiters[0])
-    assert woken(waiters[1:]) == [False, False]
-    queue.wake()
-    assert woken(waiters[1:]) == [True, False]
-
-
-def test_call_that_finds_no_work_stays_first_in_queue(
-    loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
-) -> None:
-    queue.wake()
-    try_in_vain(queue, waiters[0])
-    assert woken(waiters) == [False, False, False]
-    loop.advance(1)
-    queue.wake()
-    assert woken(waiters) == [True, False, False]
-
-
 def test_call_that_found_no_work_is_woken_after_a_pause(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
@@ -170,22 +132,3 @@ def test_overdue_work_wakes_the_waiting_call_after_a_second(
     queue.wake()
     try_in_vain(queue, waiters[0], free_in=-7)
     assert loop.due() == [OVERDUE_SECONDS]
-
-
-def test_empty_wait_queue_has_no_timer(
-    loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
-) -> None:
-    queue.note_nothing(nothing(30), {})
-    for waiter in waiters:
-        queue.leave(waiter)
-    assert loop.due() == []
-
-
-async def test_closing_the_wait_queue_wakes_every_waiting_call(
-    queue: WaitQueue, waiters: list[Waiter]
-) -> None:
-    queue.close()
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        for waiter in waiters:
-            await waiter.woken.wait()
-    assert queue.is_closed

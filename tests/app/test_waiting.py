@@ -68,7 +68,7 @@ async def test_get_next_step_with_free_step_answers_without_waiting(env: Waiting
 
 @pytest.mark.parametrize(
     ("decision", "status"),
-    [("approve", "step_ready"), ("modify", "step_ready"), ("reject", "plan_failed")],
+    [("approve", "step_ready"), ("reject", "plan_failed")],
 )
 async def test_review_decision_ends_wait_of_get_next_step(
     env: WaitingEnv, decision: str, status: str
@@ -192,25 +192,6 @@ async def test_get_next_job_without_run_id_waits_for_any_run(env: WaitingEnv) ->
     waiting = await env.started("get_next_job")
     run = await two_models(env.agent)
     assert (await answered(waiting))["runId"] == run["runId"]
-
-
-async def test_stage_feedback_ends_wait_of_get_next_job(env: WaitingEnv) -> None:
-    run = await env.agent.run()
-    reply = await env.agent.work_off(run)
-    assert (reply["status"], reply["retryAfterSeconds"]) == ("awaiting_feedback", 30)
-    waiting = await env.started("get_next_job", runId=run["runId"])
-    await env.agent.feedback(run, reply["stageSlug"])
-    assert (await answered(waiting))["status"] == "job_ready"
-
-
-async def test_retry_of_failed_jobs_ends_wait_of_get_next_job(env: WaitingEnv) -> None:
-    run = await env.agent.run()
-    job = await env.agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await env.agent.call("fail_job", **held, error="The line is dead.", retryable=False)
-    waiting = await env.started("get_next_job", runId=run["runId"])
-    await env.agent.call("retry_failed", runId=run["runId"], stageSlug="scope")
-    assert (await answered(waiting))["jobId"] == job["jobId"]
 
 
 # Time
