@@ -122,7 +122,7 @@ ONLY :=
 ## model checks: the rules in every reachable state of plans and runs; ten minutes
 harness.model = $(PYTEST) -o faulthandler_timeout=1800 -m model tests/conditions tests/plan tests/run
 
-# `make test` executes 250 of these decisions.
+# `make test` executes 100 of these decisions.
 DECISIONS := 10000
 ## 10,000 decisions sampled from the model check of plans, executed on PostgreSQL
 harness.model-db = WAYBOOK_SAMPLED_DECISIONS=$(DECISIONS) $(PYTEST) -m "not pg15" tests/store/test_sampled_decisions.py

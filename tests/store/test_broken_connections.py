@@ -204,22 +204,6 @@ async def test_call_to_an_unreachable_database_succeeds_after_reconnecting(
             assert await calling
 
 
-async def test_calls_share_open_connections_if_server_refuses_new_connections(
-    linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, database = linked
-    async with database.org_transaction(LOCAL_ORG) as tx:
-        await tx.send(SELECT_1())
-
-        async def refuse(*_: object, **__: object) -> NoReturn:
-            raise psycopg.OperationalError("FATAL:  sorry, too many clients already")
-
-        monkeypatch.setattr(psycopg.AsyncConnection, "connect", refuse)
-        waiting = asyncio.create_task(succeed(database, CALLS))
-        await asyncio.sleep(0)
-    assert await waiting == [True] * CALLS
-
-
 async def test_waiting_call_reuses_connection_if_a_new_connection_is_refused(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,15 +154,6 @@ def test_only_subscribers_of_an_invalidated_org_must_reload_everything(bus: Bus)
         assert theirs.take() == ()
 
 
-def test_last_event_number_ignores_events_of_other_orgs(bus: Bus) -> None:
-    seen = bus.position(OURS)
-    for number in range(3):
-        bus.publish(THEIRS, change_event(number))
-    assert bus.position(OURS) == seen
-    bus.publish(OURS, change_event())
-    assert bus.position(OURS) != seen
-
-
 def test_subscriber_of_a_forgotten_org_must_reload_everything(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

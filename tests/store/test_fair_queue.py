@@ -107,17 +107,6 @@ def test_fair_queue_eventually_serves_every_waiting_call(
     assert room.free == size
 
 
-@given(st.integers(1, 12), st.integers(1, 200))
-def test_freed_slot_of_a_flooding_org_goes_to_another_org(size: int, queue: int) -> None:
-    room = Room(size)
-    for _ in range(min(size + queue, 256)):
-        room.come("a")
-    room.come("b")
-    if room.holding["b"] == 0:
-        room.give("a")
-    assert room.holding["b"] == 1
-
-
 @given(st.integers(4, 40), st.integers(1, 50))
 def test_org_gets_at_most_three_quarters_of_the_slots(size: int, calls: int) -> None:
     room = Room(size)
@@ -138,15 +127,6 @@ def test_single_org_can_acquire_all_free_slots() -> None:
         turns.acquire(org)
     turns.release(None)
     assert turns.can_acquire("a")
-
-
-def test_two_flooding_orgs_are_served_alternately() -> None:
-    room = Room(1)
-    for org in "aaaaabbbbb":
-        room.come(org)
-    for _ in range(9):
-        room.give(next(iter(+room.holding)))
-    assert "".join(room.served) == "ababababab"
 
 
 def test_only_the_org_over_the_waiting_limit_gets_busy() -> None:

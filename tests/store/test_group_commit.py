@@ -15,8 +15,6 @@ from waybook.store.driver import group_commit
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Database
 from waybook.store.driver.group_commit import (
-    MAX_BYTES,
-    MAX_CALLS,
     MAX_IN_FLIGHT,
     Call,
 )
@@ -60,16 +58,6 @@ async def test_calls_waiting_for_messages_in_flight_share_a_transaction(
     assert {row[1] for row in rows} == {org_id}
     assert len({row[0] for row in rows}) == 1
     assert database._groups._orgs == {}
-
-
-async def test_calls_without_messages_in_flight_share_no_transaction(
-    own_world: OrgEnv,
-) -> None:
-    database, org_id = own_world.database, own_world.agent.org_id
-    results = await asyncio.gather(
-        *[start(database, org_id, f"plan {n}") for n in range(MAX_IN_FLIGHT)]
-    )
-    assert len({rows[0][0][0] for rows in results}) == MAX_IN_FLIGHT
 
 
 async def test_calls_made_in_one_event_loop_turn_share_a_transaction(
@@ -263,36 +251,6 @@ async def test_calls_of_a_shared_transaction_are_sent_in_id_order() -> None:
     lock_timeout = group_commit.SET_LOCK_TIMEOUT
     assert writes.messages[-1] == [lock_timeout, "a1", "a2", "b1", "b2", "c1", "c2"]
     assert results == [[[(f"{n}1",)], [(f"{n}2",)]] for n in names]
-
-
-async def test_shared_transaction_takes_at_most_the_maximum_number_of_calls() -> None:
-    writes = RecordedWrites()
-    calls = [Call(ORG, f"{n:03}", [str(n)], no_effect) for n in range(2 * MAX_CALLS + 1)]
-    await run_calls(writes, *calls)
-    assert [len(message) for message in writes.messages[MAX_IN_FLIGHT:]] == [
-        MAX_CALLS + 1,
-        MAX_CALLS + 1,
-        1,
-    ]
-
-
-async def test_shared_transaction_is_limited_in_bytes() -> None:
-    writes = RecordedWrites()
-    large = [REPORT(text="x" * (MAX_BYTES // 2 - 1))]
-    await run_calls(writes, *[Call(ORG, str(n), large, no_effect) for n in range(3)])
-    assert [len(message) for message in writes.messages[MAX_IN_FLIGHT:]] == [3, 1]
-
-
-async def test_call_too_large_for_shared_transaction_is_sent_immediately() -> None:
-    writes = RecordedWrites()
-    huge = Call(ORG, "a", [REPORT(text="x" * (MAX_BYTES + 1))], no_effect)
-    groups = group_commit.GroupCommit(writes)
-    calls = [Call(ORG, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
-    tasks = [asyncio.create_task(groups.commit(call)) for call in (*calls, huge)]
-    await asyncio.sleep(0)
-    assert writes.messages[-1] == huge.statements
-    writes.may_answer.set()
-    await asyncio.gather(*tasks)
 
 
 async def test_calls_waiting_too_long_are_sent_despite_messages_in_flight(

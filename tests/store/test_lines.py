@@ -4,7 +4,6 @@ import asyncio
 from contextlib import AsyncExitStack
 from uuid import UUID
 
-import psycopg
 import pytest
 
 from org_env import open_test_database
@@ -30,12 +29,6 @@ async def used(database: Database) -> int:
     """Return the process id of the database backend that runs the next transaction."""
     async with database.org_transaction(LOCAL_ORG) as tx:
         return await backend(tx)
-
-
-def end(place: ServerDatabase, process: int) -> None:
-    """Terminate a database backend, and wait until its connection is closed."""
-    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
-        admin.execute("select pg_terminate_backend(%s::integer, 5000)", (process,))
 
 
 async def test_connection_is_reused_but_never_shared_between_open_transactions(
@@ -66,36 +59,6 @@ async def test_database_connections_have_jit_turned_off(
 ) -> None:
     async with open_test_database(own_place) as database, database.org_transaction(LOCAL_ORG) as tx:
         assert await tx.send("show jit") == [[("off",)]]
-
-
-async def test_connection_settings_survive_transaction_rollback(own_place: ServerDatabase) -> None:
-    async with open_test_database(own_place, pool_size=1) as database:
-        for _ in range(2):
-            async with database.org_transaction(LOCAL_ORG) as tx:
-                assert await tx.send("show lock_timeout") == [[("5s",)]]
-
-
-async def test_connection_closed_by_the_database_server_is_not_reused(
-    own_place: ServerDatabase,
-) -> None:
-    async with open_test_database(own_place, pool_size=1) as database:
-        gone = await used(database)
-        await asyncio.to_thread(end, own_place, gone)
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while database.pool._free[0].is_clean():  # noqa: ASYNC110 - the server rings no bell
-                await asyncio.sleep(0)
-        assert await used(database) != gone
-
-
-async def test_connection_broken_during_a_query_is_replaced(own_place: ServerDatabase) -> None:
-    async with open_test_database(own_place, pool_size=1) as database:
-        async with database.org_transaction(LOCAL_ORG) as tx:
-            gone = await backend(tx)
-            sending = asyncio.create_task(tx.send("select pg_sleep(30)"))
-            await asyncio.to_thread(end, own_place, gone)
-            with pytest.raises(Unavailable, match="connection to the database broke"):
-                await sending
-        assert await used(database) != gone
 
 
 async def test_exhausted_connection_pool_serves_waiting_calls_in_order(

@@ -10,14 +10,12 @@ from grouped_calls import busy_org, no_effect
 from org_env import OrgEnv
 from waybook.store.calls import Key, lookup_statement, read_answer, store_answer
 from waybook.store.driver.group_commit import MERGED, Call, merge_inserts
-from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Rows, Statement
+from waybook.store.driver.queries import Query, Rows, Statement
 
 FIRST = Query("first", "insert into first (number, text) values %(merged_rows)s")
 SECOND = Query("second", "insert into second (number) values %(merged_rows)s")
 SEPARATE = Query("separate", "insert into separate (number) values %(rows)s")
 CHANGE = Query("change", "update first set text = %(text)s")
-
-SIZES = st.integers(1, 2 * PREPARED_ROW_COUNT)
 
 
 def inserts(query: Query, width: int) -> st.SearchStrategy[Statement]:
@@ -59,23 +57,6 @@ def test_merged_message_keeps_all_rows_and_the_statement_order(
         assert parameters_of(query, merged) == parameters_of(query, message)
     for statement, place in zip(message, places, strict=True):
         assert (place == MERGED) if is_merged(statement) else merged[place] is statement
-
-
-@given(MESSAGES)
-def test_merging_prepared_statements_gives_prepared_statements(
-    message: list[Statement | str],
-) -> None:
-    merged, _ = merge_inserts(message)
-    longest = [s for s in merged if is_merged(s) and isinstance(s, Statement) and not s.form.name]
-    assert all(statement in message for statement in longest)
-
-
-@given(st.lists(SIZES, min_size=1))
-def test_merged_statement_has_a_placeholder_per_parameter(sizes: list[int]) -> None:
-    statements = [FIRST(merged_rows=Rows([(1, "a")] * size)) for size in sizes]
-    merged = FIRST.merge(statements)
-    assert str(merged).count("$") == len(merged.parameters) == 2 * sum(sizes)
-    assert merged.form.rows == sum(sizes)
 
 
 def stored(key: Key) -> Statement:

@@ -27,7 +27,6 @@ from waybook.store.maintenance.migrate import (
     bundled_migrations,
     check_schema,
     list_pending,
-    mask_quoted,
     migrate,
     split_statements,
 )
@@ -211,15 +210,6 @@ def test_every_migration_states_the_oldest_compatible_migration() -> None:
 def test_joined_migration_statements_split_into_the_same_ones(statements: list[str]) -> None:
     split = split_statements(";\n".join(statements))
     assert split == [statement.strip() for statement in statements]
-
-
-@given(st.lists(STATEMENTS, max_size=5).map(";".join))
-def test_masking_sql_keeps_the_length_of_the_text(text: str) -> None:
-    assert len(mask_quoted(text)) == len(text)
-
-
-def test_splitting_statements_leaves_out_lone_comments() -> None:
-    assert split_statements("; -- nothing;\n ; /* ; */") == []
 
 
 def test_refused_statement_on_a_single_server_raises_psycopg_error(

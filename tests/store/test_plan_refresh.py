@@ -1,13 +1,13 @@
 """Changes of a plan by other processes, applied to a cached copy of the plan."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from org_env import NOON
 from plan_builders import make_plan, make_step
 from waybook.json_values import Json
-from waybook.plan.model import Plan, PlanStatus, StepStatus
+from waybook.plan.model import Plan
 from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import as_json_text
 from waybook.store.plans.load import LoadedPlan
@@ -30,44 +30,6 @@ def entries(plan: Plan, *groups: Json) -> list[ChangeRow]:
 def entry(seq: int, *groups: Json) -> ChangeRow:
     details = as_json_text({"changes": [*groups]})
     return ChangeRow(seq, LATER, b"entry %d" % seq, LATER, details)
-
-
-def test_cached_plan_without_later_audit_entries_stays_the_same() -> None:
-    plan = make_plan(make_step())
-    assert apply_entries(cached(plan), entries(plan)) == cached(plan)._replace(now=LATER)
-
-
-def test_cached_plan_is_updated_from_audit_entries_of_other_processes() -> None:
-    plan = make_plan(make_step(), make_step())
-    step, other = plan.steps
-    claim: Json = ["step", step.id, {"status": ["pending", "in_progress"], "held_by": ["bob"]}]
-    done: dict[str, Json] = {
-        "status": ["in_progress", "completed"],
-        "completed_at": [LATER.isoformat()],
-    }
-    after = apply_entries(
-        cached(plan),
-        entries(
-            plan,
-            claim,
-            ["session", "s", {"*": [{"seen_at": LATER.isoformat()}]}],
-            ["step", step.id, {**done, "result_summary": ["found"]}],
-            ["plan", plan.id, {"status": ["executing", "stalled"], "fail_reason": ["why"]}],
-        ),
-    )
-    assert after is not None
-    assert after.head == ChainHead(plan.seq + 4, b"entry %d" % (plan.seq + 4), LATER)
-    assert after.plan == plan._replace(
-        seq=plan.seq + 4,
-        status=PlanStatus.STALLED,
-        fail_reason="why",
-        sessions=plan.sessions | {"s"},
-        steps=(
-            step._replace(status=StepStatus.COMPLETED, completed_at=LATER, held_by="bob"),
-            other,
-        ),
-    )
-    assert after.plan.steps[0].completed_at == datetime(2030, 1, 1, 12, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from waybook.store.driver.queries import (
     Query,
     Rows,
     column_names,
-    expand_parts,
     load,
 )
 
@@ -139,15 +138,6 @@ def test_every_shared_sql_part_is_used_several_times() -> None:
     for name, part in load("parts").items():
         assert sum(text.count(part.text) for text in texts) > 1, name
         assert not any(f":{name}" in text for text in texts), name
-
-
-def test_unknown_shared_sql_part_raises_key_error() -> None:
-    with pytest.raises(KeyError, match="no_such_part"):
-        expand_parts("select :no_such_part from t")
-
-
-def test_expanding_shared_sql_parts_leaves_type_casts_unchanged() -> None:
-    assert expand_parts("select id::text, $1::uuid") == "select id::text, $1::uuid"
 
 
 def test_every_used_query_is_defined() -> None:

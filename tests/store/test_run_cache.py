@@ -1,7 +1,7 @@
 """Cache of runs: free jobs, jobs in progress, and turns."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -17,10 +17,9 @@ from waybook.store.runs.cache import CachedRun, FreeJobs
 from waybook.store.runs.inputs import DocumentCache
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.rows import RunBriefRow
-from waybook.store.runs.slots import LOCKS_AFTER_CONFLICT, RunCache, RunSlot
+from waybook.store.runs.slots import RunCache, RunSlot
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-LATER = NOW + cache.MAX_FREE_JOBS_AGE + timedelta(seconds=1)
 ME = Holder("ann", "main")
 WANTED = JobRequest(model=None, job_type=None, lease_seconds=900, holder=ME)
 RUN = Run(id="r", name="Run", seq=1, completed_at=None, stages={}, steps={})
@@ -124,34 +123,6 @@ def test_ended_or_too_large_run_is_removed_from_cache(ended: Run) -> None:
     assert slot.cached is None
 
 
-def test_run_cache_reloads_free_jobs_if_none_left_or_old() -> None:
-    slot = make_slot(make_job("1"))
-    assert not slot.needs_load(WANTED, NOW)
-    assert slot.needs_load(WANTED, LATER)
-    assert slot.needs_load(WANTED._replace(model="m"), NOW)
-    slot.reserve(WANTED)
-    assert slot.needs_load(WANTED, NOW)
-    assert not make_slot(is_complete=True).needs_load(WANTED, NOW)
-    assert RunSlot().needs_load(WANTED, NOW)
-
-
-def test_run_cache_reads_more_jobs_if_last_batch_ended_quickly() -> None:
-    slot = make_slot()
-    counts = [slot.begin_load(WANTED, NOW) for _ in range(3)]
-    assert counts == [64, 128, cache.MAX_FREE_JOB_COUNT]
-    assert slot.begin_load(WANTED, LATER) == cache.FREE_JOB_COUNT
-    assert slot.begin_load(WANTED, NOW) == 64
-    assert RunSlot().begin_load(WANTED, NOW) == cache.FREE_JOB_COUNT
-
-
-def test_cached_run_with_a_conflict_is_locked_for_next_calls() -> None:
-    slot = make_slot(make_job("1"))
-    slot.mark_contended()
-    assert slot.cached is None
-    uses = [slot.may_use_cache() for _ in range(LOCKS_AFTER_CONFLICT + 1)]
-    assert uses == [*[False] * LOCKS_AFTER_CONFLICT, True]
-
-
 async def test_calls_on_a_run_take_turns_in_order_of_arrival() -> None:
     slot, order = RunSlot(), list[int]()
 
@@ -182,12 +153,3 @@ async def test_run_cache_evicts_neither_runs_in_use_nor_recent_runs() -> None:
     runs.slot((org, "3"))
     assert runs.slot((org, "1")) is first
     assert runs.slot((org, "2")) is not second
-
-
-def test_run_cache_evicts_empty_entries_first() -> None:
-    runs, org = RunCache(most=2), 1
-    first = runs.slot((org, "1"))
-    first.cached = make_slot().cached
-    for number in range(2, 6):
-        runs.slot((org, str(number)))
-    assert runs.slot((org, "1")) is first

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from itertools import count
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,10 +17,9 @@ from waybook.store.driver.queries import raw_statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentCache
-from waybook.store.runs.pipeline import MAX_CALLS, DecidedCall, DroppedDecision
+from waybook.store.runs.pipeline import DecidedCall, DroppedDecision
 from waybook.store.runs.rows import RunBriefRow
 from waybook.store.runs.slots import RunSlot
-from waybook.store.runs.turns import MAX_SHARED
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DOCUMENTS = DocumentCache()
@@ -91,24 +89,6 @@ async def outcomes(*calls: asyncio.Task[None]) -> list[type[object]]:
     return [type(outcome) for outcome in await asyncio.gather(*calls, return_exceptions=True)]
 
 
-async def test_number_of_calls_in_batch_on_a_run_is_limited() -> None:
-    slot, send = make_slot(), Sender()
-    await asyncio.gather(*(work(slot, send, str(number)) for number in range(3 * MAX_CALLS)))
-    sizes = [len(message) for message in send.messages]
-    assert (sum(sizes), max(sizes)) == (3 * MAX_CALLS, MAX_CALLS)
-
-
-async def test_only_a_few_calls_are_decided_before_the_commit() -> None:
-    slot, send = make_slot(), Sender()
-    send.gate.clear()
-    calls = start(*(work(slot, send, str(number)) for number in range(MAX_SHARED + 3)))
-    await let_run()
-    assert slot.state == make_state(1 + MAX_SHARED)
-    send.gate.set()
-    await asyncio.gather(*calls)
-    assert (slot.cached, slot.is_in_use) == (make_state(MAX_SHARED + 4), False)
-
-
 async def test_call_that_locks_the_run_waits_for_earlier_commits() -> None:
     slot, send = make_slot(), Sender()
 
@@ -143,19 +123,6 @@ async def test_call_that_changes_nothing_does_not_stop_other_calls() -> None:
     await alone
 
 
-async def test_canceled_call_that_waits_for_batch_stops_no_other_call() -> None:
-    slot, send = make_slot(), Sender()
-    send.gate.clear()
-    first, canceled, other = start(*(work(slot, send, name) for name in ("0", "1", "2")))
-    await let_run()
-    canceled.cancel()
-    send.gate.set()
-    await asyncio.gather(first, other)
-    # The third call decided on the state after the canceled one.
-    assert [name for message in send.messages for name in message] == ["0", "1", "2"]
-    assert (canceled.cancelled(), slot.is_in_use) == (True, False)
-
-
 async def test_canceling_the_committing_call_drops_the_calls_queued_behind() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
@@ -182,26 +149,6 @@ async def test_canceled_wait_for_the_lock_lets_later_calls_continue() -> None:
     send.gate.set()
     await asyncio.gather(first, behind)
     assert not slot.is_in_use
-
-
-async def test_unexpected_error_makes_all_calls_of_a_batch_run_again() -> None:
-    """One call may be the cause, for example with a value that the database rejects."""
-    slot, send = make_slot(), Sender(None, ValueError("rejected"), ValueError("rejected"))
-    started = start(*(work(slot, send, str(number)) for number in range(3)))
-    assert await outcomes(*started) == [type(None), StaleCache, StaleCache]
-    slot.cached = make_state(1)
-    with pytest.raises(ValueError, match="rejected"):
-        await work(slot, send, "alone")
-
-
-async def test_batch_with_repeated_idempotency_key_keeps_committed_run_cached() -> None:
-    slot, send = make_slot(), Sender(None, KeyConflict("key"))
-    started = start(*(work(slot, send, str(number)) for number in range(4)))
-    expected = [type(None), KeyConflict, KeyConflict, DroppedDecision]
-    assert await outcomes(*started) == expected
-    assert (slot.cached, slot.is_in_use) == (make_state(2), False)
-    await work(slot, send, "next")
-    assert slot.cached == make_state(3)
 
 
 class Fault(Enum):

@@ -11,10 +11,10 @@ from plan_state_space import walk
 from plan_walk_on_database import execute_sample
 
 #: Number of decisions to execute, of all shapes together; `make harness NAME=model-db` sets 10,000.
-DECISIONS = int(os.environ.get("WAYBOOK_SAMPLED_DECISIONS", "250"))
+DECISIONS = int(os.environ.get("WAYBOOK_SAMPLED_DECISIONS", "100"))
 #: Number of states of each shape after which the walk ends. It is many times the number of sampled
 #: states.
-MAX_STATES = max(600, DECISIONS * 3 // 10)
+MAX_STATES = max(300, DECISIONS * 3 // 10)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

@@ -1,7 +1,6 @@
 """Full-text and semantic search, limited to one org, on every server version."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -190,27 +189,6 @@ async def test_search_for_only_stop_words_has_no_full_text_hits(library: SearchC
 # Tests of searches with filters.
 
 
-async def test_kind_and_time_filters_limit_full_text_and_semantic_hits(
-    library: SearchCorpus,
-) -> None:
-    old, late = NOON - timedelta(days=9), NOON + timedelta(days=1)
-    await library.store("old flood", NOTES["flood"], created_at=old, kind="finding")
-    await library.store("late flood", NOTES["flood"], created_at=late, kind="quote")
-
-    async def titles(**scope: object) -> set[str]:
-        return set(await library.search("moraine dam", **scope)) & {
-            "flood",
-            "old flood",
-            "late flood",
-        }
-
-    assert await titles() == {"flood", "old flood", "late flood"}
-    assert await titles(kinds=("finding",)) == {"old flood"}
-    assert await titles(kinds=("finding", "quote")) == {"old flood", "late flood"}
-    assert await titles(since=NOON) == {"flood", "late flood"}
-    assert await titles(since=late, kinds=("note",)) == set()
-
-
 async def test_search_within_a_plan_returns_only_artifacts_and_linked_sources(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
@@ -227,29 +205,6 @@ async def test_search_within_a_plan_returns_only_artifacts_and_linked_sources(
 
 
 # Storing
-
-
-async def test_source_stored_twice_has_single_row_and_two_links(
-    library: SearchCorpus, shared_place: ServerDatabase
-) -> None:
-    artifact_id = ""
-    for source in (replace(WIKI, retrieved_at=None), WIKI):
-        artifact_id = artifact_in(shared_place, library, None, "linked")
-        await library.link(artifact_id, source)
-        await library.index(index_source(source, NOON))
-    assert len(await library.rows("select id from source")) == 1
-    assert len(await library.rows("select artifact_id from artifact_source")) == 2
-    (rows,) = await library.database.read_org(
-        library.org_id, search.sources_statement([artifact_id])
-    )
-    assert [row[2:] for row in rows] == [(WIKI.url, WIKI.title, WIKI.quote, NOON)]
-
-
-async def test_indexing_the_same_source_twice_adds_no_duplicate(library: SearchCorpus) -> None:
-    subject = index_source(WIKI, NOON)
-    for _ in range(2):
-        await library.index(subject)
-    assert await library.search("Glacial lakes", kinds=("source",)) == ["Glacial lakes"]
 
 
 async def test_documents_without_index_or_embedding_are_listed(

@@ -100,15 +100,6 @@ async def test_erasing_a_user_keeps_the_name_in_free_text(world: OrgEnv, name: s
     assert {entry.actor for entry in entries} == {erasure.who}
 
 
-async def test_erasing_a_user_spares_a_user_with_longer_name(world: OrgEnv, name: str) -> None:
-    longer = f"{name} the second"
-    plan = await world.agent.acting_as(longer).plan()
-    await world.agent.acting_as(name).take(plan)
-    await erased(world, world.agent, name)
-    entries = await world.entries(world.agent.org_id, plan["planId"])
-    assert [entry.actor == longer for entry in entries] == [True, False]
-
-
 async def test_step_held_by_an_erased_user_can_still_be_submitted(world: OrgEnv, name: str) -> None:
     """The process that submits the result has cached the plan before the user was erased."""
     agent = world.agent.acting_as(name)

@@ -1,12 +1,9 @@
 """Prepared SQL statements: prepared once, replanned periodically, and usable with a pooler."""
 
-from itertools import pairwise
-
 import pytest
 
 from org_env import OrgEnv
 from waybook.errors import Busy
-from waybook.store.driver.connection import REPLAN_EVERY, PreparedPlans
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Query
 
@@ -53,10 +50,3 @@ async def test_prepared_statement_lost_mid_transaction_raises_busy(own_world: Or
         with pytest.raises(Busy):
             await tx.commit(TWO())
     assert database.wire.pooled
-
-
-def test_prepared_statement_is_planned_again_at_growing_intervals() -> None:
-    plans = PreparedPlans()
-    replans = [n for n in range(1, 20_000) if plans.needs_replan()]
-    assert replans[:4] == [16, 64, 256, 1024]
-    assert all(b - a <= REPLAN_EVERY for a, b in pairwise(replans))
