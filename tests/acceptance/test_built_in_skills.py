@@ -162,13 +162,6 @@ async def check_the_end(worker: Worker, complete: Body) -> None:
 # Tests of the content of the skills.
 
 
-def test_quick_scan_skill_has_3_steps_and_deep_research_7() -> None:
-    assert {name: len(plan["steps"]) for name, plan in PLANS.items()} == {
-        "quick-scan": 3,
-        "deep-research": 7,
-    }
-
-
 @pytest.mark.parametrize("name", SKILLS)
 def test_builtin_skill_text_names_only_existing_tools_with_valid_arguments(name: str) -> None:
     body = SKILLS[name].body

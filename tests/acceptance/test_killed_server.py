@@ -130,13 +130,3 @@ async def test_session_resumes_step_if_process_dies_before_result_is_committed(
     again = await resumed(agent, plan, "s")
     assert (again["stepId"], again["attempt"]) == (taken["stepId"], 1)
     assert (await agent.submit(again))["planStatus"] == "completed"
-
-
-async def test_step_of_killed_process_is_resumed_in_same_session(
-    world: OrgEnv, agent: AgentClient
-) -> None:
-    plan = await agent.plan(1)
-    args = {"planId": plan["planId"], "sessionId": "s"}
-    with open_worker(world, "never", "get_next_step", **args) as worker:
-        assert json.loads(await read_marker(worker))["stepId"] == plan["stepIds"][0]
-    assert (await agent.submit(await resumed(agent, plan, "s")))["planStatus"] == "completed"

@@ -40,8 +40,7 @@ def write_record(data_dir: Path, record: str, content: str) -> None:
     os.chown(path, owner.st_uid, owner.st_gid)
 
 
-@pytest.mark.parametrize("record", RECORDS)
-@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize(("record", "sign"), [*zip(RECORDS, ["", "-"], strict=True)])
 def test_outdated_pid_file_never_kills_another_process(used: Path, record: str, sign: str) -> None:
     cluster = server_home(used).cluster
     with open_innocent_process() as innocent:
@@ -57,7 +56,7 @@ def test_outdated_pid_file_never_kills_another_process(used: Path, record: str, 
 
 
 @pytest.mark.parametrize("record", RECORDS)
-@pytest.mark.parametrize("content", ["", "nonsense\n", "99999999\n"])
+@pytest.mark.parametrize("content", ["", "99999999\n"])
 def test_database_server_starts_despite_a_malformed_pid_file(
     used: Path, record: str, content: str
 ) -> None:
