@@ -142,38 +142,6 @@ async def test_call_log_does_not_store_call_arguments(world: OrgEnv, agent: Agen
     assert not [row for row in rows if "secret" in str(row[0])]
 
 
-async def test_calls_listed_for_a_step_include_repeated_and_refused_calls(
-    world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = await agent.plan(2)
-    taken = await agent.take(plan, sessionId="s")
-    await world.dispatcher.calls.flush()
-    await agent.take(plan, sessionId="s")
-    await agent.call("get_step_context", stepId=taken["stepId"])
-    await agent.refused("submit_step_result", stepId=taken["stepId"], attempt=9, resultSummary=1)
-    await agent.submit(taken, idempotencyKey="k")
-    await agent.submit(taken, idempotencyKey="k")
-    await agent.take(plan)
-    await world.dispatcher.calls.flush()
-    step_id = full_id(taken["stepId"])
-
-    async def listed() -> list[tuple[str, str]]:
-        statement = calls.calls_of_step(step_id)
-        (rows,) = await world.database.read_org(agent.org_id, statement)
-        return sorted((row.tool, row.code or "") for row in rows)
-
-    assert await listed() == [
-        ("get_next_step", ""),
-        ("get_next_step", ""),
-        ("get_step_context", ""),
-        ("submit_step_result", ""),
-        ("submit_step_result", ""),
-        ("submit_step_result", "STALE_ATTEMPT"),
-    ]
-    monkeypatch.setattr(calls, "MAX_SHOWN", 2)
-    assert len(await listed()) == 2
-
-
 async def test_call_statistics_count_calls_up_to_limit(world: OrgEnv, agent: AgentClient) -> None:
     for _ in range(2):
         for _ in range(3):

@@ -13,7 +13,6 @@ from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.dag.progress.report import check
 from waybook.research.packet import escaped_size, truncate
-from waybook.store.runs import jobs
 
 MAX_TOKENS = 48_000
 
@@ -194,28 +193,6 @@ async def test_get_next_job_returns_only_the_end_of_partial_results(
     assert read == so_far
 
 
-async def test_get_next_job_returns_feedback_on_each_stage_separately(
-    agent: AgentClient,
-) -> None:
-    """One step reads the feedback on two stages; each text is truncated, then fetched."""
-    wanted = [{"documentKey": "feedback", "stage": stage} for stage in ("one", "two")]
-    last = make_recipe_step("last", inputsRequired=[*wanted, {"documentKey": "brief"}])
-    stages = [make_stage(slug, make_recipe_step(slug)) for slug in ("one", "two")]
-    await agent.call(
-        "add_dag", definition=make_definition("told", *stages, make_stage("last", last))
-    )
-    run = await agent.run("told", "a", input="B" * 100_000)
-    feedback_by_stage = {"one": "1" * 20_000, "two": "2" * 20_000}
-    for slug, words in feedback_by_stage.items():
-        await agent.work_off(run)
-        await agent.feedback(run, slug, words)
-    job = await small(agent, "get_next_job", runId=run["runId"])
-    inputs_by_stage = {job_input.get("stageSlug"): job_input for job_input in job["inputs"]}
-    assert {
-        slug: await complete_text(agent, inputs_by_stage[slug]) for slug in feedback_by_stage
-    } == feedback_by_stage
-
-
 async def test_get_job_input_refuses_unknown_document_key(agent: AgentClient) -> None:
     job = await agent.job(await agent.run())
     error = await agent.refused("get_job_input", jobId=job["jobId"], documentKey="secret")
@@ -347,19 +324,6 @@ async def test_reply_without_free_job_shortens_long_lists_of_open_jobs(
     reply = await small(agent, "get_next_job", runId=run["runId"])
     assert (reply["status"], reply["cut"]["get"]["tool"]) == ("nothing_ready", "get_run_progress")
     assert reply["open"]
-
-
-async def test_reply_without_free_job_reads_limited_number_of_open_jobs(
-    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jobs, "MAX_OPEN_COUNTED", 5)
-    await agent.call(
-        "add_dag", definition=make_definition("v", make_stage("v", make_recipe_step("view")))
-    )
-    run = await agent.run("v", "abcdefgh")
-    reply = await agent.call("get_next_job", runId=run["runId"], modelId="nobody")
-    assert sum(open_job["jobs"] for open_job in reply["open"]) == 5
-    assert reply["cut"]["left"] == {"jobs": 3}
 
 
 STEP = make_recipe_step("look")

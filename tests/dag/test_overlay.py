@@ -28,6 +28,7 @@ from waybook.dag.statuses import ProgressStatus
 S = ProgressStatus
 
 RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
+CLOSED, DONE = Evidence(closed=True), Evidence(done=2)
 
 #: Graph of four steps in a row, whose second step also leads to a fifth step, `side`.
 ROW = graph_of(
@@ -63,6 +64,21 @@ def test_step_status_is_decided_by_the_first_matching_rule(
         (True, S.NOT_STARTED),
     ]
     assert standing is next(expected for holds, expected in rules if holds)
+
+
+def test_skipped_step_is_completed_after_all_predecessors_are_completed() -> None:
+    steps = [
+        make_step("a"),
+        make_step("b"),
+        make_step("skipped", skip=True),
+        make_step("next", skip=True),
+    ]
+    edges = [("a", "skipped"), ("b", "skipped"), ("skipped", "next")]
+    graph = graph_of(make_recipe(*steps, edges=edges))
+    half = overlay(graph, {"a": DONE, "b": RUNNING})
+    assert (half["skipped"], half["next"]) == (S.NOT_STARTED, S.NOT_STARTED)
+    both = overlay(graph, {"a": DONE, "b": CLOSED})
+    assert (both["skipped"], both["next"]) == (S.COMPLETED, S.COMPLETED)
 
 
 @decision("B1", "B2", "B3", "B4")

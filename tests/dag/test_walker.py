@@ -167,22 +167,6 @@ def none(_: str) -> int:
     return 0
 
 
-def test_starting_a_stage_opens_the_steps_without_predecessors() -> None:
-    assert start(graph(("a", "c"), ("b", "c")), two) == Walk((), ("a", "b"))
-
-
-def test_step_opens_when_the_last_predecessor_closes() -> None:
-    joins = graph(("a", "c"), ("b", "c"))
-    assert walk(joins, {"a": DONE, "b": RUNNING}, two) == Walk(("a",), ())
-    assert walk(joins, {"a": CLOSED, "b": DONE}, two) == Walk(("b",), ("c",))
-
-
-def test_step_opens_while_a_parallel_step_is_still_running() -> None:
-    branches = graph(("root", "a"), ("a", "b"), ("root", "x"), ("x", "y"))
-    states = {"root": CLOSED, "a": DONE, "x": RUNNING}
-    assert walk(branches, states, two) == Walk(("a",), ("b",))
-
-
 def test_step_without_jobs_closes_immediately_and_opens_the_successor() -> None:
     counts = Counter({"a": 0, "b": 0, "c": 2, "d": 2})
     chain = graph(*make_chain(*"abcd"))
@@ -207,10 +191,6 @@ def test_starting_a_stage_without_jobs_closes_every_step() -> None:
 def test_closed_step_stays_closed_when_number_of_done_jobs_decreases() -> None:
     reopened = replace(CLOSED, done=0)
     assert walk(graph(("a", "b")), {"a": reopened, "b": RUNNING}, two) == Walk((), ())
-
-
-def test_unfinished_step_blocks_only_the_successors() -> None:
-    assert walk(graph(("a", "b"), keys="c"), {"a": RUNNING, "c": DONE}, two) == Walk(("c",), ())
 
 
 @given(recipes())

@@ -131,13 +131,6 @@ def test_claim_after_a_failed_attempt_records_no_takeover() -> None:
     assert details(world)["takenFrom"] is None
 
 
-def test_claim_after_a_failed_attempt_clears_the_error() -> None:
-    world = single_job()
-    assert world.fail(world.claim()).error == "no luck"
-    world.pass_time()
-    assert world.claim().error is None
-
-
 def test_job_fails_when_the_lease_of_the_last_attempt_expires() -> None:
     world = single_job()
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -173,13 +166,6 @@ def test_get_next_job_reports_failed_stage_if_only_failures_remain() -> None:
     assert isinstance(world.ask(), JobReady)
     world.fail(world.claim(another=False), retryable=False)
     assert world.ask() == StageFailed("only", ("a", "b"))
-
-
-def test_get_next_job_returns_other_jobs_after_a_failure() -> None:
-    world = make_run(make_stage_run(make_step("a"), make_step("b")))
-    world.fail(world.claim(), retryable=False)
-    world.claim(ANN)
-    assert world.claim(BOB).step_key == "b"
 
 
 def test_get_next_job_reports_awaiting_feedback_after_a_completed_stage() -> None:

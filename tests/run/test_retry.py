@@ -4,11 +4,10 @@ import pytest
 
 from dag_builders import make_dag, make_input, make_output, make_plan_step, make_stage, make_step
 from decision_proofs import decision
-from plan_builders import BOB, NOON
+from plan_builders import NOON
 from run_env import RUN, RunEnv, make_run, make_stage_run
 from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidTransition, NotFound
-from waybook.run.failure import retry_failed
 from waybook.run.model import MAX_ATTEMPTS
 
 J = JobStatus
@@ -77,15 +76,6 @@ def test_retry_of_a_stage_without_failed_jobs_changes_nothing() -> None:
     world = two_steps()
     assert world.retry("only") == ()
     assert world.events() == []
-
-
-def test_retry_does_not_reset_a_job_in_progress() -> None:
-    world = two_steps()
-    claimed = world.claim()
-    moment = world.moment(BOB)
-    decided = retry_failed(world.run, world.chart, "only", [claimed], moment)
-    assert decided.reply == ()
-    assert decided.entries == ()
 
 
 def test_retry_of_an_unknown_stage_is_refused() -> None:
@@ -163,17 +153,6 @@ def test_step_stays_open_until_the_regenerated_document_is_submitted() -> None:
     assert world.reached() == ["a"]
     world.submit(world.claimed(fresh), "new")
     assert world.step("a").closed_at == NOON
-
-
-def test_every_regeneration_of_a_document_increments_the_version() -> None:
-    world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
-    world.work()
-    first = world.documents("a")[0]
-    for _ in range(3):
-        world.regenerate(first.id)
-        world.work(text="again")
-    assert [document.version for document in world.documents("a")] == [1, 2, 3, 4]
-    assert [job.status for job in world.jobs("a")] == [*[J.SUPERSEDED] * 3, J.COMPLETED]
 
 
 def test_regeneration_rewrites_all_documents_of_the_job() -> None:
