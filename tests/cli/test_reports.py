@@ -193,36 +193,3 @@ def test_report_and_map_output_fits_terminal_width(width: int) -> None:
         console.print(workflow_views.report_display(report_from_snapshot(snapshot), width))
         console.print(workflow_views.map_display(map_from_snapshot(snapshot), width))
     assert all(len(line.rstrip()) <= width for line in captured.get().splitlines())
-
-
-# Tests of exports of other systems.
-
-
-@pytest.mark.parametrize("system", ["airflow", "argo", "langgraph"])
-def test_report_and_map_commands_detect_format_of_an_export(system: str) -> None:
-    path = EXAMPLES / f"{system}.json"
-    export = json.loads(path.read_text())
-    for command, door in (("report", report_from_snapshot), ("map", map_from_snapshot)):
-        for flags in ([], ["--format", system]):
-            result = run(command, str(path), *flags)
-            assert (result.exit_code, json.loads(result.stdout)) == (0, door(export))
-    drawn = run("map", str(path), "--mermaid", "-")
-    assert drawn.exit_code == 0
-    assert "in progress" in drawn.stdout
-
-
-def test_error_for_unknown_state_in_an_export_names_the_path() -> None:
-    export = json.loads((EXAMPLES / "airflow.json").read_text())
-    export["task_instances"][3]["state"] = "zombie"
-    for command in ("report", "map"):
-        result = run(command, "-", typed=export)
-        error = json.loads(result.stdout)["error"]
-        assert (result.exit_code, error["code"]) == (1, "INVALID_INPUT")
-        assert error["message"].startswith("task_instances[3].state: 'zombie' is not a known state")
-
-
-def test_report_command_refuses_export_not_in_the_requested_format() -> None:
-    result = run("report", str(EXAMPLES / "argo.json"), "--format", "langgraph")
-    assert result.exit_code == 1
-    message = json.loads(result.stdout)["error"]["message"]
-    assert message == "this is not a LangGraph export: it has no graph"

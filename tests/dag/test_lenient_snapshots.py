@@ -8,7 +8,7 @@ from dag_evidence import Body
 from decision_proofs import decision
 from waybook.dag.definitions.definition import graphs_of, write_definition
 from waybook.dag.model import Dag
-from waybook.dag.snapshots.native import read_leniently
+from waybook.dag.snapshots.snapshot import read_leniently
 from waybook.errors import BadRecipe
 
 DAG = make_dag(

@@ -10,7 +10,6 @@ from waybook.cli.commands.report import (
     answer_lines,
     answer_or_faults,
     file,
-    format_option,
     lines,
     read_json,
 )
@@ -24,7 +23,7 @@ from waybook.cli.inputs import MAX_SNAPSHOT_BYTES, read_all, read_models
 from waybook.cli.options import json_option
 from waybook.dag.definitions.source_text import decode_text, parse_definition
 from waybook.dag.diagram.svg import drawing_from_snapshot
-from waybook.dag.snapshots.snapshot import SnapshotFormat, map_from_snapshot
+from waybook.dag.snapshots.snapshot import map_from_snapshot
 from waybook.errors import InvalidInput
 
 DISPLAY = "waybook.cli.terminal.workflow_views:print_map"
@@ -38,7 +37,6 @@ DISPLAY = "waybook.cli.terminal.workflow_views:print_map"
     callback=read_models,
     help="How many models the first stage has, or which (a,b,c), if the file does not say.",
 )
-@format_option
 @export_options
 @lines
 @json_option
@@ -46,32 +44,29 @@ def command(
     *,
     file: str,
     models: tuple[str, ...],
-    form: SnapshotFormat | None,
     lines: bool,
     as_json: bool,
     **flags: object,
 ) -> None:
     """Validate a workflow and show its expected jobs (no database).
 
-    FILE is a definition in YAML or JSON, a snapshot in JSON, an export of Airflow, Argo or
-    LangGraph, or - for stdin. When stdout is not a terminal, answers and errors are printed as
-    JSON, and an error sets exit code 1. With --lines, each line of FILE is a definition or snapshot
-    in JSON, and gets one line with its answer or error. A picture of a snapshot shows the progress
-    of its run.
+    FILE is a definition in YAML or JSON, a snapshot in JSON, or - for stdin. When stdout is not a
+    terminal, answers and errors are printed as JSON, and an error sets exit code 1. With --lines,
+    each line of FILE is a definition or snapshot in JSON, and gets one line with its answer or
+    error. A picture of a snapshot shows the progress of its run.
     """
     exports = pop_requested_exports(flags)
     if exports:
-        _draw(file, models, form, exports, lines=lines)
+        _draw(file, models, exports, lines=lines)
     elif lines:
-        answer_lines(lambda text: _map(read_json(text), models, form), file)
+        answer_lines(lambda text: _map(read_json(text), models), file)
     else:
-        answer_file(lambda text: _map(_read(text), models, form), file, DISPLAY, as_json=as_json)
+        answer_file(lambda text: _map(_read(text), models), file, DISPLAY, as_json=as_json)
 
 
 def _draw(
     file: str,
     models: tuple[str, ...],
-    form: SnapshotFormat | None,
     exports: RequestedExports,
     *,
     lines: bool,
@@ -80,15 +75,13 @@ def _draw(
         raise click.UsageError("a picture shows one map; leave out --lines")
     text = read_all(file, MAX_SNAPSHOT_BYTES)
     write_exports(
-        answer_or_faults(lambda content: drawing_from_snapshot(_read(content), models, form), text),
+        answer_or_faults(lambda content: drawing_from_snapshot(_read(content), models), text),
         exports,
     )
 
 
-def _map(
-    content: object, models: tuple[str, ...], form: SnapshotFormat | None
-) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", map_from_snapshot(content, models, form))
+def _map(content: object, models: tuple[str, ...]) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", map_from_snapshot(content, models))
 
 
 def _read(text: bytes) -> object:

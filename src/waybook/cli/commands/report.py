@@ -14,7 +14,7 @@ from waybook.cli.options import json_option
 from waybook.cli.output import print_json
 from waybook.cli.terminal.errors import print_error
 from waybook.dag.snapshots.rows import as_list, as_object
-from waybook.dag.snapshots.snapshot import SnapshotFormat, report_from_snapshot
+from waybook.dag.snapshots.snapshot import report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
 _AnswerFunction = Callable[[bytes], Mapping[str, object]]
@@ -23,14 +23,6 @@ _AnswerT = TypeVar("_AnswerT")
 file = click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
 lines = click.option(
     "--lines", is_flag=True, help="Read one snapshot per line; print one answer per line."
-)
-
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice([str(form) for form in SnapshotFormat]),
-    callback=lambda _, __, value: SnapshotFormat(value) if value else None,
-    help="Format of the file (default: detected by its content).",
 )
 
 
@@ -82,19 +74,18 @@ DISPLAY = "waybook.cli.terminal.workflow_views:print_report"
 
 @click.command()
 @file
-@format_option
 @lines
 @json_option
-def command(*, file: str, form: SnapshotFormat | None, lines: bool, as_json: bool) -> None:
+def command(*, file: str, lines: bool, as_json: bool) -> None:
     """Report progress from a run snapshot (no database).
 
-    FILE is a snapshot in JSON, an export of Airflow, Argo or LangGraph, or - for stdin. When stdout
-    is not a terminal, answers and errors are printed as JSON, and an error sets exit code 1. With
-    --lines, an error is printed in place of the answer to its line.
+    FILE is a snapshot in JSON, or - for stdin. When stdout is not a terminal, answers and errors
+    are printed as JSON, and an error sets exit code 1. With --lines, an error is printed in place
+    of the answer to its line.
     """
 
     def answer(text: bytes) -> Mapping[str, object]:
-        return cast("Mapping[str, object]", report_from_snapshot(read_json(text), form))
+        return cast("Mapping[str, object]", report_from_snapshot(read_json(text)))
 
     if lines:
         answer_lines(answer, file)

@@ -52,7 +52,7 @@ from waybook.dag.diagram.status_marks import (
 from waybook.dag.diagram.text import markdown_outline, mermaid
 from waybook.dag.progress.report import report
 from waybook.dag.progress.structure import stage_order, structure_counts, valid_structure
-from waybook.dag.snapshots.snapshot import SnapshotFormat, is_definition, read_snapshot
+from waybook.dag.snapshots.snapshot import is_definition, read_snapshot
 from waybook.dag.statuses import DrawingFormat
 
 _StepUrl = Callable[[str, str], str | None]
@@ -277,9 +277,7 @@ _TEXTS = MappingProxyType(
 )
 
 
-def drawing_from_snapshot(
-    data: object, models: Sequence[str] = (), form: SnapshotFormat | None = None
-) -> Drawing:
+def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
     """Return the diagram of a run snapshot or a workflow definition.
 
     `models` are used for the first stage if the data names none.
@@ -288,9 +286,9 @@ def drawing_from_snapshot(
         InvalidInput: the data is neither a snapshot nor a definition.
         BadRecipe: the definition is invalid, or the snapshot has no stages.
     """
-    if form is None and is_definition(data):
+    if is_definition(data):
         return _definition(data, models)
-    snapshot = read_snapshot(data, form)
+    snapshot = read_snapshot(data)
     models_by_stage = {
         slug: evidence.models for slug, evidence in snapshot.evidence.items() if evidence.models
     }
