@@ -6,8 +6,7 @@ sessions. A person reviews both.
 
 import contextlib
 import json
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
@@ -24,7 +23,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import full_id_of
 from waybook.application import BasicApplication
 from waybook.background import render_orgs
-from waybook.cli.demo.environment import Killed, Show, SimulatedClock
+from waybook.cli.demo.environment import Show, SimulatedClock
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 from waybook.core.short_ids import IdKind
@@ -71,7 +70,6 @@ _LATE_RESULT_MINUTES = 24
 _REVIEWED_STEP = "Agree on the recommendation"
 
 Reply = dict[str, Any]
-_Handling = Callable[["Actor", Reply], Awaitable[None]]
 
 
 @dataclass
@@ -82,9 +80,6 @@ class DemoContext:
     run_id: str = ""
     run_complete: bool = False
     abandoned_job: str = ""
-    #: Completed steps and review decisions, and jobs and feedback, by name.
-    steps: Counter[str] = field(default_factory=Counter)
-    jobs: Counter[str] = field(default_factory=Counter)
     #: The log of events.
     lines: list[Text] = field(default_factory=list)
     listener: Callable[[Text], None] | None = None
@@ -140,8 +135,7 @@ async def play_plan(scene: DemoContext, show: Show) -> None:
     scene.plan_id = await full_id_of(scene.call, IdKind.PLAN, made["planId"], "planId")
     steps, conditions = STORY["plan"]["steps"], STORY["plan"]["branchingConditions"]
     ada.say(f"creates a plan: {len(steps)} steps, {len(conditions)} branching conditions")
-    parts = (_ada, _ben, _cleo, _cleo_again, _mira)
-    await scene.clock.run([part(scene) for part in parts], show)
+    await scene.clock.run([part(scene) for part in (_ada, _ben, _cleo, _mira)], show)
 
 
 async def _ada(scene: DemoContext) -> None:
@@ -149,50 +143,47 @@ async def _ada(scene: DemoContext) -> None:
     for _ in range(3):
         await _complete_step(me)
     taken = await _claim_step(me)
-    await scene.clock.sleep(STORY["work"][_REVIEWED_STEP]["minutes"])
-    await _request_review(me, taken, STORY["review"])
-    taken = {}
-    while taken.get("status") != "step_ready":
-        await scene.clock.sleep(_REVIEW_POLL_MINUTES)
-        taken = await me.call("get_next_step", planId=scene.plan_id)
-    me.say(f"claims it again, with the feedback (attempt {taken['attempt']})")
-    await scene.clock.sleep(STORY["work"][_REVIEWED_STEP]["minutes"])
-    await _request_review(me, taken, STORY["reviewAgain"])
+    result = STORY["work"][_REVIEWED_STEP]
+    for summary in (STORY["review"], STORY["reviewAgain"]):
+        while taken["status"] != "step_ready":
+            await scene.clock.sleep(_REVIEW_POLL_MINUTES)
+            taken = await me.call("get_next_step", planId=scene.plan_id)
+            if taken["status"] == "step_ready":
+                me.say(f"claims it again, with the feedback (attempt {taken['attempt']})")
+        await scene.clock.sleep(result["minutes"])
+        args = {"summary": summary, "resultSummary": result["result"]}
+        await me.call("request_user_review", stepId=taken["stepId"], **args)
+        me.say("asks a person to review it; the plan waits")
+        taken = {"status": "awaiting_review"}
 
 
 async def _ben(scene: DemoContext) -> None:
     """Act as ben, who loses a connection and takes over the abandoned step."""
     me = agent(scene, "ben")
     await scene.clock.sleep(1)
-    await _complete_step(me, connection_drops=True)
-    await _complete_step(me)
-    await _complete_step(me)
+    for connection_drops in (True, False, False):
+        await _complete_step(me, connection_drops=connection_drops)
     done: set[str] = set()
     while _REVIEWED_STEP not in done:
         await scene.clock.sleep(_REVIEW_POLL_MINUTES)
         status = await me.call("get_plan_status", planId=scene.plan_id)
         done = {step["title"] for step in status["completedSteps"]}
     await _complete_step(me)
-    await me.call("get_next_step", planId=scene.plan_id)
     scene.say(_ENGINE, "the plan is complete", strong=True)
 
 
 async def _cleo(scene: DemoContext) -> None:
-    """Act as cleo, who is killed during the second step."""
-    me = agent(scene, "cleo")
-    await scene.clock.sleep(2)
+    """Act as cleo, who is killed during the second step, and returns in a new session."""
+    me, clock = agent(scene, "cleo"), scene.clock
+    await clock.sleep(2)
     await _complete_step(me)
     taken = await _claim_step(me)
-    await scene.clock.sleep(4)
+    await clock.sleep(4)
     await me.call("get_step_context", stepId=taken["stepId"])
-    await scene.clock.sleep(2)
+    await clock.sleep(2)
     me.say("is killed while working on it", strong=True)
-
-
-async def _cleo_again(scene: DemoContext) -> None:
-    """Continue in a new session: read the context, and claim the next step."""
+    await clock.sleep(31)
     me = agent(scene, "cleo", "cleo-2")
-    await scene.clock.sleep(66)
     open_plans = await me.call("list_active_plans")
     scene.say("cleo", f"returns in a new conversation and finds {open_plans['total']} open plan")
     status = await me.call("get_plan_status", planId=scene.plan_id)
@@ -217,7 +208,6 @@ async def _mira(scene: DemoContext) -> None:
             await scene.clock.sleep(_REVIEW_POLL_MINUTES)
         await scene.clock.sleep(pause)
         await me.call("submit_user_decision", planId=scene.plan_id, **decision)
-        scene.steps["mira"] += 1
         me.say(said, strong=True)
 
 
@@ -249,7 +239,6 @@ async def _complete_step(me: Actor, *, connection_drops: bool = False) -> None:
         "idempotencyKey": f"{me.session}-{taken['stepId']}-{taken['attempt']}",
     }
     answer = await me.call("submit_step_result", **args)
-    scene.steps[me.name] += 1
     confidence = f"{work['confidence'] * 100:.0f} %"
     scene.say(me.name, f"completes: {taken['title']} (confidence {confidence})")
     for branch in answer["branches"]:
@@ -260,19 +249,13 @@ async def _complete_step(me: Actor, *, connection_drops: bool = False) -> None:
         me.say("submits it again after a network timeout: counted once", strong=True)
 
 
-async def _request_review(me: Actor, taken: Reply, summary: str) -> None:
-    args = {"summary": summary, "resultSummary": STORY["work"][taken["title"]]["result"]}
-    await me.call("request_user_review", stepId=taken["stepId"], **args)
-    me.say("asks a person to review it; the plan waits")
-
-
 async def play_run(scene: DemoContext, show: Show) -> None:
     await start_run(scene)
     #: What happens once to a job, by model and document.
-    once: dict[tuple[str, str], _Handling] = {
-        ("beta", "business_case"): _fail_job,
-        ("gamma", "technical_feasibility_assessment"): _submit_half,
-        ("beta", "synthesis_pairwise_feature_spec"): _crash_and_submit_late,
+    once = {
+        ("beta", "business_case"): "fails",
+        ("gamma", "technical_feasibility_assessment"): "is cut",
+        ("beta", "synthesis_pairwise_feature_spec"): "is late",
     }
     sessions = [(name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS]
     # The sessions start one after the other, so that events always happen in the same order.
@@ -294,7 +277,7 @@ async def start_run(scene: DemoContext) -> None:
     me.say(f"starts a run with three models: {len(stages)} stages, {steps} steps, {jobs} jobs")
 
 
-async def _work_on_jobs(me: Actor, after: float, once: dict[tuple[str, str], _Handling]) -> None:
+async def _work_on_jobs(me: Actor, after: float, once: dict[tuple[str, str], str]) -> None:
     scene, session = me.scene, me.session or me.name
     await scene.clock.sleep(after)
     minutes = _JOB_MINUTES[len(session) % len(_JOB_MINUTES)]
@@ -306,53 +289,44 @@ async def _work_on_jobs(me: Actor, after: float, once: dict[tuple[str, str], _Ha
         if job["status"] != "job_ready":
             await scene.clock.sleep(POLL_MINUTES)
             continue
+        name = job["stepName"]
         if job["jobId"] == scene.abandoned_job:
-            me.say(f"takes over the abandoned job: {job['stepName']}")
+            me.say(f"takes over the abandoned job: {name}")
             scene.abandoned_job = ""
         elif job["attempt"] > 1:
-            me.say(f"retries: {job['stepName']} (attempt {job['attempt']})")
+            me.say(f"retries: {name} (attempt {job['attempt']})")
         elif "soFar" in job:
-            me.say(f"writes the rest of: {job['stepName']}")
+            me.say(f"writes the rest of: {name}")
         await scene.clock.sleep(minutes)
-        handling = once.pop((job["modelId"], job["documents"][0]["documentKey"]), None)
-        if handling is not None:
-            await handling(me, job)
-        else:
-            await submit_job(me, job, document_for(job).removeprefix(job.get("soFar", "")))
+        text = document_for(job)
+        match once.pop((job["modelId"], job["documents"][0]["documentKey"]), None):
+            case "fails":
+                failed = {"error": "the model timed out", "retryable": True}
+                await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
+                me.say(f"reports a failure: {name} ({failed['error']})", strong=True)
+            case "is cut":
+                await submit_job(me, job, text[: len(text) // 2], continues=True)
+                me.say(f"submits half of: {name}", strong=True)
+            case "is late":
+                me.say(f"is killed while working on: {name}", strong=True)
+                scene.abandoned_job = job["jobId"]
+                await scene.clock.sleep(_LATE_RESULT_MINUTES)
+                with contextlib.suppress(ToolError):
+                    await submit_job(me, job, text)
+                    raise RuntimeError("a late result was accepted")
+                me.say("submits late: refused, another agent has the job now", strong=True)
+                return
+            case _:
+                await submit_job(me, job, text.removeprefix(job.get("soFar", "")))
 
 
 async def submit_job(me: Actor, job: Reply, text: str, **more: object) -> None:
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     answer = await me.call("submit_job_result", **held, documents=[{"content": text}], **more)
-    me.scene.jobs[me.name] += 1
     stage = answer["stage"]
     if stage["status"] == "completed":
         steps = stage["progress"]["totalSteps"]
         me.scene.say(_ENGINE, f"stage {stage['stageSlug']} is complete: {steps} steps", strong=True)
-
-
-async def _fail_job(me: Actor, job: Reply) -> None:
-    failed = {"error": "the model timed out", "retryable": True}
-    await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
-    me.say(f"reports a failure: {job['stepName']} ({failed['error']})", strong=True)
-
-
-async def _submit_half(me: Actor, job: Reply) -> None:
-    text = document_for(job)
-    await submit_job(me, job, text[: len(text) // 2], continues=True)
-    me.say(f"submits half of: {job['stepName']}", strong=True)
-
-
-async def _crash_and_submit_late(me: Actor, job: Reply) -> None:
-    """Kill the agent's session during a job; its result comes when another agent has the job."""
-    me.say(f"is killed while working on: {job['stepName']}", strong=True)
-    me.scene.abandoned_job = job["jobId"]
-    await me.scene.clock.sleep(_LATE_RESULT_MINUTES)
-    with contextlib.suppress(ToolError):
-        await submit_job(me, job, document_for(job))
-        raise RuntimeError("a late result was accepted")
-    me.say("submits late: refused, another agent has the job now", strong=True)
-    raise Killed
 
 
 async def _replacement(scene: DemoContext) -> None:
@@ -387,7 +361,6 @@ async def give_feedback(scene: DemoContext) -> None:
         args = {"stageSlug": stage, "feedback": feedback}
         answer = await me.call("submit_stage_feedback", runId=scene.run_id, **args)
         me.say(f"feedback on {stage}: “{feedback}”", strong=True)
-        scene.jobs["mira"] += 1
         for begun in answer["started"]:
             jobs = sum(step["jobs"] for step in begun["openSteps"])
             ready = "1 job is ready" if jobs == 1 else f"{jobs} jobs are ready"

@@ -48,9 +48,6 @@ from waybook.settings import Settings
 #: The demo's clock starts this long ago, so that the demo ends at about the current time.
 STORY_TIME = timedelta(minutes=360)
 _FOOTER_LINES = 3
-#: On wider terminals, the event log is next to the plan or run, not below.
-_MIN_WIDTH_SIDE_BY_SIDE = 136
-_FEED_WIDTH = 64
 _MIN_FEED_LINES = 3
 _MAX_WIDTH = 92
 _SHOWN_DOCUMENT = "advisor_recommendations"
@@ -173,33 +170,15 @@ async def _show_nothing() -> None: ...
 
 
 def _frame(part: Part, board: object, lines: list[Text], console: Console) -> RenderableType:
-    """Return the plan or run with the last lines of the log beside or below it."""
+    """Return the plan or run, with the last lines of the log below it."""
     width, height = console.width, console.height - 1
-    if width < _MIN_WIDTH_SIDE_BY_SIDE:
-        high = min(part.max_lines, height - _MIN_FEED_LINES)
-        above = part.draw(board, Viewport(width=width, height=high, holders=True, foot=False))
-        return Group(above, *_last(lines, height - min(part.count_lines(board), high)))
-    tall, left = min(height, part.max_lines + 3), width - _FEED_WIDTH - 1
-    columns = Table.grid(padding=(0, 1, 0, 0))
-    columns.add_column(width=left)
-    columns.add_column(width=_FEED_WIDTH)
-    log = Panel(
-        Group(*_last(lines, tall - 2)),
-        title=Text(" events ", style="dim"),
-        border_style="dim",
-        width=_FEED_WIDTH,
-        height=tall,
-    )
-    view = Viewport(width=left, height=tall, holders=True, filled=True)
-    columns.add_row(part.draw(board, view), log)
-    return columns
-
-
-def _last(lines: list[Text], rows: int) -> list[Text]:
-    last = [line.copy() for line in lines[-max(1, rows) :]]
+    high = min(part.max_lines, height - _MIN_FEED_LINES)
+    above = part.draw(board, Viewport(width=width, height=high, holders=True, foot=False))
+    rows = max(1, height - min(part.count_lines(board), high))
+    last = [line.copy() for line in lines[-rows:]]
     for line in last:
         line.no_wrap, line.overflow = True, "ellipsis"
-    return last
+    return Group(above, *last)
 
 
 async def _print_summary(
@@ -222,8 +201,6 @@ async def _print_summary(
     write = f"waybook documents {short_id(scene.run_id)} --out documents"
     available = run_board.documents_available(board)
     console.print(_facts({available: write if keep else "to keep them, use --keep"}))
-    _heading(console, "Who did what")
-    console.print(_facts(_contributions(scene)))
     _heading(console, "What the work survived")
     console.print(_facts(_SURVIVED))
     _heading(console, "Proof: every change is recorded in a hash-chained audit log")
@@ -258,17 +235,3 @@ def _facts(facts: Mapping[str, object]) -> Padding:
     for name, value in facts.items():
         table.add_row(name, str(value))
     return Padding(table, (0, 2))
-
-
-def _contributions(scene: DemoContext) -> dict[str, str]:
-    notes = {
-        "ada": " and one that mira approved",
-        "ben": " (one submitted twice after a network timeout, counted once)",
-        "cleo": " (killed during a third)",
-    }
-    agents = {
-        name: f"{scene.steps[name]} steps{note}, {scene.jobs[name]} jobs"
-        for name, note in notes.items()
-    }
-    decisions, stages = scene.steps["mira"], scene.jobs["mira"]
-    return {**agents, "mira": f"{decisions} review decisions, feedback on {stages} stages"}

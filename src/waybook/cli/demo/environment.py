@@ -43,10 +43,6 @@ SLOW_RUN = PlaybackSpeed(0.015, 0.1)
 FAST = PlaybackSpeed(0, 0)
 
 
-class Killed(Exception):
-    """The scripted agent was killed."""
-
-
 class SimulatedClock:
     def __init__(self, database: Database, start: datetime, pace: PlaybackSpeed) -> None:
         """Set the database clock to `start`. From then on, only the simulation advances it."""
@@ -55,9 +51,8 @@ class SimulatedClock:
         self._asleep: list[tuple[datetime, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self._is_idle = asyncio.Event()
-        self._error: Exception | None = None
-        self._owed = 0.0
-        self._shown = 0.0
+        self._owed = self._shown = 0.0
+        self._is_unread = False
         self.now = start
 
     @property
@@ -71,6 +66,7 @@ class SimulatedClock:
     def pause_to_read(self) -> None:
         """Extend the next pause by the time to read one line."""
         self._owed += self.pace.per_line
+        self._is_unread = True
 
     async def sleep(self, minutes: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -86,62 +82,42 @@ class SimulatedClock:
             TimeoutError: the actors wait for something that does not happen.
         """
         end = self.now + _MAX_SIMULATED
-        tasks = []
+        tasks: list[asyncio.Task[None]] = []
         try:
             for actor in actors:
                 tasks.append(asyncio.create_task(self._act(actor)))
-                await self._until_idle(show)
-            while self._asleep and self._error is None:
+                await self._until_idle(tasks, show)
+            while self._asleep:
                 at, _, woken = heapq.heappop(self._asleep)
                 if at > end:
                     raise TimeoutError(f"the demo did not end within {_MAX_SIMULATED.days} days")
-                await self._pass_until(at, show)
+                self._owed += (at - self.now).total_seconds() / 60 * self.pace.per_minute
+                self.now = at
                 woken.set_result(None)
-                await self._until_idle(show)
+                await self._until_idle(tasks, show)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        if self._error is not None:
-            raise self._error
 
     async def _act(self, actor: Coroutine[object, object, None]) -> None:
         try:
             await actor
-        except Killed:
-            pass
-        except Exception as error:  # noqa: BLE001 - raised by `run`
-            self._error = error
         finally:
             self._is_idle.set()
 
-    async def _until_idle(self, show: Show) -> None:
+    async def _until_idle(self, tasks: Iterable["asyncio.Task[None]"], show: Show) -> None:
         """Wait until the actor sleeps or has ended, and let the user read what it said."""
         await self._is_idle.wait()
         self._is_idle.clear()
-        owed, self._owed = self._owed, 0.0
-        until = _real_time() + owed
-        if owed or _real_time() - self._shown >= _FRAME_SECONDS:
-            await self._show(show)
-            await asyncio.sleep(max(0, until - _real_time()))
-
-    async def _show(self, show: Show) -> None:
-        await show()
-        self._shown = _real_time()
-
-    async def _pass_until(self, at: datetime, show: Show) -> None:
-        before, begun = self.now, _real_time()
-        seconds = (at - before).total_seconds() / 60 * self.pace.per_minute
-        while (left := begun + seconds - _real_time()) > 0:
-            await asyncio.sleep(min(_FRAME_SECONDS, left))
-            self.now = before + (at - before) * min(1, (_real_time() - begun) / seconds)
-            if _real_time() - self._shown >= _FRAME_SECONDS:
-                await self._show(show)
-        self.now = at
-
-
-def _real_time() -> float:
-    return asyncio.get_running_loop().time()
+        for task in tasks:
+            if task.done():
+                task.result()
+        clock = asyncio.get_running_loop().time
+        if self._is_unread or clock() - self._shown + self._owed >= _FRAME_SECONDS:
+            await show()
+            await asyncio.sleep(self._owed)
+            self._shown, self._owed, self._is_unread = clock(), 0.0, False
 
 
 SHUTDOWN_TIMEOUT_SECONDS = 15.0

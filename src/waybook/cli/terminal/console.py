@@ -50,7 +50,6 @@ class Viewport:
     live: bool = False
     holders: bool = False
     foot: bool = True
-    filled: bool = False
 
     @property
     def is_low(self) -> bool:
@@ -136,8 +135,7 @@ class Board(Protocol):
 
 def board_panel(frame: Viewport, subject_id: str, parts: Sequence[RenderableType]) -> Panel:
     title = Text(f" waybook · {short_id(subject_id)} ", style="dim")
-    high = frame.height if frame.filled else None
-    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
+    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width)
 
 
 def board_foot(
