@@ -179,9 +179,9 @@ def test_run_command_output_fits_terminal_size(
     terminal: Terminal, half: str, columns: int, lines: int
 ) -> None:
     board = board_of(terminal, half)
-    for filled in (False, True):
+    for is_live in (False, True):
         console = Console(width=columns, file=io.StringIO(), record=True)
-        frame = Viewport(width=columns, height=lines, live=True, filled=filled)
+        frame = Viewport(width=columns, height=lines, live=is_live)
         console.print(run_display(board, frame))
         shown = console.export_text().splitlines()
         assert len(shown) <= lines
