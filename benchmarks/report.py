@@ -21,11 +21,11 @@ from typing import Any, TypeAlias
 import orjson
 
 from waybook.dag.graph import Graph
+from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import check
 from waybook.dag.progress.structure import evidence_of, overlay
-from waybook.dag.snapshots.jobs import assign_jobs
+from waybook.dag.snapshots.rows import assign_jobs
 from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot
-from waybook.dag.statuses import ProgressStatus
 
 #: A snapshot or a part of it, as untyped JSON.
 Body: TypeAlias = dict[str, Any]

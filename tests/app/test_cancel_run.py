@@ -11,7 +11,7 @@ from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.work_export import export_body, read_run_rows, run_report_text
 from waybook.app.queries.work_list import OPEN, RunFilter, list_runs
 from waybook.app.request.request_context import RequestContext
-from waybook.dag.statuses import RunState
+from waybook.dag.model import RunState
 
 REASON = "The question has changed."
 

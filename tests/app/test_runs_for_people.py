@@ -10,7 +10,7 @@ from waybook.app.queries.work_list import OPEN, RunFilter, RunSummary, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.core.decision_context import Channel
-from waybook.dag.statuses import RunState
+from waybook.dag.model import RunState
 from waybook.errors import InvalidInput, NotFound
 
 

@@ -11,10 +11,9 @@ from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_evidence import any_evidence
 from decision_proofs import decision
 from waybook.dag.definitions.definition import graphs_of
-from waybook.dag.model import Dag
+from waybook.dag.model import Dag, ProgressStatus
 from waybook.dag.progress.report import Report, StageEvidence, check, report
 from waybook.dag.progress.structure import Evidence, valid_structure
-from waybook.dag.statuses import ProgressStatus
 
 DAG = make_dag(
     make_stage("first", make_step("a"), make_step("b"), edges=make_chain("a", "b")),

@@ -10,7 +10,7 @@ from dag_builders import make_chain, make_recipe, make_step, recipes
 from dag_evidence import any_evidence
 from decision_proofs import decision
 from waybook.dag.graph import Graph, graph_of
-from waybook.dag.model import FAILED_JOB, JobStatus, JobType, Recipe
+from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus, Recipe
 from waybook.dag.progress.structure import (
     COUNTED,
     IGNORED,
@@ -23,7 +23,6 @@ from waybook.dag.progress.structure import (
 from waybook.dag.progress.structure import (
     FAILED as COUNTED_FAILED,
 )
-from waybook.dag.statuses import ProgressStatus
 
 S = ProgressStatus
 

@@ -9,8 +9,15 @@ from waybook.dag.diagnostics import StageWarning, count_noun, quote_name
 from waybook.dag.model import JobType
 from waybook.dag.progress.report import RenderJob
 from waybook.dag.progress.structure import JobEvidence
-from waybook.dag.snapshots.jobs import FIELDS, MAX_CONTINUATION_DEPTH, Row, assign_jobs
-from waybook.dag.snapshots.rows import as_list, as_object, as_text
+from waybook.dag.snapshots.rows import (
+    FIELDS,
+    MAX_CONTINUATION_DEPTH,
+    Row,
+    as_list,
+    as_object,
+    as_text,
+    assign_jobs,
+)
 
 SLUGS = frozenset({"one", "two"})
 

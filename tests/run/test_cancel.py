@@ -6,8 +6,7 @@ from dag_builders import make_plan_step
 from plan_builders import PAT
 from run_env import RunEnv, make_run, make_stage_run
 from waybook.core.changes import Entity, differences, replay
-from waybook.dag.model import JobStatus, Strategy
-from waybook.dag.statuses import RunState
+from waybook.dag.model import JobStatus, RunState, Strategy
 from waybook.errors import InvalidTransition, RunCanceled
 from waybook.run.failure import cancel_run
 from waybook.run.next_job import CanceledRun

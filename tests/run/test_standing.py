@@ -1,6 +1,6 @@
 from dag_builders import make_dag, make_stage
 from run_env import RunEnv, make_run
-from waybook.dag.statuses import RunState
+from waybook.dag.model import RunState
 from waybook.run.status import awaiting_feedback, run_state
 
 

@@ -17,8 +17,7 @@ from run_env import RunEnv
 from run_invariants import report_of_run
 from waybook.core.decision_context import Actor
 from waybook.dag.graph import output_keys
-from waybook.dag.model import JobStatus, JobType
-from waybook.dag.statuses import RunState
+from waybook.dag.model import JobStatus, JobType, RunState
 from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, StaleAttempt
 from waybook.run.model import MAX_ATTEMPTS, MAX_PARTS, Job, step_id
 from waybook.run.next_job import (

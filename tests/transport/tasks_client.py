@@ -8,7 +8,7 @@ import mcp_types as wire
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.session import ClientSession
 
-from waybook.transport.mcp.client_name import TASKS_EXTENSION
+from waybook.transport.mcp.tools import TASKS_EXTENSION
 
 ENDED = frozenset({"completed", "failed", "cancelled"})
 

@@ -10,8 +10,8 @@ from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_g
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
-from waybook.transport.mcp.client_name import MAX_CLIENT_LENGTH, clean_name
 from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import MAX_CLIENT_LENGTH, clean_name
 
 CODER = Implementation(name="claude-code", version="2.1.3")
 

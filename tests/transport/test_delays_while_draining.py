@@ -13,8 +13,7 @@ from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.commands.serve import build_http_app
 from waybook.settings import LoadedSettings, Settings
 from waybook.store.calls import CallLog
-from waybook.transport.http.failed_credentials import DELAY_SECONDS, MAX_FAILURES
-from waybook.transport.http.rate_limits import DELAYS
+from waybook.transport.http.rate_limits import DELAY_SECONDS, DELAYS, MAX_FAILURES
 from waybook.transport.http.server import Drain
 
 #: Run these tests on one PostgreSQL version only, because they do not depend on the version.

@@ -20,11 +20,12 @@ from waybook.app.accounts.members import revoke_token
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, Unavailable
-from waybook.transport.http import failed_credentials
+from waybook.transport.http import rate_limits
 from waybook.transport.http.authentication import AuthGate
 from waybook.transport.http.browser_session import SESSION
 from waybook.transport.http.dashboard.sign_in import SignInPage
-from waybook.transport.http.failed_credentials import (
+from waybook.transport.http.pipeline import RequestPipeline
+from waybook.transport.http.rate_limits import (
     DELAY_SECONDS,
     MAX_ADDRESSES,
     MAX_DELAY_FACTOR,
@@ -35,7 +36,6 @@ from waybook.transport.http.failed_credentials import (
     REFILL_SECONDS,
     FailedCredentials,
 )
-from waybook.transport.http.pipeline import RequestPipeline
 from waybook.transport.http.request_checks import AllowedHosts
 
 HERE, THERE = "203.0.113.9", "198.51.100.7"
@@ -327,7 +327,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 async def test_valid_token_from_rate_limited_address_is_accepted_until_revoked(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failed_credentials, "DELAY_SECONDS", 0)
+    monkeypatch.setattr(rate_limits, "DELAY_SECONDS", 0)
     good = await make_token(world.agent)
     unseen = await another_token(world.agent)
     transport = httpx2.ASGITransport(authenticated_app(world), client=(HERE, 1))

@@ -25,7 +25,7 @@ from transport.full_app import TOKEN, free_port, full_app, make_client, routes_o
 from waybook.app.request.caller import Answer
 from waybook.core.short_ids import short_id
 from waybook.store.driver.queries import is_id, new_id
-from waybook.transport.mcp.resource_uris import KINDS
+from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.server import PROMPTS, URIS
 
 #: For each route parameter that is not an id, the values to use.

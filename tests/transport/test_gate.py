@@ -21,7 +21,7 @@ from postgres_servers import ServerDatabase
 from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import IssuedToken, disable_user, revoke_token
 from waybook.core.decision_context import Scope
-from waybook.transport.http import failed_credentials
+from waybook.transport.http import rate_limits
 
 PLAN = {
     "name": "Tides",
@@ -132,7 +132,7 @@ async def stored(world: OrgEnv) -> dict[str, str]:
 async def test_invalid_token_is_rejected_on_every_channel_without_writes(
     world: OrgEnv, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failed_credentials, "MAX_FAILURES", 1_000)
+    monkeypatch.setattr(rate_limits, "MAX_FAILURES", 1_000)
     plan = (await world.agent.plan())["planId"]
     before = await stored(world)
     async with open_visitor(world) as visitor:

@@ -28,7 +28,7 @@ from waybook.app.accounts.members import disable_user
 from waybook.core.decision_context import ReviewPolicy
 from waybook.errors import Unauthenticated
 from waybook.store.driver.queries import new_id
-from waybook.transport.http import failed_credentials
+from waybook.transport.http import rate_limits
 
 PLAN = {
     "name": "Tides",
@@ -62,7 +62,7 @@ async def stored(world: OrgEnv) -> dict[str, str]:
 async def test_invalid_issuer_token_returns_401_without_writes(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failed_credentials, "MAX_FAILURES", 1_000)
+    monkeypatch.setattr(rate_limits, "MAX_FAILURES", 1_000)
     kinds: dict[str, Callable[[FakeIssuer], str]] = {
         **{kind: made for kind, made in BAD.items() if kind != "empty"},
         "an ID token": lambda there: there.token(header={"typ": "JWT"}, aud="waybook-pages"),

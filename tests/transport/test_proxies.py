@@ -14,7 +14,7 @@ from org_env import OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from waybook.errors import Misconfigured
 from waybook.transport.http.browser_session import MAX_ATTEMPTS, SESSION
-from waybook.transport.http.client_address import read_proxies
+from waybook.transport.http.request_checks import read_proxies
 
 FORM = re.compile(r'name="token" value="([^"]+)"')
 PROXY, OTHER_PROXY, STRANGER = "10.0.0.5", "10.1.0.7", "203.0.113.9"

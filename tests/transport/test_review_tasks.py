@@ -14,7 +14,7 @@ from transport.full_app import free_port
 from transport.tasks_client import CreatedTask, Tasks, send
 from transport.test_elicitation import Person, open_client
 from waybook.core.decision_context import Channel, ReviewPolicy
-from waybook.transport.mcp.client_name import TASKS_EXTENSION
+from waybook.transport.mcp.tools import TASKS_EXTENSION
 
 MODERN: Literal["2026-07-28"] = "2026-07-28"
 

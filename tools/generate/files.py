@@ -7,7 +7,7 @@ from pathlib import Path
 from tools.generate import reference, tool_list
 from waybook.app.registry import TOOLS
 from waybook.dag.diagram.svg import drawing_from_snapshot, export_drawing
-from waybook.dag.statuses import DrawingFormat
+from waybook.dag.model import DrawingFormat
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "waybook"

@@ -16,8 +16,8 @@ from waybook.cli.demo.environment import FAST, SimulatedClock, temporary_databas
 from waybook.cli.runtime import open_app
 from waybook.core.decision_context import Channel
 from waybook.dag.diagram.svg import export_drawing
+from waybook.dag.model import DrawingFormat
 from waybook.dag.progress.report import StepReport
-from waybook.dag.statuses import DrawingFormat
 from waybook.settings import Settings
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "map.svg"

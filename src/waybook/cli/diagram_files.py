@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from waybook.cli.lazy import load
-from waybook.dag.statuses import DrawingFormat
+from waybook.dag.model import DrawingFormat
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 RequestedExports = Mapping[DrawingFormat, str]

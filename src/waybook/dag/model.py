@@ -1,4 +1,4 @@
-"""Data model of a workflow: its stages, and the recipe (steps and edges) of each stage."""
+"""Data model of a workflow: stages with their recipes (steps and edges), and their statuses."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -118,3 +118,29 @@ class Dag:
     def after(self, slug: str) -> tuple[str, ...]:
         targets = {t.target for t in self.transitions if t.source == slug}
         return tuple(stage.slug for stage in self.stages if stage.slug in targets)
+
+
+class ProgressStatus(StrEnum):
+    NOT_STARTED = "not_started"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class RunState(StrEnum):
+    """Overall state of a run: the first of these that applies."""
+
+    COMPLETED = "completed"
+    #: A person or agent canceled the run before it was complete.
+    CANCELED = "canceled"
+    #: A step has failed permanently. Work on other steps may continue.
+    FAILED = "failed"
+    #: No work is possible until a person gives feedback on a completed stage.
+    AWAITING_FEEDBACK = "awaiting_feedback"
+    IN_PROGRESS = "in_progress"
+
+
+class DrawingFormat(StrEnum):
+    SVG = "svg"
+    MERMAID = "mermaid"
+    MARKDOWN = "markdown"

@@ -10,9 +10,9 @@ from waybook.core.events import (
     NotificationKind,
     shorten,
 )
+from waybook.dag.model import RunState
 from waybook.dag.progress.report import AvailableDocument, StageEvidence
 from waybook.dag.progress.structure import Evidence
-from waybook.dag.statuses import RunState
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag, Run, StepRun
 

@@ -8,7 +8,7 @@ from dag_evidence import make_job, make_snapshot
 from waybook.cli.terminal.bars import PROGRESS_STYLES, STEP_STYLES
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation
 from waybook.dag.diagram.svg import drawing_from_snapshot, export_drawing
-from waybook.dag.statuses import DrawingFormat
+from waybook.dag.model import DrawingFormat
 
 ROOT = Path(__file__).parents[3]
 DAG = make_dag(

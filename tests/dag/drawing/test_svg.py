@@ -13,7 +13,7 @@ from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, text_width
 from waybook.dag.diagram.routing import compute_layout
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation, Annotations
 from waybook.dag.diagram.svg import render_svg, style_sheet
-from waybook.dag.statuses import ProgressStatus
+from waybook.dag.model import ProgressStatus
 from waybook.plan.model import StepStatus
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from waybook.app.queries.work_list import EXCERPT_LENGTH, CurrentStep, load_definitions
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import format_duration
-from waybook.dag.statuses import RunState
+from waybook.dag.model import RunState
 from waybook.plan.model import CLOSED_PLAN, MODIFIABLE, PlanStatus, StepStatus
 from waybook.plan.progress import Progress
 from waybook.run.model import CompiledDag

@@ -29,7 +29,7 @@ from waybook.core.durations import MINUTE
 from waybook.core.hidden_characters import escape_hidden, inert
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import export_drawing
-from waybook.dag.statuses import DrawingFormat
+from waybook.dag.model import DrawingFormat
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, non_empty, rfc3339
 from waybook.plan.model import DONE_STEP, GROWING, BranchAction, BranchOutcome, plan_state

@@ -12,8 +12,8 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import find_full_id
 from waybook.core.short_ids import IdKind, short_id
 from waybook.dag.expansion.counts import documents_expected
+from waybook.dag.model import RunState
 from waybook.dag.progress.structure import structure_counts, valid_structure
-from waybook.dag.statuses import RunState
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.run.model import CompiledDag, RunList

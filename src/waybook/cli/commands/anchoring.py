@@ -1,4 +1,4 @@
-"""Audit anchors on the command line: where they are, verification, and output."""
+"""`waybook audit`: entries, anchors, verification, and their output."""
 
 import sys
 from collections.abc import Sequence
@@ -16,13 +16,18 @@ from waybook.app.operations.anchors import AnchorCheck, AnchorTotals, check_anch
 from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
 from waybook.app.operations.backup import is_backup
 from waybook.app.operations.erasure import contexts_of_all_orgs, verify_erasures
+from waybook.app.queries.audit import SubjectAsOf, list_audit, subject_as_of
+from waybook.app.queries.work_list import resolve_plan_or_run
 from waybook.app.request.request_context import RequestContext
+from waybook.cli.inputs import read_time
 from waybook.cli.lazy import load
-from waybook.cli.options import database_options, json_option
+from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
+from waybook.cli.terminal.audit_text import as_of_table, entries_table
 from waybook.cli.terminal.console import success
 from waybook.errors import InvalidInput
+from waybook.json_values import Body
 from waybook.settings import Settings
 
 MAX_ERRORS = 5
@@ -293,3 +298,47 @@ def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: ob
         return
     message = f"{done.chains} chains with {done.entries} entries are anchored in {path}"
     get_console().print(success(message))
+
+
+@click.command()
+@click.argument("plan", required=False, metavar="[PLAN|RUN]")
+@click.option("--since", metavar="TIME", help="Start time, e.g. 2030-01-31T08:00.")
+@limit_option(50)
+@json_option
+@database_options
+def list_command(
+    *, plan: str | None, since: str | None, limit: int, as_json: bool, **flags: object
+) -> None:
+    """List audit entries, newest first, for one plan or run or all."""
+    settings, start = load_settings(flags), read_time(since) if since else None
+
+    async def read(here: AppSession) -> list[Body]:
+        subject = await resolve_plan_or_run(here.call, plan) if plan else None
+        return await list_audit(here.call, subject, since=start, limit=limit)
+
+    entries = run_in_app(settings, read)
+    if as_json:
+        print_json(entries)
+    else:
+        get_console().print(entries_table(entries, one_plan=plan is not None))
+
+
+@click.command("as-of")
+@click.argument("plan", metavar="PLAN|RUN")
+@click.argument("moment", metavar="TIME|SEQ")
+@json_option
+@database_options
+def as_of_command(*, plan: str, moment: str, as_json: bool, **flags: object) -> None:
+    """Show a plan or run as of a time or an audit entry number."""
+
+    async def read(here: AppSession) -> SubjectAsOf:
+        subject_id = await resolve_plan_or_run(here.call, plan)
+        if moment.isdigit():
+            return await subject_as_of(here.call, subject_id, seq=int(moment))
+        return await subject_as_of(here.call, subject_id, at=read_time(moment))
+
+    then = run_in_app(load_settings(flags), read)
+    if as_json:
+        print_json({"seq": then.last.seq, "at": then.last.at.isoformat(), "rows": then.rows})
+    else:
+        get_console().print(as_of_table(then))

@@ -49,7 +49,7 @@ from waybook.integrations.server_probe import (
 )
 from waybook.page_address import find_page_server
 from waybook.settings import LoadedSettings, Settings
-from waybook.transport.http.client_address import read_proxies
+from waybook.transport.http.request_checks import read_proxies
 
 
 async def run_checks(settings: Settings) -> list[CheckResult]:

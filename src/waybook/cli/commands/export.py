@@ -28,7 +28,7 @@ from waybook.cli.options import database_options, org_option
 from waybook.cli.output import print_line, print_text
 from waybook.cli.runtime import AppSession, load_settings, run_in_app
 from waybook.dag.diagram.svg import export_drawing
-from waybook.dag.statuses import DrawingFormat
+from waybook.dag.model import DrawingFormat
 from waybook.errors import InvalidInput, NextCall, NotFound
 
 

@@ -35,12 +35,14 @@ from waybook.page_address import PageClaim, server_claim
 from waybook.settings import LoadedSettings, Settings, host_header
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
-from waybook.transport.http.authentication import AuthGate, authenticated_caller, reauthenticate
+from waybook.transport.http.authentication import (
+    AuthGate,
+    authenticated_caller,
+    reauthenticate,
+)
 from waybook.transport.http.bearer import ResourceMetadata
-from waybook.transport.http.client_address import read_proxies
 from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.dashboard.sign_in import SIGN_IN_PATH, SignInPage
-from waybook.transport.http.failed_credentials import FailedCredentials
 from waybook.transport.http.metrics import (
     PUBLISH_SECONDS,
     CollectMetrics,
@@ -48,8 +50,8 @@ from waybook.transport.http.metrics import (
     WorkerMetrics,
     collect_metrics,
 )
-from waybook.transport.http.rate_limits import RequestThrottle
-from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.rate_limits import FailedCredentials, RequestThrottle
+from waybook.transport.http.request_checks import AllowedHosts, read_proxies
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import Drain, listen, run, serve
 from waybook.transport.mcp.server import build_server

@@ -10,7 +10,7 @@ from waybook.app.queries.audit import SubjectAsOf, event_label, step_title, step
 from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, STEP_STYLES
 from waybook.cli.terminal.console import plain_table
 from waybook.core.changes import Row
-from waybook.dag.statuses import ProgressStatus, RunState
+from waybook.dag.model import ProgressStatus, RunState
 from waybook.json_values import Body
 from waybook.plan.model import StepStatus, plan_state
 

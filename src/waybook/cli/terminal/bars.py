@@ -10,7 +10,7 @@ from types import MappingProxyType
 from rich.text import Text
 
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
-from waybook.dag.statuses import ProgressStatus, RunState
+from waybook.dag.model import ProgressStatus, RunState
 from waybook.plan.model import PlanState, StepStatus
 
 

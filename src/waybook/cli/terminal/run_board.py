@@ -30,8 +30,8 @@ from waybook.cli.terminal.console import (
     visible_rows,
 )
 from waybook.core.short_ids import short_id
+from waybook.dag.model import ProgressStatus, RunState
 from waybook.dag.progress.report import StageReport
-from waybook.dag.statuses import ProgressStatus, RunState
 from waybook.plan.model import StepStatus
 from waybook.plan.progress import percent
 

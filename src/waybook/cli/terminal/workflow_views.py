@@ -10,9 +10,9 @@ from rich.text import Text
 
 from waybook.cli.terminal.bars import BAR_STATUS, PROGRESS_STYLES, UNKNOWN, segmented_bar
 from waybook.cli.terminal.console import SafeConsole, one_line, plain_table
+from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import Report, StageReport, StepReport
 from waybook.dag.progress.structure import Map, StageMap
-from waybook.dag.statuses import ProgressStatus
 from waybook.plan.progress import percent
 
 _INDENT = "   "

@@ -50,10 +50,10 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 from waybook.dag.diagram.text import markdown_outline, mermaid
+from waybook.dag.model import DrawingFormat
 from waybook.dag.progress.report import report
 from waybook.dag.progress.structure import stage_order, structure_counts, valid_structure
 from waybook.dag.snapshots.snapshot import is_definition, read_snapshot
-from waybook.dag.statuses import DrawingFormat
 
 _StepUrl = Callable[[str, str], str | None]
 _StageUrl = Callable[[str], str | None]

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypedDict
 from waybook.dag.diagnostics import quote_name, sorted_messages
 from waybook.dag.expansion.counts import StageCounts, documents_expected
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
-from waybook.dag.model import JobStatus, Stage
+from waybook.dag.model import JobStatus, ProgressStatus, Stage
 from waybook.dag.progress.structure import (
     NO_EVIDENCE,
     Evidence,
@@ -20,7 +20,6 @@ from waybook.dag.progress.structure import (
     stage_status,
     structure_counts,
 )
-from waybook.dag.statuses import ProgressStatus
 
 RENDERED = "rendered_document"
 

@@ -23,8 +23,7 @@ from waybook.dag.expansion.units import (
     merge_origins,
 )
 from waybook.dag.graph import Graph
-from waybook.dag.model import FAILED_JOB, Dag, JobStatus, JobType
-from waybook.dag.statuses import ProgressStatus
+from waybook.dag.model import FAILED_JOB, Dag, JobStatus, JobType, ProgressStatus
 
 #: Expected counts are computed for at most this number of lineages, to save memory.
 MAX_LINEAGES = 300_000

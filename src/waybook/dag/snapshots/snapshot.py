@@ -34,7 +34,6 @@ from waybook.dag.progress.structure import (
     stage_order,
     valid_structure,
 )
-from waybook.dag.snapshots.jobs import assign_jobs
 from waybook.dag.snapshots.rows import (
     Raw,
     Snapshot,
@@ -42,6 +41,7 @@ from waybook.dag.snapshots.rows import (
     as_list,
     as_object,
     as_text,
+    assign_jobs,
     bare_step,
     read_stage_runs,
 )

@@ -38,7 +38,7 @@ from waybook.errors import StaleCredential
 from waybook.tracing import TRACE_FIELDS
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import common_json, compact_json
-from waybook.transport.mcp.client_name import clean_name, product_of
+from waybook.transport.mcp.tools import clean_name, product_of
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from waybook.app.request.caller import Answer
 from waybook.redaction import redact
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.mcp.client_name import client_name, declares_tasks
-from waybook.transport.mcp.tools import to_tool_result
+from waybook.transport.mcp.tools import client_name, declares_tasks, to_tool_result
 
 log = logging.getLogger(__name__)
 

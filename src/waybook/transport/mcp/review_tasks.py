@@ -21,12 +21,6 @@ from waybook.app.request.caller import Answer, ReadableReview
 from waybook.errors import WaybookError
 from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.mcp.client_name import (
-    TASKS_EXTENSION,
-    client_name,
-    declares_tasks,
-    require_tasks,
-)
 from waybook.transport.mcp.elicitation import (
     ELICITATION_KEY,
     FORM,
@@ -34,7 +28,13 @@ from waybook.transport.mcp.elicitation import (
     form_message,
     supports_forms,
 )
-from waybook.transport.mcp.tools import to_tool_result
+from waybook.transport.mcp.tools import (
+    TASKS_EXTENSION,
+    client_name,
+    declares_tasks,
+    require_tasks,
+    to_tool_result,
+)
 
 _POLL_INTERVAL_MS: Final = 5_000
 #: Errors for a decision that came too late and is ignored.

@@ -17,9 +17,9 @@ from waybook.transport.mcp.conversation_files import ConversationFiles
 from waybook.transport.mcp.direct_calls import ToolServer
 from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation, ToolResult
 from waybook.transport.mcp.prompts import Prompts, instructions_for
-from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.mcp.resources import (
     APP_TOOLS,
+    KINDS,
     MIME_TYPE,
     OpenItem,
     Resources,

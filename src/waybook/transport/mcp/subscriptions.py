@@ -28,8 +28,8 @@ from waybook.core.short_ids import short_id
 from waybook.store.driver.bus import Bus
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.mcp.client_name import require_tasks
-from waybook.transport.mcp.resource_uris import KINDS
+from waybook.transport.mcp.resources import KINDS
+from waybook.transport.mcp.tools import require_tasks
 from waybook.transport.stream_limits import StreamLimiter
 
 #: Maximum numbers of streams, in total and per org, and of subscriptions.

@@ -16,10 +16,9 @@ from waybook.core.short_ids import usual_form
 from waybook.core.usage import Totals
 from waybook.dag.diagram.model import DiagramStep, Lane, exceeds, steps_around
 from waybook.dag.graph import graph_of
-from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
+from waybook.dag.model import Dag, JobType, ProgressStatus, Recipe, RecipeStep, Stage, Strategy
 from waybook.dag.progress.report import Report, StageEvidence, report
 from waybook.dag.progress.structure import Evidence, Structure, valid_structure
-from waybook.dag.statuses import ProgressStatus
 from waybook.json_values import Json, format_time
 from waybook.plan.model import (
     CLOSED_PLAN,

@@ -15,9 +15,9 @@ from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals
 from waybook.dag.expansion.counts import StageCounts
+from waybook.dag.model import RunState
 from waybook.dag.progress.report import AvailableDocument, Report, StageReport, report
 from waybook.dag.progress.structure import structure_counts, valid_structure
-from waybook.dag.statuses import RunState
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import progress_json
 from waybook.run.made_from import outdated_documents

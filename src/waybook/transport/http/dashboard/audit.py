@@ -30,7 +30,7 @@ from waybook.core.changes import Change, Event
 from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
-from waybook.transport.http.dashboard.exports import file_headers
+from waybook.transport.http.dashboard.outputs import file_headers
 from waybook.transport.http.dashboard.page import PageRequest
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",

@@ -38,7 +38,6 @@ from waybook.app.request.request_context import RequestContext
 from waybook.errors import NotFound, Unauthenticated, WaybookError
 from waybook.transport.errors import code_of
 from waybook.transport.http.authentication import is_cross_site_navigation
-from waybook.transport.http.client_address import TrustedProxies, client_address_of
 from waybook.transport.http.dashboard.inbox import (
     ALREADY_DECIDED_CODES,
     FEEDBACK_REQUIRED_MESSAGE,
@@ -55,9 +54,10 @@ from waybook.transport.http.dashboard.page import (
     is_number,
     redirect,
 )
-from waybook.transport.http.failed_credentials import FailedCredentials
 from waybook.transport.http.html.forms import csrf_token, mask_token, set_csrf_cookie
 from waybook.transport.http.html.layout import error_page, redirect_page, render_template
+from waybook.transport.http.rate_limits import FailedCredentials
+from waybook.transport.http.request_checks import TrustedProxies, client_address_of
 from waybook.transport.http.responses import http_status
 
 _DECISION_LABELS: Final = {

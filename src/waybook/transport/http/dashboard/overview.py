@@ -21,7 +21,7 @@ from waybook.transport.http.dashboard.page import (
     error_status,
     redirect,
 )
-from waybook.transport.http.dashboard.plans.plan_edit import modification_arguments
+from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
 from waybook.transport.http.dashboard.work_lists import mcp_url
 
 _PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})

@@ -12,11 +12,9 @@ from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.notifications.delivery import ACTION_PATH, FEEDBACK_ACTION
 from waybook.settings import LoadedSettings
-from waybook.transport.http.client_address import read_proxies
 from waybook.transport.http.dashboard import (
     agents,
     audit,
-    exports,
     inbox,
     links,
     live,
@@ -29,16 +27,17 @@ from waybook.transport.http.dashboard import (
     work_lists,
 )
 from waybook.transport.http.dashboard.page import Handler, page_endpoint
-from waybook.transport.http.dashboard.plans import new_plan, plan_edit, plan_page, step_page
+from waybook.transport.http.dashboard.plans import new_plan, plan_page, step_page
 from waybook.transport.http.dashboard.runs import run_page, run_work, start_run
 from waybook.transport.http.html.layout import serve_asset
+from waybook.transport.http.request_checks import read_proxies
 
 PAGES: Final[Mapping[str, Handler]] = {
     "/": overview.overview_page,
     "/plans": work_lists.plan_list,
     "/plans/{plan_id}": plan_page.plan_page,
     "/inbox": inbox.inbox_page,
-    "/plans/{plan_id}/export.{ending}": exports.export_plan,
+    "/plans/{plan_id}/export.{ending}": outputs.export_plan,
     "/plans/{plan_id}/history": plan_page.plan_history,
     "/runs": work_lists.run_list,
     "/runs/{run_id}": run_page.run_page,
@@ -48,7 +47,7 @@ PAGES: Final[Mapping[str, Handler]] = {
     "/runs/{run_id}/documents/{resource_id}": run_work.document_page,
     "/runs/{run_id}/steps/{stage}/{step_key}": run_work.step_page,
     "/runs/{run_id}/jobs/{job_id}": run_work.job_page,
-    "/runs/{run_id}/export.{ending}": exports.export_run,
+    "/runs/{run_id}/export.{ending}": outputs.export_run,
     "/dags": start_run.workflow_list,
     "/dags/{slug:path}": start_run.workflow_page,
     "/agents": agents.agent_list,
@@ -65,7 +64,7 @@ PAGES: Final[Mapping[str, Handler]] = {
 }
 FORMS: Final[Mapping[str, Handler]] = {
     "/decisions/selected": inbox.approve_selected,
-    "/plans/{plan_id}/edit": plan_edit.edit_page,
+    "/plans/{plan_id}/edit": plan_page.edit_page,
     "/plans/{plan_id}/copy": partial(work_actions.copy_page, "plan"),
     "/runs/{run_id}/copy": partial(work_actions.copy_page, "run"),
     "/plans/{plan_id}/steps/{step_id}": step_page.step_page,

@@ -38,8 +38,6 @@ from waybook.transport.http.browser_session import (
     set_flow_cookie,
     set_session_cookie,
 )
-from waybook.transport.http.client_address import TrustedProxies, client_address_of
-from waybook.transport.http.failed_credentials import FailedCredentials
 from waybook.transport.http.html.forms import (
     csrf_token,
     mask_token,
@@ -48,6 +46,8 @@ from waybook.transport.http.html.forms import (
     set_csrf_cookie,
 )
 from waybook.transport.http.html.layout import redirect_page, render_template
+from waybook.transport.http.rate_limits import FailedCredentials
+from waybook.transport.http.request_checks import TrustedProxies, client_address_of
 from waybook.transport.http.responses import http_status
 
 SIGN_IN_PATH: Final = "/sign-in"

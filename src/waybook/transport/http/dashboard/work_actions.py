@@ -14,7 +14,7 @@ from waybook.app.queries.work_list import resolve_plan, resolve_run
 from waybook.app.request.layout_worker import layout_cost
 from waybook.app.request.request_context import id_or_nil
 from waybook.core.forecast import Forecast
-from waybook.dag.statuses import RunState
+from waybook.dag.model import RunState
 from waybook.plan.model import DONE_STEP
 from waybook.run.copy import COPY_SUFFIX, MAX_NAME_LENGTH, earlier_stages
 from waybook.run.model import MAX_MODELS
@@ -25,7 +25,7 @@ from waybook.transport.http.dashboard.page import (
     is_number,
     redirect,
 )
-from waybook.transport.http.dashboard.plans.plan_edit import modification_arguments
+from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
 from waybook.transport.http.dashboard.runs.run_page import reason_for_no_forecast
 from waybook.transport.http.html.forms import safe_return_path
 

@@ -15,7 +15,7 @@ from waybook.app.queries.work_list import (
     plan_summaries,
 )
 from waybook.core.short_ids import short_id
-from waybook.dag.statuses import RunState
+from waybook.dag.model import RunState
 from waybook.errors import InvalidInput
 from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.transport.http.dashboard.page import PageRequest

@@ -40,7 +40,7 @@ from waybook.plan.model import (
 )
 from waybook.plan.repeat import round_of
 from waybook.transport.http.dashboard.page import PageRequest, is_number, redirect
-from waybook.transport.http.dashboard.plans.plan_edit import (
+from waybook.transport.http.dashboard.plans.plan_page import (
     FormReply,
     Modification,
     field_text,
