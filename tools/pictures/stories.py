@@ -4,7 +4,6 @@ Every row comes from a tool call, as in daily work; only the clock is simulated,
 in seconds. Each plan has its own clock, which ends at about the current time.
 """
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,7 +11,7 @@ from typing import Any
 
 from waybook.application import BasicApplication
 from waybook.cli.demo import actors
-from waybook.cli.demo.actors import Actor, DemoContext, agent, document_for
+from waybook.cli.demo.actors import Actor, DemoContext, RunWork, agent
 from waybook.cli.demo.environment import FAST, SimulatedClock
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
@@ -238,47 +237,17 @@ async def other_work(stage: Stage) -> None:
     await mira.call("modify_plan", planId=plan, modifications=[end])
 
 
-class TimeIsUp(Exception):
-    """The simulated clock of the run has reached the current time."""
-
-
-async def work_on_jobs(scene: DemoContext, name: str, model: str, minutes: float) -> None:
-    """Claim jobs of a model, and submit a document for each."""
-    me = agent(scene, name)
-    await scene.clock.sleep(minutes / 10)
-    while True:
-        job = await me.call("get_next_job", runId=scene.run_id, modelId=model)
-        if job["status"] == "job_ready":
-            await scene.clock.sleep(minutes)
-            held = {"jobId": job["jobId"], "attempt": job["attempt"], "usage": USAGE}
-            await me.call("submit_job_result", **held, documents=[{"content": document_for(job)}])
-        else:
-            await scene.clock.sleep(actors.POLL_MINUTES)
-
-
 async def prepared_work(stage: Stage) -> None:
     """Start the run of the demo, with one agent for each model, and stop at the current time."""
-    minutes = 240
+    minutes, pause = 240, 6
     scene = stage.scene(minutes)
-
-    async def stop() -> None:
-        await scene.clock.sleep(minutes - 2)
-        raise TimeIsUp
-
-    async def show_nothing() -> None:
-        """Draw nothing, because the run has no screen."""
-
     await actors.start_run(scene)
     stage.ids["run"] = scene.run_id
-    models = actors.MODELS.items()
-    parts = [
-        *(work_on_jobs(scene, *who, minutes=5.0 + n) for n, who in enumerate(models)),
-        actors.render_documents(scene),
-        actors.give_feedback(scene),
-        stop(),
-    ]
-    with contextlib.suppress(TimeIsUp):
-        await scene.clock.run(parts, show_nothing)
+    sessions = [agent(scene, name) for name in actors.MODELS]
+    work = RunWork(scene, sessions, {}, {"usage": USAGE})
+    for _ in range(minutes // pause - 1):
+        await work.round()
+        wait(scene, pause)
 
 
 async def play(app: BasicApplication) -> dict[str, str]:

@@ -10,11 +10,11 @@ AUDIT_COMMANDS = {
         "Write the last seal of every chain to a file outside the database.",
     ),
     "as-of": (
-        "commands.audit:as_of_command",
+        "commands.anchoring:as_of_command",
         "Show a plan or run as of a time or an audit entry number.",
     ),
     "list": (
-        "commands.audit:list_command",
+        "commands.anchoring:list_command",
         "List audit entries, newest first, for one plan or run or all.",
     ),
     "verify": (

@@ -1,12 +1,12 @@
 """The story of the demo: what each scripted agent and the person do.
 
-In the plan, three agents work, one of them killed during a step. In the run, each has three
-sessions. A person reviews both.
+In the plan, three agents act at the times of the script, and one of them is killed during a step.
+In the run, each has three sessions, which act in rounds. A person reviews both.
 """
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
@@ -16,7 +16,6 @@ import yaml
 from rich.text import Text
 
 from waybook.app.dispatcher import Dispatcher
-from waybook.app.queries.inbox import list_reviews
 from waybook.app.queries.work_list import resolve_run
 from waybook.app.registry import TOOLS
 from waybook.app.request.request_context import RequestContext
@@ -63,11 +62,8 @@ def document_for(job: Mapping[str, Any]) -> str:
 _ENGINE = "waybook"
 STYLES = {"ada": "cyan", "ben": "blue", "cleo": "magenta", "mira": "green", _ENGINE: "bold"}
 MODELS = {"ada": "alpha", "ben": "beta", "cleo": "gamma"}
-_REVIEW_POLL_MINUTES = 3
-POLL_MINUTES = 4
-_JOB_MINUTES = (4, 6, 5)
-_LATE_RESULT_MINUTES = 24
-_REVIEWED_STEP = "Agree on the recommendation"
+_ROUND_MINUTES = 5
+_LATE_ROUNDS = 5
 
 Reply = dict[str, Any]
 
@@ -78,8 +74,6 @@ class DemoContext:
     clock: SimulatedClock
     plan_id: str = ""
     run_id: str = ""
-    run_complete: bool = False
-    abandoned_job: str = ""
     #: The log of events.
     lines: list[Text] = field(default_factory=list)
     listener: Callable[[Text], None] | None = None
@@ -130,141 +124,127 @@ def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
 
 
 async def play_plan(scene: DemoContext, show: Show) -> None:
-    ada = agent(scene, "ada")
-    made = await ada.call("create_research_plan", **STORY["plan"])
-    scene.plan_id = await full_id_of(scene.call, IdKind.PLAN, made["planId"], "planId")
-    steps, conditions = STORY["plan"]["steps"], STORY["plan"]["branchingConditions"]
-    ada.say(f"creates a plan: {len(steps)} steps, {len(conditions)} branching conditions")
-    await scene.clock.run([part(scene) for part in (_ada, _ben, _cleo, _mira)], show)
-
-
-async def _ada(scene: DemoContext) -> None:
-    me = agent(scene, "ada")
-    for _ in range(3):
-        await _complete_step(me)
-    taken = await _claim_step(me)
-    result = STORY["work"][_REVIEWED_STEP]
-    for summary in (STORY["review"], STORY["reviewAgain"]):
-        while taken["status"] != "step_ready":
-            await scene.clock.sleep(_REVIEW_POLL_MINUTES)
-            taken = await me.call("get_next_step", planId=scene.plan_id)
-            if taken["status"] == "step_ready":
-                me.say(f"claims it again, with the feedback (attempt {taken['attempt']})")
-        await scene.clock.sleep(result["minutes"])
-        args = {"summary": summary, "resultSummary": result["result"]}
-        await me.call("request_user_review", stepId=taken["stepId"], **args)
-        me.say("asks a person to review it; the plan waits")
-        taken = {"status": "awaiting_review"}
-
-
-async def _ben(scene: DemoContext) -> None:
-    """Act as ben, who loses a connection and takes over the abandoned step."""
-    me = agent(scene, "ben")
-    await scene.clock.sleep(1)
-    for connection_drops in (True, False, False):
-        await _complete_step(me, connection_drops=connection_drops)
-    done: set[str] = set()
-    while _REVIEWED_STEP not in done:
-        await scene.clock.sleep(_REVIEW_POLL_MINUTES)
-        status = await me.call("get_plan_status", planId=scene.plan_id)
-        done = {step["title"] for step in status["completedSteps"]}
-    await _complete_step(me)
+    story = _PlanStory(scene)
+    await story.create()
+    passed = 0
+    for minute, name, act in STORY["script"]:
+        await scene.clock.pass_minutes(minute - passed, show)
+        passed = minute
+        await getattr(story, act)(name)
     scene.say(_ENGINE, "the plan is complete", strong=True)
 
 
-async def _cleo(scene: DemoContext) -> None:
-    """Act as cleo, who is killed during the second step, and returns in a new session."""
-    me, clock = agent(scene, "cleo"), scene.clock
-    await clock.sleep(2)
-    await _complete_step(me)
-    taken = await _claim_step(me)
-    await clock.sleep(4)
-    await me.call("get_step_context", stepId=taken["stepId"])
-    await clock.sleep(2)
-    me.say("is killed while working on it", strong=True)
-    await clock.sleep(31)
-    me = agent(scene, "cleo", "cleo-2")
-    open_plans = await me.call("list_active_plans")
-    scene.say("cleo", f"returns in a new conversation and finds {open_plans['total']} open plan")
-    status = await me.call("get_plan_status", planId=scene.plan_id)
-    stalled = status["stalledSteps"][0]
-    message = f"step {stalled['stepOrder']} is stalled: no heartbeat for {stalled['minutes']} min"
-    scene.say(_ENGINE, message, strong=True)
-    context = await me.call("get_research_context", planId=scene.plan_id)
-    done = sum(step["status"] == "completed" for step in context["steps"])
-    scene.say("cleo", f"reads the plan's context: question, {done} results, latest events")
-    await _complete_step(me)
+class _PlanStory:
+    """What the agents and the person do in the plan: one method for each word of the script."""
 
+    def __init__(self, scene: DemoContext) -> None:
+        self.scene = scene
+        self.agents = {name: agent(scene, name) for name in MODELS}
+        self.mira = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
+        self.held: dict[str, Reply] = {}
+        self.reviews = iter((STORY["review"], STORY["reviewAgain"]))
 
-async def _mira(scene: DemoContext) -> None:
-    """Act as the reviewer: send the first draft back, approve the second."""
-    me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
-    feedback = STORY["planFeedback"]
-    for pause, decision, said in (
-        (5, {"decision": "modify", "feedback": feedback}, f"requests changes: “{feedback}”"),
-        (4, {"decision": "approve"}, "approves it"),
-    ):
-        while not await list_reviews(scene.call, scene.plan_id):
-            await scene.clock.sleep(_REVIEW_POLL_MINUTES)
-        await scene.clock.sleep(pause)
-        await me.call("submit_user_decision", planId=scene.plan_id, **decision)
-        me.say(said, strong=True)
+    async def create(self) -> None:
+        made = await self.agents["ada"].call("create_research_plan", **STORY["plan"])
+        self.scene.plan_id = await full_id_of(
+            self.scene.call, IdKind.PLAN, made["planId"], "planId"
+        )
+        steps, conditions = STORY["plan"]["steps"], STORY["plan"]["branchingConditions"]
+        what = f"{len(steps)} steps, {len(conditions)} branching conditions"
+        self.scene.say("ada", f"creates a plan: {what}")
 
+    async def claim(self, name: str) -> None:
+        taken = await self.agents[name].call("get_next_step", planId=self.scene.plan_id)
+        self.held[name], attempt = taken, f"(attempt {taken['attempt']})"
+        if earlier := taken.get("takenOver"):
+            message = f"takes over from {earlier['heldBy']}: {taken['title']} {attempt}"
+            self.scene.say(name, message, strong=True)
+        elif taken["attempt"] > 1:
+            self.scene.say(name, f"claims it again, with the feedback {attempt}")
+        else:
+            self.scene.say(name, f"claims: {taken['title']}")
 
-async def _claim_step(me: Actor) -> Reply:
-    taken = await me.call("get_next_step", planId=me.scene.plan_id)
-    if earlier := taken.get("takenOver"):
-        again = f"{taken['title']} (attempt {taken['attempt']})"
-        me.scene.say(me.name, f"takes over from {earlier['heldBy']}: {again}", strong=True)
-    else:
-        me.scene.say(me.name, f"claims: {taken['title']}")
-    return taken
+    async def heartbeat(self, name: str) -> None:
+        await self.agents[name].call("get_step_context", stepId=self.held[name]["stepId"])
 
+    async def submit(self, name: str) -> Reply:
+        scene, taken = self.scene, self.held[name]
+        work = STORY["work"][taken["title"]]
+        args = {
+            "stepId": taken["stepId"],
+            "attempt": taken["attempt"],
+            "resultSummary": work["result"],
+            "confidence": work["confidence"],
+            "idempotencyKey": f"{name}-{taken['stepId']}-{taken['attempt']}",
+        }
+        answer = await self.agents[name].call("submit_step_result", **args)
+        if answer.get("replayed"):
+            return answer
+        confidence = f"{work['confidence'] * 100:.0f} %"
+        scene.say(name, f"completes: {taken['title']} (confidence {confidence})")
+        for branch in answer["branches"]:
+            added, skipped = (
+                len(branch.get(f"{kind}StepIds", ())) for kind in ("added", "skipped")
+            )
+            what = f"{added} steps added" if added else f"{skipped} step skipped"
+            scene.say(_ENGINE, f"condition {branch['expression']} is true: {what}", strong=True)
+        return answer
 
-async def _complete_step(me: Actor, *, connection_drops: bool = False) -> None:
-    """Claim a step, work on it, and submit its result, twice after a lost connection."""
-    scene, taken = me.scene, await _claim_step(me)
-    work = STORY["work"][taken["title"]]
-    passed = 0
-    for heartbeat in work.get("heartbeats", ()):
-        await scene.clock.sleep(heartbeat - passed)
-        passed = heartbeat
-        await me.call("get_step_context", stepId=taken["stepId"])
-    await scene.clock.sleep(work["minutes"] - passed)
-    args = {
-        "stepId": taken["stepId"],
-        "attempt": taken["attempt"],
-        "resultSummary": work["result"],
-        "confidence": work["confidence"],
-        "idempotencyKey": f"{me.session}-{taken['stepId']}-{taken['attempt']}",
-    }
-    answer = await me.call("submit_step_result", **args)
-    confidence = f"{work['confidence'] * 100:.0f} %"
-    scene.say(me.name, f"completes: {taken['title']} (confidence {confidence})")
-    for branch in answer["branches"]:
-        added, skipped = (len(branch.get(name, ())) for name in ("addedStepIds", "skippedStepIds"))
-        what = f"{added} steps added" if added else f"{skipped} step skipped"
-        scene.say(_ENGINE, f"condition {branch['expression']} is true: {what}", strong=True)
-    if connection_drops and (await me.call("submit_step_result", **args)).get("replayed"):
-        me.say("submits it again after a network timeout: counted once", strong=True)
+    async def submit_twice(self, name: str) -> None:
+        await self.submit(name)
+        if (await self.submit(name)).get("replayed"):
+            message = "submits it again after a network timeout: counted once"
+            self.scene.say(name, message, strong=True)
+
+    async def die(self, name: str) -> None:
+        self.scene.say(name, "is killed while working on it", strong=True)
+
+    async def come_back(self, name: str) -> None:
+        """Continue in a new session: read what is stored in the plan."""
+        me = self.agents[name] = agent(self.scene, name, f"{name}-2")
+        plan_id, say = self.scene.plan_id, self.scene.say
+        open_plans = await me.call("list_active_plans")
+        say(name, f"returns in a new conversation and finds {open_plans['total']} open plan")
+        stalled = (await me.call("get_plan_status", planId=plan_id))["stalledSteps"][0]
+        silence = f"no heartbeat for {stalled['minutes']} min"
+        say(_ENGINE, f"step {stalled['stepOrder']} is stalled: {silence}", strong=True)
+        context = await me.call("get_research_context", planId=plan_id)
+        done = sum(step["status"] == "completed" for step in context["steps"])
+        say(name, f"reads the plan's context: question, {done} results, latest events")
+
+    async def request_review(self, name: str) -> None:
+        taken = self.held[name]
+        result = STORY["work"][taken["title"]]["result"]
+        args = {"summary": next(self.reviews), "resultSummary": result}
+        await self.agents[name].call("request_user_review", stepId=taken["stepId"], **args)
+        self.scene.say(name, "asks a person to review it; the plan waits")
+
+    async def request_changes(self, _: str) -> None:
+        feedback = STORY["planFeedback"]
+        args = {"decision": "modify", "feedback": feedback}
+        await self.mira.call("submit_user_decision", planId=self.scene.plan_id, **args)
+        self.mira.say(f"requests changes: “{feedback}”", strong=True)
+
+    async def approve(self, _: str) -> None:
+        args = {"planId": self.scene.plan_id, "decision": "approve"}
+        await self.mira.call("submit_user_decision", **args)
+        self.mira.say("approves it", strong=True)
 
 
 async def play_run(scene: DemoContext, show: Show) -> None:
     await start_run(scene)
-    #: What happens once to a job, by model and document.
-    once = {
-        ("beta", "business_case"): "fails",
-        ("gamma", "technical_feasibility_assessment"): "is cut",
-        ("beta", "synthesis_pairwise_feature_spec"): "is late",
-    }
-    sessions = [(name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS]
-    # The sessions start one after the other, so that events always happen in the same order.
-    parts = [
-        _work_on_jobs(agent(scene, *named), number / 20, once)
-        for number, named in enumerate(sessions)
+    sessions = [
+        agent(scene, name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS
     ]
-    parts += [_replacement(scene), render_documents(scene), give_feedback(scene)]
-    await scene.clock.run(parts, show)
+    #: What happens once to a job, by model and document.
+    once: dict[tuple[str, str], _Handling] = {
+        ("beta", "business_case"): _fail_job,
+        ("gamma", "technical_feasibility_assessment"): _submit_half,
+        ("beta", "synthesis_pairwise_feature_spec"): _crash,
+    }
+    work = RunWork(scene, sessions, once)
+    while await work.round():
+        await scene.clock.pass_minutes(_ROUND_MINUTES, show)
 
 
 async def start_run(scene: DemoContext) -> None:
@@ -277,91 +257,104 @@ async def start_run(scene: DemoContext) -> None:
     me.say(f"starts a run with three models: {len(stages)} stages, {steps} steps, {jobs} jobs")
 
 
-async def _work_on_jobs(me: Actor, after: float, once: dict[tuple[str, str], str]) -> None:
-    scene, session = me.scene, me.session or me.name
-    await scene.clock.sleep(after)
-    minutes = _JOB_MINUTES[len(session) % len(_JOB_MINUTES)]
-    while True:
-        job = await me.call("get_next_job", runId=scene.run_id, modelId=MODELS[me.name])
-        if job["status"] == "run_complete":
-            scene.run_complete = True
-            return
-        if job["status"] != "job_ready":
-            await scene.clock.sleep(POLL_MINUTES)
-            continue
-        name = job["stepName"]
-        if job["jobId"] == scene.abandoned_job:
-            me.say(f"takes over the abandoned job: {name}")
-            scene.abandoned_job = ""
-        elif job["attempt"] > 1:
-            me.say(f"retries: {name} (attempt {job['attempt']})")
-        elif "soFar" in job:
-            me.say(f"writes the rest of: {name}")
-        await scene.clock.sleep(minutes)
-        text = document_for(job)
-        match once.pop((job["modelId"], job["documents"][0]["documentKey"]), None):
-            case "fails":
-                failed = {"error": "the model timed out", "retryable": True}
-                await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
-                me.say(f"reports a failure: {name} ({failed['error']})", strong=True)
-            case "is cut":
-                await submit_job(me, job, text[: len(text) // 2], continues=True)
-                me.say(f"submits half of: {name}", strong=True)
-            case "is late":
-                me.say(f"is killed while working on: {name}", strong=True)
-                scene.abandoned_job = job["jobId"]
-                await scene.clock.sleep(_LATE_RESULT_MINUTES)
-                with contextlib.suppress(ToolError):
-                    await submit_job(me, job, text)
-                    raise RuntimeError("a late result was accepted")
-                me.say("submits late: refused, another agent has the job now", strong=True)
-                return
-            case _:
-                await submit_job(me, job, text.removeprefix(job.get("soFar", "")))
+@dataclass
+class RunWork:
+    """The sessions that work on a run, with the job that each holds."""
 
+    scene: DemoContext
+    sessions: list[Actor]
+    once: dict[tuple[str, str], "_Handling"]
+    #: More arguments of each submission.
+    more: Mapping[str, object] = field(default_factory=dict)
+    held: dict[str, Reply] = field(default_factory=dict)
+    #: The killed session with its job, and the rounds until its result arrives.
+    late: tuple[Actor, Reply] | None = None
+    rounds_left: int = 0
 
-async def submit_job(me: Actor, job: Reply, text: str, **more: object) -> None:
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    answer = await me.call("submit_job_result", **held, documents=[{"content": text}], **more)
-    stage = answer["stage"]
-    if stage["status"] == "completed":
-        steps = stage["progress"]["totalSteps"]
-        me.scene.say(_ENGINE, f"stage {stage['stageSlug']} is complete: {steps} steps", strong=True)
-
-
-async def _replacement(scene: DemoContext) -> None:
-    await scene.clock.sleep(0.5)
-    while not scene.abandoned_job:
-        await scene.clock.sleep(POLL_MINUTES)
-    await scene.clock.sleep(POLL_MINUTES)
-    me = agent(scene, "ben", "ben-4")
-    me.say("starts as a replacement for the killed agent")
-    await _work_on_jobs(me, 0, {})
-
-
-async def render_documents(scene: DemoContext) -> None:
-    services = scene.app.services
-    await scene.clock.sleep(0.6)
-    while not scene.run_complete or services.render_requested.is_set():
-        if services.render_requested.is_set():
+    async def round(self) -> bool:
+        """Let each session finish its job and claim another. Return False if the run has ended."""
+        await self._give_feedback()
+        has_ended = False
+        for me in [*self.sessions]:
+            if job := self.held.pop(str(me.session), None):
+                key = job["modelId"], job["documents"][0]["documentKey"]
+                await self.once.pop(key, RunWork.submit)(self, me, job)
+            if me not in self.sessions:
+                continue
+            job = await me.call("get_next_job", runId=self.scene.run_id, modelId=MODELS[me.name])
+            has_ended = job["status"] == "run_complete"
+            if job["status"] == "job_ready":
+                self.held[str(me.session)] = job
+                self._tell_claim(me, job)
+        self.rounds_left -= 1
+        if self.late and not self.rounds_left:
+            await self._submit_late(*self.late)
+        services = self.scene.app.services
+        while services.render_requested.is_set():
             await render_orgs(services, services.render_requested.take())
-        await scene.clock.sleep(1)
+        return not has_ended
 
+    def _tell_claim(self, me: Actor, job: Reply) -> None:
+        if self.late and job["jobId"] == self.late[1]["jobId"]:
+            me.say(f"takes over the abandoned job: {job['stepName']}")
+        elif job["attempt"] > 1:
+            me.say(f"retries: {job['stepName']} (attempt {job['attempt']})")
+        elif "soFar" in job:
+            me.say(f"writes the rest of: {job['stepName']}")
 
-async def give_feedback(scene: DemoContext) -> None:
-    me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
-    await scene.clock.sleep(0.7)
-    for stage, feedback in STORY["runFeedback"].items():
-        while True:
-            awaiting = (await resolve_run(scene.call, scene.run_id)).awaiting
-            if awaiting is not None and awaiting.slug == stage:
-                break
-            await scene.clock.sleep(POLL_MINUTES)
-        await scene.clock.sleep(4)
-        args = {"stageSlug": stage, "feedback": feedback}
-        answer = await me.call("submit_stage_feedback", runId=scene.run_id, **args)
-        me.say(f"feedback on {stage}: “{feedback}”", strong=True)
+    async def submit(self, me: Actor, job: Reply, text: str = "", **more: object) -> None:
+        text = text or document_for(job).removeprefix(job.get("soFar", ""))
+        args = {"jobId": job["jobId"], "attempt": job["attempt"], **self.more, **more}
+        answer = await me.call("submit_job_result", documents=[{"content": text}], **args)
+        stage = answer["stage"]
+        if stage["status"] == "completed":
+            what = (
+                f"stage {stage['stageSlug']} is complete: {stage['progress']['totalSteps']} steps"
+            )
+            self.scene.say(_ENGINE, what, strong=True)
+
+    async def _submit_late(self, me: Actor, job: Reply) -> None:
+        self.late = None
+        with contextlib.suppress(ToolError):
+            await self.submit(me, job)
+            raise RuntimeError("a late result was accepted")
+        me.say("submits late: refused, another agent has the job now", strong=True)
+
+    async def _give_feedback(self) -> None:
+        awaiting = (await resolve_run(self.scene.call, self.scene.run_id)).awaiting
+        if awaiting is None:
+            return
+        me = Actor(name="mira", scene=self.scene, channel=Channel.DASHBOARD)
+        feedback = STORY["runFeedback"][awaiting.slug]
+        args = {"stageSlug": awaiting.slug, "feedback": feedback}
+        answer = await me.call("submit_stage_feedback", runId=self.scene.run_id, **args)
+        me.say(f"feedback on {awaiting.slug}: “{feedback}”", strong=True)
         for begun in answer["started"]:
             jobs = sum(step["jobs"] for step in begun["openSteps"])
             ready = "1 job is ready" if jobs == 1 else f"{jobs} jobs are ready"
-            scene.say(_ENGINE, f"stage {begun['stageSlug']} starts: {ready}")
+            self.scene.say(_ENGINE, f"stage {begun['stageSlug']} starts: {ready}")
+
+
+_Handling = Callable[[RunWork, Actor, Reply], Awaitable[None]]
+
+
+async def _fail_job(_: RunWork, me: Actor, job: Reply) -> None:
+    failed = {"error": "the model timed out", "retryable": True}
+    await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
+    me.say(f"reports a failure: {job['stepName']} ({failed['error']})", strong=True)
+
+
+async def _submit_half(work: RunWork, me: Actor, job: Reply) -> None:
+    text = document_for(job)
+    await work.submit(me, job, text[: len(text) // 2], continues=True)
+    me.say(f"submits half of: {job['stepName']}", strong=True)
+
+
+async def _crash(work: RunWork, me: Actor, job: Reply) -> None:
+    """Kill the session during a job; its result comes when another agent has the job."""
+    me.say(f"is killed while working on: {job['stepName']}", strong=True)
+    work.late, work.rounds_left = (me, job), _LATE_ROUNDS
+    work.sessions.remove(me)
+    other = agent(work.scene, me.name, f"{me.name}-4")
+    work.sessions.append(other)
+    other.say("starts as a replacement for the killed agent")

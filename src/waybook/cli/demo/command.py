@@ -46,7 +46,7 @@ from waybook.core.short_ids import short_id
 from waybook.settings import Settings
 
 #: The demo's clock starts this long ago, so that the demo ends at about the current time.
-STORY_TIME = timedelta(minutes=360)
+STORY_TIME = timedelta(minutes=345)
 _FOOTER_LINES = 3
 _MIN_FEED_LINES = 3
 _MAX_WIDTH = 92

@@ -1,21 +1,15 @@
-"""Simulated clock and temporary database of the demo.
-
-One actor acts at a time. When it sleeps, the clock jumps to the time when the next one wakes, so
-that events always have the same order.
-"""
+"""Simulated clock and temporary database of the demo."""
 
 import asyncio
-import heapq
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import count
 from pathlib import Path
 
 from waybook.embedded_postgres import locks
@@ -25,7 +19,6 @@ from waybook.store.driver.database import Database
 
 Show = Callable[[], Awaitable[None]]
 _FRAME_SECONDS = 0.15
-_MAX_SIMULATED = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +41,6 @@ class SimulatedClock:
         """Set the database clock to `start`. From then on, only the simulation advances it."""
         self._database = database
         self.pace = pace
-        self._asleep: list[tuple[datetime, int, asyncio.Future[None]]] = []
-        self._numbers = count()
-        self._is_idle = asyncio.Event()
         self._owed = self._shown = 0.0
         self._is_unread = False
         self.now = start
@@ -68,56 +58,15 @@ class SimulatedClock:
         self._owed += self.pace.per_line
         self._is_unread = True
 
-    async def sleep(self, minutes: float) -> None:
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        at = self.now + timedelta(minutes=minutes)
-        heapq.heappush(self._asleep, (at, next(self._numbers), woken))
-        self._is_idle.set()
-        await woken
-
-    async def run(self, actors: Iterable[Coroutine[object, object, None]], show: Show) -> None:
-        """Let the actors act, one at a time, until all have ended.
-
-        Raises:
-            TimeoutError: the actors wait for something that does not happen.
-        """
-        end = self.now + _MAX_SIMULATED
-        tasks: list[asyncio.Task[None]] = []
-        try:
-            for actor in actors:
-                tasks.append(asyncio.create_task(self._act(actor)))
-                await self._until_idle(tasks, show)
-            while self._asleep:
-                at, _, woken = heapq.heappop(self._asleep)
-                if at > end:
-                    raise TimeoutError(f"the demo did not end within {_MAX_SIMULATED.days} days")
-                self._owed += (at - self.now).total_seconds() / 60 * self.pace.per_minute
-                self.now = at
-                woken.set_result(None)
-                await self._until_idle(tasks, show)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _act(self, actor: Coroutine[object, object, None]) -> None:
-        try:
-            await actor
-        finally:
-            self._is_idle.set()
-
-    async def _until_idle(self, tasks: Iterable["asyncio.Task[None]"], show: Show) -> None:
-        """Wait until the actor sleeps or has ended, and let the user read what it said."""
-        await self._is_idle.wait()
-        self._is_idle.clear()
-        for task in tasks:
-            if task.done():
-                task.result()
-        clock = asyncio.get_running_loop().time
-        if self._is_unread or clock() - self._shown + self._owed >= _FRAME_SECONDS:
+    async def pass_minutes(self, minutes: float, show: Show) -> None:
+        """Show what happened, then let time pass. Short waits share a pause."""
+        self._owed += minutes * self.pace.per_minute
+        real_time = asyncio.get_running_loop().time
+        if self._is_unread or real_time() - self._shown + self._owed >= _FRAME_SECONDS:
             await show()
             await asyncio.sleep(self._owed)
-            self._shown, self._owed, self._is_unread = clock(), 0.0, False
+            self._shown, self._owed, self._is_unread = real_time(), 0.0, False
+        self.now += timedelta(minutes=minutes)
 
 
 SHUTDOWN_TIMEOUT_SECONDS = 15.0
