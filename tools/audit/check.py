@@ -1,8 +1,7 @@
-"""Run every security scanner over the files of the repository: `make harness NAME=audit`.
+"""Run every security scanner over the repository: `make harness NAME=audit`.
 
-The script runs in the virtual environment of the scanners. First, the script applies each of the
-project's Semgrep rules to a sample file that violates the rule; a rule that does not report its
-sample is broken.
+Each of the project's own Semgrep rules is first tested with a sample file that violates it. The
+audit fails if a rule does not report its sample.
 """
 
 import json
@@ -20,7 +19,8 @@ ROOT = HERE.parent.parent
 TOOLS = Path(sys.executable).parent
 RULES = HERE / "rules.yaml"
 SAMPLES = HERE / "samples.yaml"
-#: Findings that were reviewed and accepted: maps the kind and file of each finding to the reason.
+#: Findings that were reviewed and accepted. The key is the kind and the file of the finding, and
+#: the value is the reason.
 ACCEPTED = {
     "B104: src/waybook/settings.py": "compared with, not listened on",
     "B108: src/waybook/embedded_postgres/layout.py": "private; data_directory.py checks its owner",
@@ -42,19 +42,18 @@ ACCEPTED = {
     "Basic Auth Credentials: tests/transport/test_record_pages.py": "a fake secret of the test",
     "JSON Web Token: tests/transport/test_secrets.py": "a fake secret of the test",
 }
-#: Detectors that guess whether a text is a secret, and therefore report every hash and id. All
-#: other detectors look for known formats.
+#: Detectors that guess whether a text is a secret. They are switched off, because they report every
+#: hash and id.
 GUESSING_DETECTORS = ("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector")
 
 
 def run(tool: str, *arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run a scanner and return its output."""
     command = [TOOLS / tool, *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def semgrep(root: Path) -> list[str]:
-    """Return the findings of the Semgrep rules in a repository, each as `RULE: FILE:LINE`."""
+    """Return the Semgrep findings in a repository, each as `RULE: FILE:LINE`."""
     quiet = ("--metrics", "off", "--disable-version-check", "--no-git-ignore", "--quiet", "--json")
     done = run("semgrep", "scan", "--config", RULES, *quiet, *_folders(root), cwd=root)
     report = json.loads(done.stdout or "{}")
@@ -75,8 +74,8 @@ def ineffective_rules() -> list[str]:
                 file = Path(folder, name)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text.replace("TOKEN", "wb_" + string.ascii_letters[:40]))
-        # The paths in the rules are relative to the root of a Git repository, so the samples need
-        # one.
+        # Semgrep needs a Git repository, because the paths in its rules are relative to the
+        # repository's root.
         subprocess.run(("git", "init", "-q"), cwd=folder, check=True)
         reported = {line.partition(":")[0] for line in semgrep(Path(folder))}
     rules = {rule["id"] for rule in yaml.safe_load(RULES.read_text())["rules"]}
@@ -89,7 +88,6 @@ def rule_violations() -> list[str]:
 
 
 def bandit() -> list[str]:
-    """Return the findings of Bandit in the package."""
     done = run("bandit", "-q", "-r", "src", "-f", "json", "--severity-level", "medium")
     report = json.loads(done.stdout)
     return [
@@ -99,7 +97,6 @@ def bandit() -> list[str]:
 
 
 def secrets() -> list[str]:
-    """Return the secrets that the scanner finds in files of the repository."""
     disabled = [word for name in GUESSING_DETECTORS for word in ("--disable-plugin", name)]
     done = run("detect-secrets", "scan", "--no-verify", *disabled, *_tracked())
     if done.returncode:
@@ -113,7 +110,7 @@ def secrets() -> list[str]:
 
 
 def _without_line_number(finding: str) -> str:
-    """Return the kind and the file of a finding, in the form of the entries of `ACCEPTED`."""
+    """Return the kind and the file of a finding, as in the keys of `ACCEPTED`."""
     kind, _, position = finding.partition(": ")
     return f"{kind}: {position.split(':')[0]}"
 
@@ -139,7 +136,6 @@ CHECKS: dict[str, Callable[[], list[str]]] = {
 
 
 def main() -> int:
-    """Run all checks, print their findings and return the exit code."""
     errors, reported = 0, set[str]()
     for expectation, check in CHECKS.items():
         findings = check()

@@ -20,7 +20,7 @@ TOOL = Path(sys.executable).parent / "cyclonedx-py"
 
 
 def bill() -> dict[str, object]:
-    """Return the bill of materials of the locked packages and of the bundled htmx script."""
+    """Return the bill of materials: the locked packages and the bundled htmx script."""
     command = (TOOL, "requirements", LOCK, "--pyproject", ROOT / "pyproject.toml")
     settings = ("--mc-type", "application", "--output-reproducible", "--of", "JSON")
     done = subprocess.run((*command, *settings), capture_output=True, text=True, check=True)
@@ -39,7 +39,6 @@ def _component(entry: dict[str, Any]) -> dict[str, object]:
 
 
 def _htmx() -> dict[str, object]:
-    """Return the component of the htmx script, which is a file of this repository."""
     text = HTMX.read_bytes()
     (version,) = re.findall(rb'version:"([0-9.]+)"', text)
     purl = f"pkg:npm/htmx.org@{version.decode()}"
@@ -49,7 +48,6 @@ def _htmx() -> dict[str, object]:
 
 
 def main() -> None:
-    """Write the bill of materials to its file."""
     FILE.write_text(json.dumps(bill(), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 

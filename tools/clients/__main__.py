@@ -1,4 +1,7 @@
-"""Let MCP clients work through a plan, and print the results: `make harness NAME=clients`."""
+"""Test MCP clients against Waybook, and print a table of results: `make harness NAME=clients`.
+
+Each client works through a plan on a real server, with a scripted model.
+"""
 
 import argparse
 import json
@@ -14,7 +17,6 @@ from tools.clients.run import run_trials
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the trials of all clients, print the matrix of results and return the exit code."""
     parser = argparse.ArgumentParser(prog="make harness NAME=clients", description=__doc__)
     parser.add_argument("names", nargs="*", help="clients to drive (default: all)")
     parser.add_argument("--ci", action="store_true", help="drive the clients of CI")
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         clients = select(CI if options.ci else options.names)
     except LookupError as error:
         parser.error(str(error))
-    # On SIGTERM, stop the servers in the same way as on an interrupt.
+    # Stop the servers on SIGTERM too, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcomes = run_trials(clients, _print)
     results = ENVIRONMENTS / "results.json"

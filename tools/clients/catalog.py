@@ -1,4 +1,4 @@
-"""Clients of the client matrix: their packages, drivers, transports and known failures."""
+"""MCP clients to test Waybook with: their packages, test scripts, transports and known failures."""
 
 import json
 import re
@@ -17,34 +17,32 @@ TRANSPORTS: Final[Sequence[Transport]] = ("stdio", "http")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Client program or agent framework, pinned by its own lock file."""
+    """MCP client or agent framework to test, with its packages pinned in a lock file."""
 
     name: str
     label: str
-    #: Package whose version is shown in the compatibility matrix.
+    #: Package whose version is shown in the table of results.
     package: str
     ecosystem: Literal["python", "npm"] = "python"
     remarks: str = ""
-    #: True if the client includes an agent, which decides what the model reads.
+    #: Whether the client includes an agent. The agent decides what the model reads.
     has_agent: bool = True
-    #: Known bugs of the client that make it fail, by transport.
+    #: Known bugs because of which the client fails, by transport.
     known_failures: Mapping[Transport, str] = field(default_factory=dict)
 
     @property
     def driver(self) -> Path:
-        """Return the script that drives the client."""
+        """Return the script that runs this client in a test."""
         return DRIVERS / f"drive_{self.name.replace('-', '_')}.py"
 
     @property
     def lock(self) -> Path:
-        """Return the lock file of the client's packages."""
         if self.ecosystem == "npm":
             return LOCKS / self.name / "package-lock.json"
         return LOCKS / f"{self.name}.lock"
 
     @property
     def version(self) -> str:
-        """Return the locked version of the client's main package."""
         text = self.lock.read_text(encoding="utf-8")
         if self.ecosystem == "npm":
             version: str = json.loads(text)["packages"][f"node_modules/{self.package}"]["version"]
@@ -151,7 +149,7 @@ CLIENTS: Final[Sequence[Client]] = (
     Client("fastmcp", "fastmcp", "fastmcp", has_agent=False),
     Client("mcp", "MCP SDK", "mcp", has_agent=False),
 )
-#: Clients that CI tests: the two programs with the most users, and two frameworks.
+#: Clients that are tested in CI: the two programs with the most users, and two frameworks.
 CI: Final[Sequence[str]] = ("claude-code", "codex", "pydantic-ai", "langgraph")
 
 

@@ -1,6 +1,6 @@
-"""Installation of a client from its lock file into a separate environment.
+"""Installation of MCP clients from their lock files, each into its own folder in `.clients/`.
 
-The environments are in `.clients/`; an environment is reused until its lock file changes.
+An environment is reused until the lock file of its client changes.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ SETUP: Final = ROOT / "tools/setup_env.py"
 
 
 class InstallError(Exception):
-    """Error: the packages of a client cannot be installed."""
+    pass
 
 
 def install(client: Client) -> Path:
-    """Return the client's environment; install its packages if the lock file has changed.
+    """Return the client's environment. Install the packages first if the lock file has changed.
 
     Raises:
         InstallError: an installer failed or took too long.
@@ -48,7 +48,7 @@ def install(client: Client) -> Path:
 
 
 def interpreter(client: Client, folder: Path) -> Path:
-    """Return the Python interpreter that runs the client's driver."""
+    """Return the Python interpreter that runs the client's test script."""
     return Path(sys.executable) if client.ecosystem == "npm" else folder / "bin/python"
 
 
@@ -59,8 +59,8 @@ def _install_python(client: Client, folder: Path) -> None:
 def _install_npm(client: Client, folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(client.lock.parent / name, folder)
-    # Install scripts of packages are not run: no client needs them, and code that they may download
-    # is not pinned.
+    # Do not run the packages' install scripts: no client needs them, and they may download code
+    # that is not pinned.
     options = ["--ignore-scripts", "--no-audit", "--no-fund"]
     _run([NODE / "bin/node", NPM, "ci", *options, "--prefix", folder])
 

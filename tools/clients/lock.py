@@ -1,4 +1,4 @@
-"""Write the lock files of the clients from their requirements: `make harness NAME=lock-clients`."""
+"""Write the lock files of the MCP clients: `make harness NAME=lock-clients`."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ UV = Path(sys.executable).parent / "uv"
 
 
 def main() -> int:
-    """Write the lock file of each client, or of the clients named on the command line."""
+    """Write the lock files of the clients named on the command line, or of all clients."""
     for client in CLIENTS:
         if client.name in (sys.argv[1:] or [client.name]):
             subprocess.run(_command(client), cwd=client.lock.parent, check=True)
@@ -20,7 +20,7 @@ def main() -> int:
 
 def _command(client: Client) -> list[str | Path]:
     if client.ecosystem == "npm":
-        # Omit the `resolved` URLs, so that the installer chooses the registry.
+        # Omit the download URLs, so that each machine can use its own package registry.
         options = ["--ignore-scripts", "--no-audit", "--omit-lockfile-registry-resolved"]
         return [NODE / "bin/node", NPM, "install", "--package-lock-only", *options]
     options = [

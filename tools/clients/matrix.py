@@ -1,4 +1,4 @@
-"""Matrix of clients: the table of `docs/clients.md`, and the results as JSON."""
+"""Results of the compatibility tests: the table in `docs/clients.md`, and JSON."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ Row = Mapping[Transport, Outcome]
 
 
 def unexpected(client: Client, row: Row) -> list[str]:
-    """Return the results that differ from the catalog: new failures, and fixed failures."""
+    """Return the unexpected results: new failures, and known failures that are now fixed."""
     reasons = []
     for transport, outcome in row.items():
         known = client.known_failures.get(transport)
@@ -31,7 +31,7 @@ def unexpected(client: Client, row: Row) -> list[str]:
 
 
 def group(outcomes: Sequence[Outcome]) -> Mapping[str, Row]:
-    """Return the outcomes of each client by transport."""
+    """Group the test results by client and transport."""
     rows: dict[str, dict[Transport, Outcome]] = {}
     for outcome in outcomes:
         rows.setdefault(outcome.client, {})[outcome.transport] = outcome
@@ -39,7 +39,7 @@ def group(outcomes: Sequence[Outcome]) -> Mapping[str, Row]:
 
 
 def format_row(client: Client, row: Row) -> str:
-    """Return the row of a client as Markdown."""
+    """Return the results of a client as a row of a Markdown table."""
     cells = [_cell(row.get(transport)) for transport in TRANSPORTS]
     shown = "yes" if any(each.shows_instructions for each in row.values()) else "no"
     shown = shown if client.has_agent else "no agent"
@@ -55,13 +55,16 @@ def _cell(outcome: Outcome | None) -> str:
 
 
 def format_table(rows: Mapping[str, Row]) -> str:
-    """Return the table of these clients in the order of the catalog."""
+    """Return the Markdown table of these clients, in the order of the catalog."""
     listed = [format_row(client, rows[client.name]) for client in CLIENTS if client.name in rows]
     return "\n".join([*HEADER, *listed])
 
 
 def update_page(rows: Mapping[str, Row]) -> None:
-    """Replace the rows of these clients in the page; the rows of other clients are kept."""
+    """Replace the rows of these clients in `docs/clients.md`.
+
+    Rows of clients that were not tested stay.
+    """
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     table, after = rest.split(END)

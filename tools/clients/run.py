@@ -1,4 +1,4 @@
-"""Trials, in which each client works on a plan of a real server, over each transport."""
+"""Compatibility tests: each MCP client works through a plan, over each transport."""
 
 import json
 import os
@@ -19,18 +19,18 @@ from tools.clients.model.server import ModelServer, Trial, serve_model
 from tools.clients.waybook_server import WaybookServer, missing_facts, serve_waybook
 from waybook.transport.mcp.prompts import instructions_for
 
-#: Maximum time in seconds for one trial; on an idle machine, a trial takes 3 to 15 seconds.
+#: Maximum time for one test. On an idle machine, a test takes 3 to 15 seconds.
 MAX_TRIAL_SECONDS: Final = 180.0
 MAX_SHOWN_LOG_LENGTH: Final = 600
 LOGS: Final = ENVIRONMENTS / "logs"
-#: First line of the server's instructions, which shows whether a prompt contains them.
+#: First line of the server's instructions. A prompt that contains it shows all instructions.
 INSTRUCTIONS: Final = instructions_for(["get_next_step"]).splitlines()[0]
 PROMPT: Final = (
     "Find out how many rivers there are. Make a plan with the waybook tools, work through it, and "
     "end when it is complete. If the plan pauses for a review: I approve."
 )
-#: Environment variables that keep clients offline. The proxy is port 9 of loopback, which refuses
-#: connections, so a client can reach only the servers of the trial.
+#: Environment variables that keep clients offline: the proxy is loopback port 9, which refuses
+#: every connection, so that a client can reach only the local servers of the test.
 OFFLINE: Final = {
     **dict.fromkeys(
         ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"
@@ -47,27 +47,27 @@ OFFLINE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of one trial: a client over a transport."""
+    """Result of testing one client over one transport."""
 
     client: str
     version: str
     transport: Transport
     seconds: float
-    #: Reason for the failure, or None if the server's audit shows the completed scenario.
+    #: Reason for the failure, or None if the server's audit shows a completed plan.
     failure: str | None
-    #: Whether the client showed the server's instructions to the model.
+    #: Whether the client passed the server's instructions on to the model.
     shows_instructions: bool
-    #: Number of tools that the client offered to the model, including the client's own tools.
+    #: Number of tools that the client offered to the model, including its own tools.
     tools: int
 
     @property
     def trial(self) -> str:
-        """Return the name of the trial, which is also the name of its plan."""
+        """Return the name of the test, which is also the name of its plan."""
         return f"{self.client}-{self.transport}"
 
 
 def run_trials(clients: Sequence[Client], report: Callable[[str], None]) -> Sequence[Outcome]:
-    """Run all trials and return their outcomes; a failed trial does not stop the others."""
+    """Test all clients and return the results. A failed test does not stop the others."""
     LOGS.mkdir(parents=True, exist_ok=True)
     outcomes = []
     with serve_waybook(LOGS / "waybook-serve.log") as server, serve_model() as model:
@@ -80,7 +80,7 @@ def run_trials(clients: Sequence[Client], report: Callable[[str], None]) -> Sequ
 
 
 def _verify(outcome: Outcome, missing: Sequence[str]) -> Outcome:
-    """Return the outcome of a trial, changed to a failure if facts are missing in the audit."""
+    """Return the result of a test, changed to a failure if facts are missing in the audit."""
     reasons = [*missing, *filter(None, [outcome.failure])]
     return replace(outcome, failure="; ".join(reasons) or None)
 
@@ -112,7 +112,7 @@ def _run_trial(
 def _drive(
     client: Client, transport: Transport, folder: Path, server: WaybookServer, model_url: str
 ) -> str | None:
-    """Run the driver of a client; return the reason for its failure, or None."""
+    """Run the test script of a client. Return the reason for a failure, or None."""
     name = f"{client.name}-{transport}"
     with tempfile.TemporaryDirectory(prefix=f"waybook-{name}-") as workplace:
         home = Path(workplace) / "home"
@@ -137,7 +137,7 @@ def _drive(
 def _run_bounded(
     command: Sequence[str | Path], environment: dict[str, str], log: Path
 ) -> str | None:
-    """Run a command with a time limit; return the reason for its failure, or None."""
+    """Run a command with a time limit. Return the reason for a failure, or None."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -160,7 +160,7 @@ def _run_bounded(
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the processes that a client left behind."""
+    """Kill the processes that a client has left running."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,7 @@
-"""Waybook server on a temporary database, and the audit facts that prove a completed scenario."""
+"""Waybook server for compatibility tests, with a temporary database.
+
+The server's audit shows whether a client completed its plan.
+"""
 
 import json
 import os
@@ -20,8 +23,8 @@ from typing import Any, Final
 WAYBOOK: Final = str(Path(sys.executable).parent / "waybook")
 MAX_START_SECONDS: Final = 120
 MAX_COMMAND_SECONDS: Final = 120
-#: Changes (entity, field, new value) that the audit of a completed scenario contains, by the
-#: message to show if they are missing.
+#: Changes (entity, field, new value) in the audit of every completed plan. The key is the message
+#: to show if the change is missing.
 FACTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "no condition fired": ("condition", "outcome", "fired"),
     "no step was skipped": ("step", "status", "skipped"),
@@ -34,23 +37,26 @@ Audit = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class WaybookServer:
-    """Running `waybook serve`, whose database all `waybook mcp` processes of the trials share."""
+    """Running `waybook serve`.
+
+    Its database is shared with all `waybook mcp` processes of the tests.
+    """
 
     url: str
     data_dir: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return environment variables that keep Waybook from reading the user's configuration."""
+        """Return variables that stop Waybook from reading the configuration of the user."""
         return {"WAYBOOK_CONFIG": str(self.data_dir.parent / "none.toml")}
 
     @property
     def stdio_command(self) -> list[str]:
-        """Return the command with which a client starts the server over stdio."""
+        """Return the command with which a client starts Waybook over stdio."""
         return [WAYBOOK, "mcp", "--data-dir", str(self.data_dir)]
 
     def audit(self) -> Audit:
-        """Return the changes in the audit of each plan, by plan name."""
+        """Return the audited changes of each plan, by plan name."""
         command = [WAYBOOK, "audit", "list", "--json", "--limit", "1000"]
         done = subprocess.run(
             [*command, "--data-dir", self.data_dir],
@@ -70,7 +76,10 @@ class WaybookServer:
 
 
 def missing_facts(audit: Audit, plan_name: str) -> list[str]:
-    """Return the facts that a plan's audit lacks; an empty list proves a completed scenario."""
+    """Return the facts that are missing in a plan's audit.
+
+    An empty list means that the plan was completed.
+    """
     if plan_name not in audit:
         return ["no plan was created"]
     facts = {(each["entity"], each["field"], str(each["to"])) for each in audit[plan_name]}
@@ -88,8 +97,7 @@ def serve_waybook(log: Path) -> Iterator[WaybookServer]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     folder = Path(tempfile.mkdtemp(prefix="waybook-clients-"))
-    # If the script runs as root, the embedded PostgreSQL runs as another user, who needs access to
-    # the folder.
+    # As root, the embedded PostgreSQL runs as another user, who needs access to this folder.
     folder.chmod(0o755)
     server = WaybookServer(f"http://127.0.0.1:{port}", folder / "data")
     command = [WAYBOOK, "serve", "--port", str(port), "--data-dir", str(server.data_dir)]
@@ -119,7 +127,7 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the data directory; retry, because PostgreSQL may still write to it for a while."""
+    """Remove the data directory. Retry, because PostgreSQL may still write files for a moment."""
     deadline = time.monotonic() + MAX_START_SECONDS
     while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Fork server for test runs: imports third-party packages once, then forks for every run.
+"""Fork server that makes repeated test runs fast: third-party packages are imported only once.
 
-Importing the packages takes longer than most of the tests. No module of the tree under test may be
-imported before the fork. `fork_server.py TREE` reads test runs from standard input, one JSON line
-each. The answer to each run is one JSON line: the exit code of pytest (null after a timeout) and
+Importing the packages takes longer than most tests. Waybook's own modules are imported only after
+the fork, because each run changes them. `fork_server.py TREE` reads one JSON line per test run from
+standard input, and answers with one JSON line: the exit code of pytest (null after a timeout) and
 its output.
 """
 
@@ -19,13 +19,12 @@ import pytest
 
 PRELOADED = ("httpx2", "hypothesis", "jinja2", "jwt", "mcp.server.lowlevel", "mcp.client")
 PRELOADED += ("psycopg_pool", "pydantic", "rich.console", "starlette.applications", "uvicorn")
-#: Option that hides a pytest warning: pytest cannot rewrite assertions of modules that are already
-#: imported. These modules are third-party packages, whose assertions need no rewriting.
+#: Hides the warning that pytest cannot rewrite assertions of modules that are already imported.
+#: These modules are third-party packages, whose assertions need no rewriting.
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 def main(tree: Path) -> None:
-    """Execute the test run that each input line describes, until standard input ends."""
     for name in PRELOADED:
         importlib.import_module(name)
     assert "waybook" not in sys.modules
@@ -49,9 +48,9 @@ def _run(tree: Path, arguments: list[str], environment: dict[str, str], output: 
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(tree)
-    # Write no bytecode. Python checks bytecode only by the modification time and size of its
-    # source, and removing a control may change neither. Bytecode of unchanged sources was copied
-    # with the tree.
+    # Write no bytecode. Python compares bytecode with its source only by time and size, and the
+    # removal of a security control may change neither. The copied tree already has the bytecode of
+    # unchanged sources.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     sys.path[:0] = [str(tree / "src")]
@@ -62,7 +61,7 @@ def _run(tree: Path, arguments: list[str], environment: dict[str, str], output: 
 
 
 def _wait_for(child: int, seconds: float) -> int | None:
-    """Return the exit code of a child process, or kill it after a timeout and return None."""
+    """Return the exit code of a child process. After a timeout, kill the child and return None."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)

@@ -1,9 +1,9 @@
 """Remove each security control in turn; a test must fail: `make harness NAME=test-controls`.
 
-`run.py [TEXT]` selects the controls whose name or threat contains the text (default: all). First,
-the tests of the selected controls must pass on the unchanged tree. Then each control is removed
-from a copy of the tree, and at least one of its tests must fail. A syntax or import error does not
-count as a failed test, because it shows only that the edit is invalid.
+`run.py [TEXT]` selects the controls whose name or threat contains the text (default: all). The
+tests of these controls must first pass on the unchanged source. Then each control is removed from a
+copy of the source, and at least one of its tests must fail. A syntax or import error is not a
+failed test, because it shows only that the edit was invalid.
 """
 
 import json
@@ -31,13 +31,13 @@ from project.controls import Control, controls  # noqa: E402
 PARALLEL_RUNS = 2
 MAX_RUN_SECONDS = 300
 NOTHING_SELECTED_EXIT = 2
-#: Files that define the schema. A run that changes one of them needs a separate database server
-#: with the changed schema, instead of the shared servers.
+#: Files that define the database schema. If one of them is changed, the tests need their own
+#: database server instead of the shared one.
 SCHEMA = ("src/waybook/store/migrations/", "src/waybook/store/maintenance/migrate.py")
 NOT_COPIED = (".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 PYTEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "--durations=0", "-rfE")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-#: Errors that show that the edited source itself is invalid.
+#: Error messages which show that the edited source is invalid.
 INVALID_REMOVAL = re.compile(
     r"^E +((?:Name|Syntax|Indentation|Import|ModuleNotFound|UnboundLocal)Error.*"
     r"|psycopg\.errors\.(?:SyntaxError|Undefined)\w*.*)",
@@ -47,10 +47,9 @@ SETUP_FAILED = "ERROR at setup of"
 
 
 class Tree:
-    """Copy of the repository from which one control at a time is removed."""
+    """Copy of the repository. One security control at a time is removed from it."""
 
     def __init__(self, root: Path) -> None:
-        """Copy the repository and start the fork server of the copy."""
         shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
         self.root = root
         command = [sys.executable, HERE / "fork_server.py", root]
@@ -58,7 +57,10 @@ class Tree:
         self.runner = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
     def run_without(self, control: Control) -> tuple[int | None, str]:
-        """Remove a control and run its tests; return pytest's exit code and output."""
+        """Run the tests of a security control without the control.
+
+        Return pytest's exit code and output.
+        """
         environment = _environment(self.root)
         if any(mutation.file.startswith(SCHEMA) for mutation in control.breaks):
             del environment[run_place.PLACE]
@@ -77,7 +79,7 @@ class Tree:
 
     @contextmanager
     def _removed(self, control: Control) -> Iterator[None]:
-        """Remove a control within the block; restore files and modification times at the end."""
+        """Remove a security control within the block, then restore the files with their times."""
         paths = {self.root / mutation.file for mutation in control.breaks}
         before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
         try:
@@ -90,12 +92,11 @@ class Tree:
                 os.utime(path, ns=(modified_at, modified_at))
 
     def close(self) -> None:
-        """Close the input of the fork server and wait until the fork server has ended."""
+        """Stop the fork server: close its input, and wait until it has ended."""
         self.runner.communicate()
 
 
 def main(text: str) -> int:
-    """Remove each selected control, print each result and return the exit code."""
     selected = [c for c in controls() if text in f"{c.name} ({c.threat})"]
     if not selected:
         sys.stderr.write(f"no control has {text!r} in its name or threat; see tools/controls/\n")
@@ -115,9 +116,9 @@ def main(text: str) -> int:
 
 
 def _pass_unchanged(selected: Iterable[Control]) -> bool:
-    """Return whether the tests of these controls pass on the unchanged tree.
+    """Return whether the tests of these security controls pass on the unchanged source.
 
-    This run also compiles the sources, so that their bytecode can be copied with the tree.
+    This run also compiles the sources, so that the copies contain their bytecode.
     """
     tests = sorted({test for control in selected for test in control.tests})
     _print(f"{len(tests)} tests and test files, with every control in place …")
@@ -133,7 +134,10 @@ def _pass_unchanged(selected: Iterable[Control]) -> bool:
 
 
 def _check(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
-    """Remove a control, print the result; return the control's name and whether a test failed."""
+    """Test one security control and print the result.
+
+    Return the control's name, and whether a test failed.
+    """
     tree, started = trees.get(), time.monotonic()
     try:
         result, noticed = _judge(*tree.run_without(control))
@@ -145,7 +149,7 @@ def _check(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
 
 
 def _judge(code: int | None, output: str) -> tuple[str, bool]:
-    """Return the result of the tests without a control: a text, and whether a test failed."""
+    """Describe the test result of a removed control, and return whether a test failed."""
     if code == 0:
         return "NOT NOTICED", False
     failed, invalid = FAILED.search(output), INVALID_REMOVAL.search(output)
@@ -161,7 +165,7 @@ def _environment(tree: Path) -> dict[str, str]:
 
 @contextmanager
 def _shared_servers() -> Iterator[None]:
-    """Start the database servers that all runs share; stop them when the `with` block ends."""
+    """Start the database servers that all test runs share, and stop them at the end."""
     alive = run_place.open_place()
     try:
         with ExitStack() as stack:
@@ -175,7 +179,7 @@ def _shared_servers() -> Iterator[None]:
 
 @contextmanager
 def _copies() -> Iterator[SimpleQueue[Tree]]:
-    """Yield a queue with one copy of the tree per parallel run."""
+    """Yield a queue with one copy of the repository for each parallel test run."""
     with tempfile.TemporaryDirectory(prefix="waybook-controls-") as folder:
         Path(folder).chmod(0o755)
         trees = [Tree(Path(folder) / str(number)) for number in range(PARALLEL_RUNS)]

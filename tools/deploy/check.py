@@ -1,9 +1,8 @@
-"""Check the files in deploy/ with the tools that can be had: `make harness NAME=deploy-check`.
+"""Check the deployment files in deploy/: `make harness NAME=deploy-check`.
 
-The script runs in an environment with linters of its own. No container runtime is needed: the
-commands of the image run in an empty directory instead, as an unprivileged user if possible. If a
-tool (Go, ShellCheck, systemd) is not installed on this machine, its check is left out and reported;
-with CI=true, that is an error.
+No container runtime is needed: the commands of the container image run in an empty directory, if
+possible as an unprivileged user. A check is skipped and reported if its tool (Go, ShellCheck,
+systemd) is not installed. With CI=true, a missing tool is an error.
 """
 
 import os
@@ -23,9 +22,10 @@ ROOT = HERE.parent.parent
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "waybook"
 LINTERS = Path(sys.executable).parent
-#: Oldest and newest version of Kubernetes whose schemas the manifests are checked with.
+#: The manifests are checked with the schemas of these Kubernetes versions: the oldest and the
+#: newest supported one.
 KUBERNETES_VERSIONS = ("1.25", "1.37")
-#: Values with which the chart is rendered: the defaults, and everything that is optional.
+#: The Helm chart is rendered twice: with its defaults, and with every optional value.
 VALUES: tuple[Mapping[str, object], ...] = (
     {},
     {
@@ -37,18 +37,19 @@ VALUES: tuple[Mapping[str, object], ...] = (
     },
     {"retention": {"enabled": False}, "networkPolicy": {"enabled": False}},
 )
-#: Names of values that would be secrets; the chart takes the names of existing secrets instead.
+#: Chart values with such a name would contain a secret. The chart must take the name of an existing
+#: Kubernetes secret instead.
 SECRET_NAME = re.compile(r"(password|token|secret|key|dsn)$", re.IGNORECASE)
-#: Id of the user in the image.
+#: User id under which the container image runs.
 IMAGE_USER = 10001
 
 
 class MissingTool(Exception):
-    """Error: a tool is not installed on this machine."""
+    pass
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """Run a command and return its output; fail with the output if the command fails."""
+    """Run a command and return its output. If the command fails, exit with its output."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -62,11 +63,6 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
 
 
 def find_tool(name: str) -> str:
-    """Return the path of a tool.
-
-    Raises:
-        MissingTool: the tool is not installed.
-    """
     path = shutil.which(name)
     if path is None:
         raise MissingTool(name)
@@ -74,17 +70,18 @@ def find_tool(name: str) -> str:
 
 
 def check_image() -> None:
-    """Check the Dockerfile with its linter."""
     run(LINTERS / "hadolint", DEPLOY / "Dockerfile")
 
 
 def check_scripts() -> None:
-    """Check the shell scripts with their linter."""
     run(find_tool("shellcheck"), DEPLOY / "install.sh", DEPLOY / "postgres-roles.sh")
 
 
 def check_yaml() -> None:
-    """Check the syntax of YAML files that are no templates, and the services of compose.yaml."""
+    """Check the syntax of the YAML files, and the services of compose.yaml.
+
+    Templates are not YAML.
+    """
     rules = "{extends: default, rules: {line-length: {max: 100}, document-start: disable}}"
     files = [DEPLOY / "compose.yaml", CHART / "values.yaml", CHART / "Chart.yaml"]
     run(LINTERS / "yamllint", "--strict", "--config-data", rules, *files)
@@ -95,7 +92,7 @@ def check_yaml() -> None:
 
 
 def check_chart() -> None:
-    """Render the chart with several values, and check each manifest with Kubernetes' schemas."""
+    """Render the Helm chart with several values, and check all manifests by their schemas."""
     assert not list(secret_values(yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))))
     for values in VALUES:
         manifests = render(values)
@@ -110,7 +107,7 @@ def check_chart() -> None:
 
 
 def secret_values(values: Mapping[str, object], path: str = "") -> Iterator[str]:
-    """Yield the names of values that contain a secret rather than the name of one."""
+    """Yield the names of chart values that contain a secret rather than the name of a secret."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from secret_values(value, f"{path}{name}.")
@@ -119,7 +116,7 @@ def secret_values(values: Mapping[str, object], path: str = "") -> Iterator[str]
 
 
 def containers(manifest: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """Yield the containers in a manifest, at any depth."""
+    """Yield the containers in a Kubernetes manifest, at any depth."""
     for name, value in manifest.items():
         if name == "containers" and isinstance(value, list):
             yield from value
@@ -128,11 +125,11 @@ def containers(manifest: Mapping[str, object]) -> Iterator[Mapping[str, object]]
 
 
 def render(values: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return the manifests of the chart with these values."""
+    """Return the Kubernetes manifests that the chart renders with these values."""
     with tempfile.TemporaryDirectory() as folder:
         values_file = Path(folder, "values.yaml")
         values_file.write_text(yaml.safe_dump(dict(values)), "utf-8")
-        # Debian installs the libraries of Go into this folder.
+        # Debian installs Go libraries into this folder.
         packages = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": folder}
         go = find_tool("go")
         text = run(go, "run", HERE / "render.go", CHART, "team", values_file, **packages)
@@ -140,7 +137,10 @@ def render(values: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 def check_unit() -> None:
-    """Check the systemd unit, with a command that exists in place of Waybook's."""
+    """Check the systemd unit.
+
+    An existing command replaces `waybook`, because systemd checks that it exists.
+    """
     analyze = find_tool("systemd-analyze")
     text = (DEPLOY / "systemd" / "waybook.service").read_text("utf-8")
     with tempfile.TemporaryDirectory() as folder:
@@ -151,7 +151,7 @@ def check_unit() -> None:
 
 
 def check_install() -> None:
-    """Run the commands of the image in an empty directory: install the wheel, and start Waybook."""
+    """Run the container image's commands in an empty directory: install and start Waybook."""
     wheels = sorted((ROOT / "dist").glob("*.whl"))
     assert wheels, "run `make wheel` first"
     with tempfile.TemporaryDirectory() as folder:
@@ -185,7 +185,6 @@ CHECKS: tuple[Callable[[], None], ...] = (
 
 
 def main() -> int:
-    """Run every check, print the results, and return the exit status."""
     failed = 0
     for check in CHECKS:
         title = (check.__doc__ or "").splitlines()[0].rstrip(".")

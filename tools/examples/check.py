@@ -1,8 +1,8 @@
-"""Run the framework examples with scripted models against a real server.
+"""Run the examples for agent frameworks, with scripted models and a real server.
 
-Usage: `check.py WAYBOOK PYTHON`. WAYBOOK is the command of the server, and PYTHON is the
-interpreter of the environment with the frameworks. Each example is made to crash in its second
-step, is started again, and must complete the plan with each step done exactly once.
+Usage: `check.py WAYBOOK PYTHON`. WAYBOOK is the command that starts the server. PYTHON is the
+interpreter that has the frameworks installed. Each example crashes in its second step and is
+started again; then it must complete the plan, with each step done exactly once.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ MAX_SECONDS = 300
 
 @contextmanager
 def serve(waybook: str) -> Iterator[str]:
-    """Start a server with a separate embedded database; yield its address."""
+    """Start a server with its own embedded database, and yield its address."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
     with tempfile.TemporaryDirectory(prefix="waybook-examples-") as data_dir:
         command = [waybook, "serve", "--port", "0", "--data-dir", data_dir]
@@ -49,7 +49,7 @@ def serve(waybook: str) -> Iterator[str]:
 
 
 def run_example(python: str, framework: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run an example with its scripted model in the environment of the frameworks."""
+    """Run an example with its scripted model, using the frameworks' interpreter."""
     program = ROOT / "tools" / "examples" / f"scripted_{framework}.py"
     paths = os.pathsep.join(str(ROOT / path) for path in PATHS)
     return subprocess.run(
@@ -89,7 +89,6 @@ async def check_example(client: Client, python: str, framework: str) -> str | No
 
 
 async def main(waybook: str, python: str) -> int:
-    """Check every example; return the number of examples that failed."""
     failures = 0
     with serve(waybook) as address:
         async with Client(address) as client:

@@ -1,10 +1,10 @@
-"""Scripted answers of the models in the framework examples: one for each instruction."""
+"""Scripted model answers for the framework examples, one for each instruction."""
 
 import os
 import sys
 from dataclasses import dataclass
 
-#: Exit status of a process that the scripted model ends, to simulate a crash.
+#: Exit status of a process that simulates a crash.
 CRASHED = 9
 TOOL = "earlier_results"
 
@@ -15,19 +15,18 @@ class Arguments:
 
     address: str
     plan_id: str
-    #: The program crashes at the step whose instructions contain this word; an empty string means
+    #: The example crashes at the step whose instructions contain this word. An empty string means
     #: no crash.
     crash_word: str
 
 
 def read_arguments() -> Arguments:
-    """Parse the command line of a scripted example, and return its arguments."""
     address, plan_id, crash_word = sys.argv[1:]
     return Arguments(address, plan_id, crash_word)
 
 
 def answer_to(prompt: str, crash_word: str) -> str:
-    """Return the model's answer, or crash the process if the prompt contains the crash word."""
+    """Return the model's answer. Crash the process if the prompt contains the crash word."""
     if crash_word and crash_word in prompt:
         os._exit(CRASHED)
     return f"answer to {prompt.splitlines()[0]}"

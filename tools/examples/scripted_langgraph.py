@@ -1,4 +1,4 @@
-"""The LangGraph example with a scripted model: a draft, criticism, and a second draft."""
+"""The LangGraph example with a scripted model that writes, criticizes and rewrites a draft."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ def _respond(prompt: str) -> str:
 
 
 async def main() -> None:
-    """Run the example; every run uses the same session."""
+    """Run the example. All runs use the same session."""
     async with Client(ARGUMENTS.address, session_id="langgraph") as client:
         await work_through(client, ARGUMENTS.plan_id, build_graph(ScriptedModel()))
 

@@ -1,4 +1,4 @@
-"""The openai-agents example with a scripted model, which calls a tool and then answers."""
+"""The openai-agents example with a scripted model that calls a tool and then answers."""
 
 import asyncio
 import json
@@ -20,10 +20,8 @@ ARGUMENTS = read_arguments()
 
 
 class ScriptedModel(Model):
-    """Scripted model that calls the example's tool first, and then answers."""
-
     async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002, ANN401, ARG002 - the signature of the framework
-        """Return the next response to these input items."""
+        """Return the model's next response to the conversation so far."""
         items = [{"role": "user", "content": input}] if isinstance(input, str) else input
         if not any(item.get("type") == "function_call_output" for item in items):
             call = ResponseFunctionToolCall(
@@ -44,7 +42,7 @@ class ScriptedModel(Model):
 
 
 async def main() -> None:
-    """Run the example; every run uses the same session."""
+    """Run the example. All runs use the same session."""
     config = RunConfig(tracing_disabled=True)
     async with Client(ARGUMENTS.address, session_id="openai-agents") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(ScriptedModel()), config)

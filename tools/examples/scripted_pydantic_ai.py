@@ -1,4 +1,4 @@
-"""The pydantic-ai example with a scripted model, which calls a tool and then answers."""
+"""The pydantic-ai example with a scripted model that calls a tool and then answers."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ ARGUMENTS = read_arguments()
 
 
 def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Return the scripted model's reply: first a tool call, then the answer."""
+    """Return the model's next reply: first a tool call, then the answer."""
     parts = [part for item in messages if isinstance(item, ModelRequest) for part in item.parts]
     if not any(isinstance(part, ToolReturnPart) for part in parts):
         return ModelResponse(parts=[ToolCallPart(TOOL, {})])
@@ -30,7 +30,7 @@ def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 async def main() -> None:
-    """Run the example; every run uses the same session."""
+    """Run the example. All runs use the same session."""
     async with Client(ARGUMENTS.address, session_id="pydantic-ai") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(FunctionModel(respond)))
 

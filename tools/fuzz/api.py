@@ -1,8 +1,8 @@
-"""Test a server with schemathesis against its OpenAPI description: `make harness NAME=fuzz`.
+"""Fuzz the HTTP API with schemathesis, based on its OpenAPI description: `make harness NAME=fuzz`.
 
-`api.py WAYBOOK [EXAMPLES]` starts a server on a temporary database. The script first creates a
-plan, an output, a run and a document, so that some generated requests find an existing resource.
-Some of the requests are added to the corpus of the tests.
+`api.py WAYBOOK [EXAMPLES]` starts a server on a temporary database, with a plan, an output, a run
+and a document, so that some generated requests address existing objects. Interesting requests are
+saved in the test corpus.
 """
 
 import itertools
@@ -24,13 +24,12 @@ CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,"
     "response_schema_conformance"
 )
-#: Maximum seconds to wait for the server to start, for a document to be rendered, and for the
-#: server to end.
+#: Maximum time to wait for the server to start or stop, or for a document to be rendered.
 MAX_WAIT_SECONDS = 120
 
 
 def main(waybook: str, examples: str) -> int:
-    """Test each route with this number of examples; return the exit code of schemathesis."""
+    """Send this number of requests to each route, and return the exit code of schemathesis."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -62,7 +61,10 @@ def main(waybook: str, examples: str) -> int:
 
 
 def create_resources(call: list[str], address: str) -> dict[str, str]:
-    """Create a plan with an output, a run with a document; return the ids by path parameter."""
+    """Create a plan with an output, and a run with a document.
+
+    Return their ids by path parameter.
+    """
 
     def call_tool(tool: str, **arguments: object) -> Any:  # noqa: ANN401 - as the tool answers
         command = [*call, tool, json.dumps(arguments)]
@@ -102,13 +104,13 @@ def create_resources(call: list[str], address: str) -> dict[str, str]:
 
 
 def add_known_ids(description: Any, ids: dict[str, str]) -> Any:  # noqa: ANN401 - it is JSON
-    """Return the OpenAPI description, in which path parameters also allow the existing ids."""
+    """Return the OpenAPI description, with the existing ids as values of path parameters."""
     operations = [
         operation for path in description["paths"].values() for operation in path.values()
     ]
     for parameter in itertools.chain.from_iterable(o.get("parameters", []) for o in operations):
         if parameter["name"] in ids:
-            # Limit other values to less than the length of an id, so that no value matches both
+            # The other possible values are shorter than an id, so that no value matches both
             # alternatives.
             any_other = {**parameter["schema"], "maxLength": 30}
             parameter["schema"] = {"anyOf": [{"enum": [ids[parameter["name"]]]}, any_other]}
@@ -121,7 +123,7 @@ def _get_json(address: str) -> Any:  # noqa: ANN401 - it is JSON
 
 
 def _remove(folder: Path) -> None:
-    """Remove the data directory; retry, because PostgreSQL may still write to it for a while."""
+    """Remove the data directory. Retry, because PostgreSQL may still write files for a moment."""
     deadline = time.monotonic() + MAX_WAIT_SECONDS
     while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)

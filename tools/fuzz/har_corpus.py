@@ -1,6 +1,6 @@
-"""Corpus of API requests: adds requests from a HAR file written by schemathesis to the tests.
+"""Corpus of API requests that the tests repeat without schemathesis.
 
-The tests repeat these requests without schemathesis.
+The requests come from a HAR file that schemathesis writes.
 """
 
 import json
@@ -24,11 +24,10 @@ from fuzz.api_corpus import (  # noqa: E402 - the path is set above
 
 
 def add_to_corpus(har: Path, paths: list[str], known_ids: Mapping[str, str]) -> None:
-    """Add requests of a HAR file to the corpus.
+    """Add requests from a HAR file to the corpus.
 
-    The corpus keeps a limited number of requests per route and status. Requests that caused a
-    server error have priority, then requests that are already in the corpus, then the other new
-    requests.
+    The corpus keeps a limited number of requests for each route and status. Requests that caused a
+    server error are kept first, then those that are already in the corpus, then new ones.
     """
     requests = [*_read(json.loads(har.read_text("utf-8")), paths, known_ids)]
     failed = [request for request in requests if request.status >= 500]

@@ -1,7 +1,7 @@
-"""Fuzz every target for a limited time and update its corpus: part of `make harness NAME=fuzz`.
+"""Fuzz every target for a limited time, and save interesting inputs: `make harness NAME=fuzz`.
 
 `run.py [SECONDS]` sets the time per target (default: 60). If an input makes a target fail, the
-input is printed and added to the corpus, and the exit code is 1.
+input is printed and saved, and the exit code is 1.
 """
 
 import subprocess
@@ -17,7 +17,7 @@ from fuzz.targets import TARGETS  # noqa: E402
 
 
 def fuzz(target: str, seconds: int) -> bool:
-    """Fuzz a target and save its corpus; return True if no input made the target fail."""
+    """Fuzz a target and save its corpus. Return False if an input made the target fail."""
     with tempfile.TemporaryDirectory() as folder:
         seeds, crashes = (Path(folder) / name for name in ("seeds", "crashes"))
         seeds.mkdir()
@@ -49,7 +49,7 @@ def fuzz(target: str, seconds: int) -> bool:
 
 
 def _sample(inputs: list[bytes]) -> list[bytes]:
-    """Return a limited number of inputs: every n-th in the order of length."""
+    """Return a limited number of inputs with lengths from short to long."""
     ordered = sorted(inputs, key=lambda data: (len(data), data))
     return ordered[:: max(1, len(ordered) // MAX_INPUTS)]
 

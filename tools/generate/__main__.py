@@ -1,7 +1,7 @@
-"""Write every generated file: `python -m tools.generate`, or `make generate`.
+"""Write every generated file: `make generate`, or `python -m tools.generate`.
 
-`--check` writes nothing and exits with code 1 if a file is out of date. `--database URL` reads the
-schema from this migrated database, so that no database needs to be started.
+`--check` writes nothing, and exits with 1 if a file is out of date. `--database URL` reads the
+schema from this migrated database instead of starting one.
 """
 
 import sys
@@ -19,7 +19,7 @@ def generated_files(dsn: str | None) -> Iterator[tuple[Path, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the generated files that are out of date, or only list them; return the exit code."""
+    """Write the outdated files, or with `--check` only list them. Return the exit code."""
     check = "--check" in arguments
     named = "--database" in arguments
     dsn = arguments[arguments.index("--database") + 1] if named else None

@@ -1,4 +1,4 @@
-"""The generated files that need no database: tool list, pictures, and parts of pages."""
+"""Generated files that need no database: tool list, a picture, parts of documentation pages."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,6 @@ def tool_files() -> Iterator[tuple[Path, str]]:
 
 
 def pages(schema: str) -> Iterator[tuple[Path, str]]:
-    """Yield every page of the documentation that has generated parts."""
     for page in sorted((ROOT / "docs").rglob("*.md")):
         text = page.read_text("utf-8")
         if reference.PART.search(text):

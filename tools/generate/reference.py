@@ -40,7 +40,7 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "usage": UsageFields,
     "budget": BudgetFields,
 }
-#: Types of arguments that have a separate heading on the page, or a well-known name.
+#: Argument types that have their own heading on the page, or a well-known name.
 LINKED = {
     "steps": "list of [steps](#a-step)",
     "branchingConditions": "list of [conditions](#a-condition)",
@@ -64,7 +64,7 @@ MACHINES: Mapping[str, Mapping[Any, frozenset[Any]]] = {"plan": PLAN_MOVES, "ste
 
 
 def diagram(moves: Mapping[Any, frozenset[Any]]) -> str:
-    """Return a state machine as a Mermaid diagram; the first status is the initial one."""
+    """Return a state machine as a Mermaid diagram. The first status is the initial one."""
     lines = ["```mermaid", "stateDiagram-v2", f"  [*] --> {next(iter(moves))}"]
     for old, following in moves.items():
         lines += [f"  {old} --> {new}" for new in moves if new in following]
@@ -76,7 +76,7 @@ def diagram(moves: Mapping[Any, frozenset[Any]]) -> str:
 
 
 def arguments(kind: type[BaseModel]) -> str:
-    """Return a Markdown table of arguments: name, type with limits, whether it is required."""
+    """Return a Markdown table of arguments: name, type with limits, and whether it is required."""
     schema = kind.model_json_schema()
     required = schema.get("required", [])
     rows = [
@@ -111,7 +111,10 @@ def type_text(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> 
 
 
 def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a JSON Schema with `$ref` resolved, and without null for an optional value."""
+    """Return a JSON Schema with its `$ref` resolved.
+
+    For an optional value, leave out the alternative null.
+    """
     if "$ref" in schema:
         return resolve(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
     for option in schema.get("anyOf", ()):
@@ -136,7 +139,7 @@ def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-# Functions that describe settings, commands and tables
+# Settings, commands and tables
 
 
 def setting(name: str) -> str:
@@ -174,7 +177,7 @@ def help_of(path: str) -> str:
 
 
 def columns(table: str, schema: str) -> str:
-    """Return the column definitions of a table in the schema dump, as a SQL block."""
+    """Return the column definitions of a table from the schema file, as a SQL code block."""
     body = re.search(rf"^create table {table} \(\n(.*?)^\)", schema, re.MULTILINE | re.DOTALL)
     if body is None:
         raise SystemExit(f"no table {table} in the schema")
@@ -184,7 +187,7 @@ def columns(table: str, schema: str) -> str:
 
 
 def profiles() -> str:
-    """Return a Markdown table of the tools in each profile."""
+    """Return a Markdown table of the tools that each profile offers."""
     names = sorted({profile for tool in TOOLS.values() for profile in tool.profiles})
     rows = [
         f"| `{name}` | "
@@ -196,7 +199,6 @@ def profiles() -> str:
 
 
 def metrics() -> str:
-    """Return a Markdown table of all metrics."""
     rows = [
         f"| `{name}` | {family.kind} | {', '.join(f'`{label}`' for label in family.labels)} "
         f"| {family.help} |"
@@ -220,7 +222,6 @@ MAKERS: Mapping[str, Callable[[str, str], str]] = {
 
 
 def render_part(name: str, schema: str) -> str:
-    """Return the text of the generated part with this name."""
     for prefix, make in MAKERS.items():
         if name.startswith(f"{prefix} "):
             return make(name.removeprefix(f"{prefix} "), schema)
@@ -228,5 +229,4 @@ def render_part(name: str, schema: str) -> str:
 
 
 def render(page: str, schema: str) -> str:
-    """Return the page with all its generated parts up to date."""
     return PART.sub(lambda part: f"{part[1]}{render_part(part[2], schema)}\n{part[4]}", page)

@@ -1,6 +1,6 @@
-"""The migrated schema as text, read from the PostgreSQL catalog.
+"""Text of the database schema, read from the catalog of a migrated PostgreSQL database.
 
-The text is the same for every server version and every run, so that it can be compared.
+The text does not depend on the PostgreSQL version, so that a test can compare it.
 """
 
 import re
@@ -15,7 +15,7 @@ from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
 from waybook.store.maintenance.migrate import migrate
 
-#: Pattern for the table of pgvector vectors, which exists only on servers with pgvector.
+#: Matches the table of pgvector vectors, which exists only on servers with pgvector.
 _VECTOR_TABLE = re.compile(r"create table passage_vector \(.*?\n\n", re.DOTALL)
 
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -46,7 +46,6 @@ def dump(dsn: str) -> str:
 
 
 def _queries() -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each query in `schema_queries.sql`."""
     text = Path(__file__).with_name("schema_queries.sql").read_text("utf-8")
     for piece in text.split("-- name: ")[1:]:
         name, body = piece.split("\n", 1)

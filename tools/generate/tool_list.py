@@ -1,4 +1,7 @@
-"""`transport/mcp/tools.json`: the tool list that `waybook` serves before it imports the tools."""
+"""Generator of `transport/mcp/tools.json`, the list of tools that Waybook publishes.
+
+Waybook answers `tools/list` from this file without importing the tools.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,18 +13,17 @@ from waybook.app.request.tool import Tool
 from waybook.transport.mcp.resources import APP_TOOLS, URI
 from waybook.transport.mcp.tools import PublishedTool
 
-#: Tools that claim and submit work. Clients that load tools on demand keep these tools loaded.
+#: Tools that claim and submit work. Clients that load tools on demand always keep these loaded.
 ALWAYS_LOADED: Final = frozenset(
     {"get_next_step", "submit_step_result", "get_next_job", "submit_job_result"}
 )
-#: Tools whose replies are shown by hosts together with the map app.
+#: Tools whose replies a host application shows in Waybook's map app.
 SHOWN_ON_THE_MAP: Final = frozenset(
     {"get_plan_status", "request_user_review", "get_dag_map", "get_run_progress"}
 )
 
 
 def render(tools: Mapping[str, Tool]) -> str:
-    """Return the text of `tools.json`."""
     entries = {
         name: {
             "profiles": sorted(offered.profiles),
@@ -38,7 +40,6 @@ def list_tools(tools: Mapping[str, Tool]) -> dict[str, PublishedTool]:
 
 
 def describe(tool: Tool) -> wire.Tool:
-    """Return the entry of a tool in `tools/list`."""
     return wire.Tool(
         name=tool.name,
         title=tool.title,
@@ -51,13 +52,13 @@ def describe(tool: Tool) -> wire.Tool:
 
 
 def _output_schema(tool: Tool) -> dict[str, object]:
-    """Return the output schema without `required`, to save tokens in every model's context."""
+    """Return the output schema without `required`, which would only cost tokens."""
     omitted = {"required", "properties"} if tool.name in APP_TOOLS else {"required"}
     return {key: value for key, value in tool.output_schema.items() if key not in omitted}
 
 
 def _meta(name: str) -> dict[str, object]:
-    """Return the metadata of a tool for MCP hosts, which is not shown to models."""
+    """Return metadata of a tool for host applications. Models do not see it."""
     if name in ALWAYS_LOADED:
         return {"anthropic/alwaysLoad": True}
     if name in SHOWN_ON_THE_MAP:
@@ -66,7 +67,10 @@ def _meta(name: str) -> dict[str, object]:
 
 
 def _annotations(tool: Tool) -> wire.ToolAnnotations:
-    """Return the tool's four hints; clients assume the most dangerous value of a missing hint."""
+    """Return the tool's four safety hints.
+
+    If a hint is missing, clients assume the most dangerous value.
+    """
     return wire.ToolAnnotations(
         read_only_hint=tool.reads_only,
         destructive_hint=tool.destructive,

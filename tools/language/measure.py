@@ -1,4 +1,4 @@
-"""Print the measures of plain language, or a sample of texts for a person to judge.
+"""Print measures of plain language, or random texts for a person to judge.
 
 measure.py                          print the table of all measures
 measure.py --hits NAME              list the hits of the measures whose name contains NAME
@@ -17,13 +17,12 @@ from project.language import Text, corpus, measures  # noqa: E402 - the path is 
 from project.language_limits import ALLOWED, LIMITS  # noqa: E402
 
 SAMPLES_PER_KIND = 10
-#: Minimum length of a line of the docs in the sample; shorter lines are mostly headings and table
-#: cells.
+#: Minimum length of a sampled line of the docs. Shorter lines are mostly headings and table cells.
 MIN_SENTENCE_LENGTH = 40
 
 
 def print_table() -> None:
-    """Print each measure of plain language with its hits, total, share and limit."""
+    """Print each language measure with its hits, total, share and limit."""
     sys.stdout.write(f"{'measure':45} {'hits':>6} {'of':>7} {'share':>7} {'limit':>6}\n")
     for name, total, hits in measures(ROOT, ALLOWED):
         share = 100 * len(hits) / total if total else 0
@@ -31,7 +30,7 @@ def print_table() -> None:
 
 
 def print_hits(part: str) -> None:
-    """Print the hits of the measures whose name contains `part`, with file and line."""
+    """Print the file and line of each hit of the language measures whose name contains `part`."""
     for name, _, hits in measures(ROOT, ALLOWED):
         if part in name:
             sys.stdout.writelines(f"{_where(hit)}: {_single_line(hit)}\n" for hit in hits)
@@ -69,7 +68,6 @@ def _single_line(text: Text) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Parse the command line, and print the measures, the hits or a sample."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--hits", metavar="NAME", help="list the hits of the measures whose name contains NAME"

@@ -1,10 +1,9 @@
-"""Reproducible build of the wheel and the sdist: built twice, and compared byte by byte.
+"""Build the wheel and the sdist twice, and check that both builds are byte-identical.
 
     python tools/package/build.py
 
-The timestamps in both archives are the time of the last commit, so that equal sources give equal
-files. The sdist is built from the working tree, and the wheel is built from the sdist, as an
-installer does.
+The timestamps in the archives are the time of the last commit, so that equal sources give equal
+files. The sdist is built from the working tree, and the wheel from the sdist, as an installer does.
 """
 
 import hashlib
@@ -18,12 +17,12 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
-#: Number of files in the printed list of the largest files.
+#: Number of the largest files to list.
 LISTED = 5
 
 
 def commit_time() -> str:
-    """Return the time of the last commit in seconds since the epoch."""
+    """Return the time of the last commit, in seconds since the epoch."""
     command = ["git", "log", "-1", "--format=%ct"]
     return subprocess.run(
         command, cwd=ROOT, check=True, capture_output=True, text=True
@@ -31,7 +30,7 @@ def commit_time() -> str:
 
 
 def build(target: Path, epoch: str) -> list[Path]:
-    """Build the sdist, build the wheel from the sdist, and return both files."""
+    """Build the sdist, then the wheel from the sdist. Return both files."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": epoch}
     hatchling = [sys.executable, "-m", "hatchling", "build", "-d", str(target)]
     subprocess.run([*hatchling, "-t", "sdist"], cwd=ROOT, check=True, env=environment, stdout=2)
@@ -46,16 +45,10 @@ def build(target: Path, epoch: str) -> list[Path]:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 digest of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def main() -> None:
-    """Build the wheel and sdist twice, compare them, move them to `dist`, and print their sizes.
-
-    Raises:
-        SystemExit: the two builds differ.
-    """
     epoch = commit_time()
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         built, again = (build(Path(folder), epoch) for folder in (first, second))

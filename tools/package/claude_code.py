@@ -1,8 +1,7 @@
-"""Real Claude Code with a scripted model, to test the prompt on the quickstart page.
+"""Test of the prompt on the quickstart page: the real Claude Code with a scripted model.
 
-The client is installed from its lock file, as for `make harness NAME=clients`. The scripted model
-on loopback follows the prompt: it creates the plan, works on its steps, and ends when the plan is
-complete.
+Claude Code is installed from its lock file. The local scripted model follows the prompt: it creates
+the plan, works on its steps, and ends when the plan is complete.
 """
 
 import json
@@ -36,13 +35,13 @@ LIST_AUDIT: Final = "waybook audit list --json"
 
 @dataclass(frozen=True)
 class ScriptedClaudeCode:
-    """Installed Claude Code, and the environment variables that make it use the scripted model."""
+    """Installed Claude Code, with the environment variables that select the scripted model."""
 
     trial: Trial
     environment: Mapping[str, str]
 
     def problems(self, prompt_command: str, run: Callable[[str], str]) -> list[str]:
-        """Return the errors in the plan that Claude Code created; an empty list means success.
+        """Return the errors in the plan that Claude Code created, or an empty list.
 
         The function `run` runs a command in the home directory of the test and returns its output.
         """
@@ -54,7 +53,7 @@ class ScriptedClaudeCode:
 
 
 def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
-    """Return the reasons why these plan rows do not show a plan that Claude Code completed."""
+    """Return the reasons why the database rows do not show a plan that Claude Code completed."""
     names = [plan["name"] for plan in plans]
     if names != [SCENARIO.name]:
         return [f"the plans are {names}, not [{SCENARIO.name!r}]"]

@@ -1,4 +1,4 @@
-"""Minimal agent loop over the chat completions API, for MCP clients without an agent."""
+"""Minimal agent loop over the chat completions API, for MCP clients that have no agent."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 from trial import Trial
 
-#: Maximum number of turns; the scenario needs nine.
+#: Maximum number of model turns. The test needs nine.
 MAX_TURNS = 30
 
 

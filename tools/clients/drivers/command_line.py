@@ -1,4 +1,4 @@
-"""Launcher for clients that are command-line programs of Node.js packages."""
+"""Functions that start MCP clients that are Node.js programs."""
 
 import os
 import shutil
@@ -23,9 +23,10 @@ def run_program(trial: Trial, program: str, *arguments: str, **environment: str)
 
 
 def run_script(trial: Trial, name: str) -> None:
-    """Run a script of this folder with the trial as its argument, and exit with its exit code.
+    """Run a Node.js script from this folder, and exit with its exit code.
 
-    Node.js looks for packages next to a script, so the script is copied to them.
+    Node.js searches for packages next to the script, so the script is first copied to the client's
+    packages.
     """
     shutil.copy(Path(__file__).with_name(name), trial.installed)
     run_program(trial, f"../{name}", sys.argv[1])

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for Microsoft's Agent Framework, over the chat completions API."""
+"""Compatibility test with Microsoft's Agent Framework, over the chat completions API."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     command, *arguments = trial.command
     server: Any = MCPStreamableHTTPTool("waybook", trial.url, request_timeout=60)
     if trial.is_stdio:

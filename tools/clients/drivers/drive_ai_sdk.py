@@ -1,4 +1,4 @@
-"""Driver of the client matrix for the AI SDK, over the chat completions API."""
+"""Compatibility test with the AI SDK, over the chat completions API."""
 
 from command_line import run_script
 from trial import read_trial

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for AutoGen, with its MCP workbench."""
+"""Compatibility test with AutoGen and its MCP workbench."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """Run one assistant until it ends its turn."""
     command, *arguments = trial.command
     if trial.is_stdio:
         server: Any = StdioServerParams(

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for Claude Code: `claude -p`, over the messages API."""
+"""Compatibility test with Claude Code: `claude -p`, over Anthropic's messages API."""
 
 import json
 
@@ -7,7 +7,6 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Write the server configuration, and run one prompt in which all Waybook tools are allowed."""
     command, *arguments = trial.command
     if trial.is_stdio:
         server: dict[str, object] = {
@@ -22,7 +21,7 @@ def main(trial: Trial) -> None:
     options = ("--strict-mcp-config", "--mcp-config", str(config), "--allowedTools", "mcp__waybook")
     run_program(
         trial,
-        # Launcher that also works if the package's install scripts were not run.
+        # This launcher works even if the install scripts of the npm package were not run.
         "@anthropic-ai/claude-code/cli-wrapper.cjs",
         *("--model", "claude-sonnet-4-5", *options, "-p", trial.prompt),
         ANTHROPIC_BASE_URL=trial.model_url,

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for Codex: `codex exec`, over the responses API."""
+"""Compatibility test with Codex: `codex exec`, over OpenAI's responses API."""
 
 import json
 
@@ -35,7 +35,7 @@ approval_mode = "approve"
 
 
 def main(trial: Trial) -> None:
-    """Write Codex's configuration as in our documentation, and run one prompt."""
+    """Write Codex's configuration as our documentation shows it, and run one prompt."""
     command, *arguments = trial.command
     if trial.is_stdio:
         pairs = (f"{name} = {json.dumps(text)}" for name, text in trial.environment.items())

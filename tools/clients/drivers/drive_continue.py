@@ -1,4 +1,4 @@
-"""Driver of the client matrix for Continue: `cn --print`, over the chat completions API."""
+"""Compatibility test with Continue: `cn --print`, over the chat completions API."""
 
 import json
 
@@ -7,7 +7,6 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Write the configuration, and run one prompt with all tools allowed."""
     command, *arguments = trial.command
     server: dict[str, object] = {"type": "streamable-http", "url": trial.url}
     if trial.is_stdio:

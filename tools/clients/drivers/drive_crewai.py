@@ -1,4 +1,4 @@
-"""Driver of the client matrix for CrewAI, with the MCP adapter of crewai-tools."""
+"""Compatibility test with CrewAI and the MCP adapter of crewai-tools."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Run a crew of one agent with one task."""
     command, *arguments = trial.command
     if trial.is_stdio:
         server: Any = StdioServerParameters(command=command, args=arguments, env=trial.environment)

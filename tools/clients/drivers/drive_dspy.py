@@ -1,4 +1,4 @@
-"""Driver of the client matrix for DSPy, with its agent over native tool calls."""
+"""Compatibility test with a DSPy agent that uses native tool calls."""
 
 import asyncio
 from typing import Any
@@ -10,14 +10,13 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     command, *arguments = trial.command
     server: Any = trial.url
     if trial.is_stdio:
         server = stdio_client(
             StdioServerParameters(command=command, args=arguments, env=trial.environment)
         )
-    # DSPy offers tools natively only to models that it knows.
+    # DSPy uses native tool calls only with models that it knows, so the name must be a real one.
     model = dspy.LM("openai/gpt-4o", api_base=trial.openai_url, api_key="none", cache=False)
     adapter = dspy.ChatAdapter(use_native_function_calling=True)
     async with Client(server) as client:

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for the client of fastmcp."""
+"""Compatibility test with the MCP client of fastmcp."""
 
 import asyncio
 import json
@@ -11,7 +11,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """List the tools and let the model call them."""
     command, *arguments = trial.command
     if trial.is_stdio:
         transport: Any = StdioTransport(command, arguments, env=trial.environment)

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for Google ADK, over the Gemini API."""
+"""Compatibility test with Google ADK, over the Gemini API."""
 
 import asyncio
 import os
@@ -17,7 +17,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     os.environ["GOOGLE_GEMINI_BASE_URL"] = trial.model_url
     os.environ["GOOGLE_API_KEY"] = "none"
     command, *arguments = trial.command

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for Haystack, with mcp-haystack."""
+"""Compatibility test with Haystack and mcp-haystack."""
 
 from typing import Any
 
@@ -15,7 +15,6 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     command, *arguments = trial.command
     server: Any = StreamableHttpServerInfo(url=trial.url)
     if trial.is_stdio:

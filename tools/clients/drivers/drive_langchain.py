@@ -1,4 +1,4 @@
-"""Driver of the client matrix for LangChain, with langchain-mcp-adapters."""
+"""Compatibility test with LangChain and langchain-mcp-adapters."""
 
 import asyncio
 
@@ -9,7 +9,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     async with load_tools(trial) as tools:
         model = ChatOpenAI(model="scripted", base_url=trial.openai_url, api_key="none")
         agent = create_agent(model, tools)

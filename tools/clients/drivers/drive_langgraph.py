@@ -1,4 +1,4 @@
-"""Driver of the client matrix for LangGraph: a graph of a model node and a tool node."""
+"""Compatibility test with LangGraph: a graph with one model node and one tool node."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """Run the graph until the model calls no tool."""
     async with load_tools(trial) as tools:
         chat = ChatOpenAI(model="scripted", base_url=trial.openai_url, api_key="none")
         model = chat.bind_tools(tools)

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for LlamaIndex: a function agent over the chat completions API."""
+"""Compatibility test with a function agent of LlamaIndex, over the chat completions API."""
 
 import asyncio
 
@@ -9,7 +9,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     command, *arguments = trial.command
     if trial.is_stdio:
         client = BasicMCPClient(command, args=arguments, env=trial.environment, timeout=60)

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for Mastra, over the chat completions API."""
+"""Compatibility test with Mastra, over the chat completions API."""
 
 from command_line import run_script
 from trial import read_trial

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for the MCP SDK for Python."""
+"""Compatibility test with the official MCP SDK for Python."""
 
 import asyncio
 import json
@@ -10,7 +10,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """List the tools and let the model call them."""
     command, *arguments = trial.command
     process = StdioServerParameters(command=command, args=arguments, env=trial.environment)
     async with Client(process if trial.is_stdio else trial.url) as client:

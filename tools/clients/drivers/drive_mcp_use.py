@@ -1,4 +1,4 @@
-"""Driver of the client matrix for mcp-use, with its agent, which uses LangChain models."""
+"""Compatibility test with mcp-use, whose agent uses LangChain models."""
 
 import asyncio
 
@@ -8,7 +8,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     command, *arguments = trial.command
     if trial.is_stdio:
         server = {"command": command, "args": arguments, "env": trial.environment}

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for openai-agents, over the responses API."""
+"""Compatibility test with openai-agents, over OpenAI's responses API."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from trial import Trial, read_trial
 
 
 def make_server(trial: Trial) -> MCPServer:
-    """Return the MCP server of the trial, with a timeout long enough for a first start."""
+    """Return the connection to the Waybook server, with a timeout long enough for a first start."""
     command, *arguments = trial.command
     if trial.is_stdio:
         params = {"command": command, "args": arguments, "env": trial.environment}
@@ -18,7 +18,6 @@ def make_server(trial: Trial) -> MCPServer:
 
 
 async def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     set_tracing_disabled(disabled=True)
     api = AsyncOpenAI(base_url=trial.openai_url, api_key="none")
     async with make_server(trial) as server:

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for OpenCode: `opencode run`, over the chat completions API."""
+"""Compatibility test with OpenCode: `opencode run`, over the chat completions API."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Write the configuration with a provider of our own, and run one prompt."""
+    """Write a configuration with the scripted model as provider, and run one prompt."""
     server: dict[str, object] = {"type": "remote", "url": trial.url}
     if trial.is_stdio:
         server = {"type": "local", "command": trial.command, "environment": trial.environment}

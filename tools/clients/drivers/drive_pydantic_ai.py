@@ -1,4 +1,4 @@
-"""Driver of the client matrix for pydantic-ai, over the chat completions API."""
+"""Compatibility test with pydantic-ai, over the chat completions API."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,6 @@ from trial import Trial, read_trial
 
 
 async def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     command, *arguments = trial.command
     server: Any = trial.url
     if trial.is_stdio:

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for Qwen Code without a terminal, over the chat completions API."""
+"""Compatibility test with Qwen Code without a terminal, over the chat completions API."""
 
 import json
 
@@ -7,7 +7,10 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Write the settings, and run one prompt; tools of a trusted server need no approval."""
+    """Write the settings, and run one prompt.
+
+    The server is trusted, so its tools need no approval.
+    """
     command, *arguments = trial.command
     server: dict[str, object] = {"httpUrl": trial.url}
     if trial.is_stdio:

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for smolagents, over the chat completions API."""
+"""Compatibility test with smolagents, over the chat completions API."""
 
 from typing import Any
 
@@ -8,7 +8,6 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     command, *arguments = trial.command
     if trial.is_stdio:
         server: Any = StdioServerParameters(command=command, args=arguments, env=trial.environment)

@@ -1,4 +1,4 @@
-"""Driver of the client matrix for Strands Agents, over the chat completions API."""
+"""Compatibility test with Strands Agents, over the chat completions API."""
 
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from strands import Agent
@@ -8,7 +8,7 @@ from trial import Trial, read_trial
 
 
 def make_client(trial: Trial) -> MCPClient:
-    """Return the client of the trial's server, with a timeout long enough for a first start."""
+    """Return the connection to the Waybook server, with a timeout long enough for a first start."""
     if not trial.is_stdio:
         return MCPClient(url=trial.url, startup_timeout=60)
     command, *arguments = trial.command
@@ -17,7 +17,6 @@ def make_client(trial: Trial) -> MCPClient:
 
 
 def main(trial: Trial) -> None:
-    """Run one agent until it ends its turn."""
     api = {"base_url": trial.openai_url, "api_key": "none"}
     model = OpenAIModel(client_args=api, model_id="scripted")
     with make_client(trial) as client:

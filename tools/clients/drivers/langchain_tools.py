@@ -1,4 +1,4 @@
-"""Tools of the trial's server as LangChain tools."""
+"""Waybook's tools as LangChain tools, shared by the compatibility tests of several frameworks."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from trial import Trial
 
 @asynccontextmanager
 async def load_tools(trial: Trial) -> AsyncIterator[list[Any]]:
-    """Yield the server's tools as LangChain tools, which all use one connection."""
+    """Yield Waybook's tools as LangChain tools, all with the same connection."""
     command, *arguments = trial.command
     if trial.is_stdio:
         connection: Any = {

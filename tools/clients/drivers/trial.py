@@ -1,6 +1,7 @@
-"""Trial that a driver executes: server, model and prompt.
+"""Parameters of a compatibility test: the Waybook server, the scripted model and the prompt.
 
-The module uses only the standard library.
+The test runs in the environment of the tested client, so this module imports only the standard
+library.
 """
 
 import json
@@ -11,35 +12,34 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Trial:
-    """Test of one client over one transport, passed to the driver on the command line."""
+    """Test of one client over one transport. The parameters come from the command line."""
 
     name: str
     #: "stdio" or "http".
     transport: str
-    #: Command and environment variables that start `waybook mcp`, for stdio.
+    #: Command and environment variables that start `waybook mcp`, for a test over stdio.
     command: list[str]
     environment: dict[str, str]
-    #: Address of the MCP endpoint of `waybook serve`, for HTTP.
+    #: Address of the MCP endpoint of `waybook serve`, for a test over HTTP.
     url: str
-    #: Base URL of the scripted model, without the version segment of a model API.
+    #: Base URL of the scripted model, without a version such as `/v1`.
     model_url: str
     prompt: str
-    #: Folder in which the client is installed, and an empty folder to work in.
+    #: Folder in which the client is installed, and an empty folder for the client to work in.
     installed: str
     workplace: str
 
     @property
     def is_stdio(self) -> bool:
-        """Return whether the client starts the server itself."""
         return self.transport == "stdio"
 
     @property
     def openai_url(self) -> str:
-        """Return the base URL of the model's OpenAI API."""
+        """Return the base URL of the scripted model's OpenAI API."""
         return f"{self.model_url}/v1"
 
     def write(self, path: str, text: str) -> Path:
-        """Write a configuration file below the working folder, and return its path."""
+        """Write a configuration file below the client's working folder, and return its path."""
         file = Path(self.workplace) / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -47,5 +47,4 @@ class Trial:
 
 
 def read_trial() -> Trial:
-    """Return the trial that the command line describes."""
     return Trial(**json.loads(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Conversion between the scripted model and the format of Anthropic's messages API."""
+"""Translation between the scripted model and Anthropic's messages API."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ USAGE = {"input_tokens": 100, "output_tokens": 10}
 
 
 def read(body: Json) -> Conversation:
-    """Return the conversation that a request contains, independent of the API's format."""
+    """Return the conversation in an API request."""
     blocks = [
         block
         for message in body["messages"]
@@ -38,7 +38,7 @@ def read(body: Json) -> Conversation:
 
 
 def write(reply: Reply, body: Json, call_id: str) -> Json:
-    """Return the model's reply as a complete answer in the API's format."""
+    """Return the scripted model's reply as a complete API response."""
     if isinstance(reply, FinalText):
         block: Json = {"type": "text", "text": reply.text}
     else:
@@ -57,7 +57,7 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the model's reply as events of a streamed answer, each with name and data."""
+    """Yield the scripted model's reply as server-sent events, each with its name and data."""
     answer = write(reply, body, call_id)
     (block,) = answer["content"]
     if block["type"] == "text":

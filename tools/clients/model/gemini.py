@@ -1,4 +1,4 @@
-"""Conversion between the scripted model and the format of Google's Gemini API."""
+"""Translation between the scripted model and Google's Gemini API."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ USAGE = {"promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount":
 
 
 def read(body: Json) -> Conversation:
-    """Return the conversation that a request contains, independent of the API's format."""
+    """Return the conversation in an API request."""
     parts = [part for content in body["contents"] for part in content.get("parts") or ()]
     responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
     results = [ToolResult(each["name"], plain_text(each["response"])) for each in responses]
@@ -35,7 +35,7 @@ def read(body: Json) -> Conversation:
 
 
 def write(reply: Reply, body: Json, call_id: str) -> Json:
-    """Return the model's reply as a complete answer in the API's format."""
+    """Return the scripted model's reply as a complete API response."""
     del body
     if isinstance(reply, FinalText):
         part: Json = {"text": reply.text}
@@ -47,5 +47,5 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the model's reply as events of a streamed answer, each with name and data."""
+    """Yield the scripted model's reply as server-sent events, each with its name and data."""
     yield None, write(reply, body, call_id)

@@ -1,4 +1,4 @@
-"""Conversion between the scripted model and the format of OpenAI's chat completions API."""
+"""Translation between the scripted model and OpenAI's chat completions API."""
 
 import json
 import re
@@ -20,7 +20,7 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
 def read(body: Json) -> Conversation:
-    """Return the conversation that a request contains, independent of the API's format."""
+    """Return the conversation in an API request."""
     functions = [tool["function"] for tool in body.get("tools") or ()]
     tools = [
         OfferedTool(each["name"], each.get("description", ""), each.get("parameters", {}))
@@ -30,7 +30,10 @@ def read(body: Json) -> Conversation:
 
 
 def _results(messages: Json) -> Iterator[ToolResult]:
-    """Yield the tool results in the messages; smolagents sends calls and results as plain text."""
+    """Yield the tool results in the messages.
+
+    The client smolagents sends tool calls and results as plain text.
+    """
     names: dict[str, str] = {}
     last = ""
     for message in messages:
@@ -50,7 +53,7 @@ def _name(function: Json) -> str:
 
 
 def write(reply: Reply, body: Json, call_id: str) -> Json:
-    """Return the model's reply as a complete answer in the API's format."""
+    """Return the scripted model's reply as a complete API response."""
     if isinstance(reply, FinalText):
         message: Json = {"role": "assistant", "content": reply.text}
         reason = "stop"
@@ -64,7 +67,7 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the model's reply as events of a streamed answer, each with name and data."""
+    """Yield the scripted model's reply as server-sent events, each with its name and data."""
     answer = write(reply, body, call_id)
     delta = answer["choices"][0]["message"]
     for index, call in enumerate(delta.get("tool_calls", ())):

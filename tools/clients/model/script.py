@@ -1,9 +1,8 @@
-"""Scripted model that decides the next tool call of the scenario from the conversation alone.
+"""Scripted model that replaces a language model when MCP clients are tested.
 
-The script works like a language model: it knows only the tools that the client offers and the
-results that the client returns. The script creates the plan of its scenario, submits a result for
-each step, requests a review of each checkpoint, submits the reviewer's decision, and ends when the
-plan is complete.
+The scripted model knows only what the client sends: the conversation, the tools and their results.
+It creates a plan, submits a result for each step, requests a review of each checkpoint, submits the
+reviewer's decision, and ends when the plan is complete.
 """
 
 import json
@@ -12,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: JSON in the format of a model API, accessed without type checks.
+#: JSON of a model API. Its structure is not type-checked.
 Json = Any
 
-#: Number of characters of a tool result that a failure message shows.
+#: Maximum number of characters of a tool result in an error message.
 MAX_SHOWN_RESULT_LENGTH = 300
-#: Tool of Qwen Code that calls a tool whose schema is not in the request.
+#: In Qwen Code, the tool that calls another tool whose schema is not in the request.
 CALL_BY_NAME = "tool_call"
-#: Tools with which the agents of smolagents and DSPy end their turn.
+#: In smolagents and DSPy, the tools with which an agent ends its turn.
 END_TOOLS = frozenset({"final_answer", "submit"})
 
 
@@ -35,7 +34,7 @@ class Scenario:
 
 
 def branch_and_review(name: str) -> Scenario:
-    """Return the scenario of the client matrix: a condition skips a step, and one is reviewed."""
+    """Return a plan in which a condition skips one step and a person reviews another."""
     return Scenario(
         name,
         "How many rivers are there?",
@@ -58,7 +57,7 @@ def branch_and_review(name: str) -> Scenario:
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """Tool as a client offers it to the model; Codex groups tools in namespaces."""
+    """Tool that the client offers to the model. Codex groups tools in namespaces."""
 
     name: str
     description: str
@@ -68,7 +67,7 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """Result of a tool call, as the text that the model reads."""
+    """Text of a tool result, as the model receives it."""
 
     tool: str
     text: str
@@ -76,7 +75,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Request to a model API, independent of the API's format."""
+    """Request to the model, converted from the format of any supported model API."""
 
     tools: Sequence[OfferedTool]
     results: Sequence[ToolResult]
@@ -84,8 +83,6 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Tool call that the scripted model makes."""
-
     tool: OfferedTool
     arguments: Mapping[str, Json]
     is_complete: bool = False
@@ -93,8 +90,6 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class FinalText:
-    """Text with which the model ends its turn."""
-
     text: str
     is_complete: bool = False
 
@@ -103,11 +98,11 @@ Reply = ToolCall | FinalText
 
 
 class Deviation(Exception):
-    """Error: the client offered tools or returned results with which the script cannot continue."""
+    """Error: the scripted model cannot continue with the tools or results that the client sent."""
 
 
 def decide(conversation: Conversation, scenario: Scenario) -> Reply:
-    """Return the next tool call of the scripted model, or a text that ends its turn."""
+    """Return the scripted model's next tool call, or the text that ends its turn."""
     if not conversation.tools:
         return FinalText("No tools are offered.")
     try:
@@ -129,7 +124,7 @@ def _next_call(conversation: Conversation, scenario: Scenario) -> Reply:
 
 
 def _end(conversation: Conversation) -> Reply:
-    """Return the model's last reply: a text, or a call of the tool that ends the turn."""
+    """Return the model's last reply: a text, or a call of the client's tool that ends the turn."""
     text = "The plan is complete."
     for tool in conversation.tools:
         if tool.name in END_TOOLS:
@@ -149,7 +144,7 @@ def _new_plan(scenario: Scenario) -> Mapping[str, Json]:
 
 
 def _identity(scenario: Scenario, number: int) -> Mapping[str, Json]:
-    """Return the session and the idempotency key as arguments of a call."""
+    """Return the arguments `session` and `idempotencyKey` of a tool call."""
     return {"sessionId": scenario.name, "idempotencyKey": f"{scenario.name}-{number}"}
 
 
@@ -193,7 +188,10 @@ HANDLERS = {
 
 
 def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) -> ToolCall:
-    """Return a call of the tool with this name, or the client's way to reach a hidden tool."""
+    """Return a call of this tool.
+
+    If the client hides the tool, call it through the client's search tool.
+    """
     for tool in conversation.tools:
         if _base_name(tool.name) == name:
             return ToolCall(tool, _fill_required(tool.parameters, arguments))
@@ -207,14 +205,14 @@ def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) 
 
 
 def _base_name(name: str) -> str:
-    """Return the tool's name on the server, without the prefix that a client adds."""
+    """Return the server's name of a tool, without the prefix that the client added."""
     return next((ours for ours in HANDLERS if name.endswith(ours)), name)
 
 
 def _fill_required(schema: Json, value: Json) -> Json:
-    """Return the arguments with a neutral value for each missing required property.
+    """Return the arguments with a neutral value for each required property that is missing.
 
-    Some clients declare every property as required, so a model must send a value for each.
+    Some clients declare every property as required.
     """
     if isinstance(value, list):
         return [_fill_required(schema.get("items", {}), item) for item in value]
@@ -229,7 +227,7 @@ def _fill_required(schema: Json, value: Json) -> Json:
 
 
 def _neutral_value(schema: Json) -> Json:
-    """Return null if the JSON Schema allows null, otherwise an empty or minimal value."""
+    """Return null if the JSON Schema allows it, otherwise an empty or minimal value."""
     if schema.get("nullable") or any(each.get("type") == "null" for each in _options(schema)):
         return None
     kind = schema.get("type", "string")
@@ -239,21 +237,21 @@ def _neutral_value(schema: Json) -> Json:
 
 
 def _options(schema: Json) -> Sequence[Json]:
-    """Return the alternatives of a JSON Schema: its types, and those in `anyOf`."""
+    """Return the alternatives that a JSON Schema allows: its types, and the schemas in `anyOf`."""
     kinds = schema.get("type")
     listed = [{"type": kind} for kind in kinds] if isinstance(kinds, list) else []
     return [*listed, *schema.get("anyOf", ())]
 
 
 def _branch(properties: Json, name: str) -> Json:
-    """Return the JSON Schema of a property; for a nullable property, without null."""
+    """Return the JSON Schema of a property, without the alternative null."""
     schema = properties.get(name, {})
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     return options[0] if options else schema
 
 
 def _field(text: str, name: str) -> str:
-    """Return the value of a field in a text that contains JSON or a Python literal."""
+    """Return the value of a field in a text, which may be JSON or a Python literal."""
     plain = text.replace("\\", "").replace("'", '"')
     match = re.search(rf'"{name}":\s*"?([\w-]+)', plain)
     if match is None:

@@ -1,7 +1,7 @@
-"""Loopback HTTP server for the scripted model, which supports the formats of four model APIs.
+"""Local HTTP server of the scripted model, with the formats of four model APIs.
 
-The path of a request starts with the name of the trial, for example `/codex-stdio/v1/responses`, so
-that one server can serve all clients.
+One server answers all tested clients: the path of a request starts with the name of the test, for
+example `/codex-stdio/v1/responses`.
 """
 
 import json
@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from tools.clients.model import anthropic, gemini, openai_chat, openai_responses
 from tools.clients.model.script import Conversation, FinalText, Json, Scenario, ToolCall, decide
 
-#: Maximum number of requests; the scenario needs nine, so a client that sends more than this is in
-#: a loop.
+#: Maximum number of requests in one test. The test needs nine, so a client with more is in an
+#: endless loop.
 MAX_REQUESTS: Final = 60
 FORMATS: Final[Mapping[str, ModuleType]] = {
     "/chat/completions": openai_chat,
@@ -31,7 +31,7 @@ FORMATS: Final[Mapping[str, ModuleType]] = {
 
 @dataclass
 class Trial:
-    """Record of the requests that one client made over one transport."""
+    """Requests that one client sent to the model over one transport."""
 
     name: str
     scenario: Scenario
@@ -40,11 +40,11 @@ class Trial:
     failure: str | None = None
 
     def has_shown(self, text: str) -> bool:
-        """Return whether a request of the client to the model contains this text."""
+        """Return whether any request contained this text."""
         return text in json.dumps(self.requests, ensure_ascii=False)
 
     def answer(self, conversation: Conversation) -> FinalText | ToolCall:
-        """Return the model's reply, and record the request."""
+        """Record a request, and return the model's reply."""
         self.tools.update(tool.name for tool in conversation.tools)
         if len(self.requests) > MAX_REQUESTS:
             self.failure = f"more than {MAX_REQUESTS} requests to the model"
@@ -56,7 +56,7 @@ class Trial:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """HTTP server that records the requests of each trial."""
+    """HTTP server that records the requests of each client under test."""
 
     daemon_threads = True
 
@@ -67,18 +67,16 @@ class ModelServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the base URL of the server, to which the name of a trial is added."""
+        """Return the base URL of the server. The name of a test is appended to it."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Handler of HTTP requests to the scripted model."""
-
     protocol_version = "HTTP/1.1"
     server: ModelServer
 
     def log_message(self, *_: object) -> None:
-        """Log nothing, because each trial records its requests."""
+        """Log nothing. The requests are recorded for each test."""
 
     def do_GET(self) -> None:
         """Answer a request for the list of models."""
@@ -86,11 +84,11 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, {"object": "list", "data": [model], "models": []})
 
     def do_HEAD(self) -> None:
-        """Answer a client's check whether the server is reachable."""
+        """Answer a client that checks whether the server is reachable."""
         self._send(200, {})
 
     def do_POST(self) -> None:
-        """Answer a request to the model, in the API format that the request's path selects."""
+        """Answer a request to the model, in the API format that the path names."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])) or "{}")
         path = urlsplit(self.path).path
         if path.endswith(("/count_tokens", ":countTokens")):
@@ -128,7 +126,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve_model() -> Iterator[ModelServer]:
-    """Serve the scripted model while the block runs."""
     with ModelServer() as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

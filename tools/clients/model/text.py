@@ -1,4 +1,4 @@
-"""Text of message contents, which model APIs nest in different ways."""
+"""Plain text of the contents of messages, which model APIs nest in different ways."""
 
 import json
 
