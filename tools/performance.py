@@ -1,10 +1,9 @@
-"""Write the tables and the picture of docs/evidence/performance.md from the results in build/bench.
-
-A table whose result file does not exist is left as it is. `make bench` writes the result files.
+"""Write docs/evidence/performance.md from the benchmark results in build/bench.
 
     python -m tools.performance
 
-`python -m tools.published_figures` then copies the most important figures to docs/performance.md.
+`make bench` writes the results. A table without a result file stays unchanged. `python -m
+tools.published_figures` then copies the most important figures to docs/performance.md.
 """
 
 import json
@@ -22,7 +21,7 @@ PAGE: Final = ROOT / "docs" / "evidence" / "performance.md"
 PICTURE: Final = ROOT / "docs" / "pictures" / "growth.svg"
 PICTURE_LINK: Final = "![Duration of reads by the number of plans](../pictures/growth.svg)"
 
-#: Maximum load average of a machine that counts as idle; the benchmark before adds to the average.
+#: A machine is idle up to this load average. The preceding benchmark still adds to the average.
 MAX_IDLE_LOAD: Final = 2.5
 BUSY: Final = (
     "Other programs used the machine at the same time, so the figures are only indicative."
@@ -31,32 +30,32 @@ UNKNOWN_LOAD: Final = (
     "The load of the machine was not recorded, so the figures are only indicative."
 )
 
-#: Content of a result file, or a part of it.
+#: JSON of a result file, or a part of it.
 Body: TypeAlias = Mapping[str, Any]
 
 
 def begin_mark(name: str) -> str:
-    """Return the comment before a generated table."""
+    """Return the Markdown comment before a generated table."""
     return f"<!-- {name}: written by `python -m tools.performance` -->"
 
 
 def end_mark(name: str) -> str:
-    """Return the comment after a generated table."""
+    """Return the Markdown comment after a generated table."""
     return f"<!-- end of {name} -->"
 
 
 # Tables
 
-#: Names of columns that contain text.
+#: Table columns that contain text instead of numbers.
 TEXT_COLUMNS: Final = frozenset(
     {"benchmark", "cycle", "figure", "lacks", "read, ms", "server", "system", "verdict", "version"}
 )
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 0) -> str:
-    """Return a Markdown table, with columns of numbers aligned to the right.
+    """Return a Markdown table with columns of numbers aligned to the right.
 
-    The first `text` columns contain text, as do those in `TEXT_COLUMNS`.
+    The first `text` columns contain text, as do the columns in `TEXT_COLUMNS`.
     """
     rules = [
         "---" if name in TEXT_COLUMNS or number < text else "---:"
@@ -67,7 +66,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text: 
 
 
 def describe(result: Body) -> str:
-    """Return sentences with the date, the commit and the machine of a result."""
+    """Return sentences with the date, the commit and the machine of a benchmark result."""
     machine = result["machine"]
     version = result.get("postgresql")
     postgres = f", PostgreSQL {version}" if version else ""
@@ -86,13 +85,12 @@ def _warn(load: float) -> str:
 
 
 def format_checks(checks: Sequence[Body]) -> str:
-    """Return the table of checks with their limits and goals."""
+    """Return the table of benchmark checks, with limits and goals."""
     header = ["figure", "value", "noise", "limit", "goal", "verdict"]
     return format_table(header, [[check["name"], *check_cells(check)] for check in checks])
 
 
 def check_cells(check: Body) -> list[str]:
-    """Return the value, noise, limit, goal and verdict of a check."""
     sign = {">=": "≥", "<=": "≤"}[check["direction"]]
     bounds = [
         "" if check[bound] is None else f"{sign} {check[bound]:g}" for bound in ("limit", "goal")
@@ -101,7 +99,7 @@ def check_cells(check: Body) -> list[str]:
 
 
 def peers_table(result: Body) -> str:
-    """Return the tables of the comparison with durable peers."""
+    """Return the tables that compare Waybook with other durable workflow engines."""
     rates = format_table(
         ["system", "version", "cycles/s", "Python µs", "PostgreSQL µs", "CPU, Waybook : system"],
         [
@@ -120,7 +118,7 @@ def peers_table(result: Body) -> str:
 
 
 def lacks_table(result: Body) -> str:
-    """Return the table of the guarantees that the measured work of each system lacks."""
+    """Return the table of guarantees that each compared engine did not give when measured."""
     rows = [[row["label"], row["lacks"]] for row in result["rows"] if row["lacks"]]
     return format_table(["system", "lacks"], rows)
 
@@ -136,7 +134,7 @@ def mcp_table(result: Body) -> str:
 
 
 def workers_table(result: Body) -> str:
-    """Return the tables of step cycles and reads with one and with two server processes."""
+    """Return the tables of step cycles and reads, with one and with two server processes."""
     header = ["server", "rate/s", "all servers", "busiest process", "PostgreSQL", "callers"]
     keys = ("python", "busiest", "postgres", "callers")
     rows = [
@@ -151,12 +149,11 @@ def workers_table(result: Body) -> str:
 
 
 def _share(result: Body, row: Body, key: str) -> float:
-    """Return CPU milliseconds per cycle as a share of the machine, in percent."""
+    """Return the CPU time per cycle as a percentage of the machine."""
     return float(row[key]) * float(row["rate"]) / 10 / int(result["cores"])
 
 
 def jobs_table(result: Body) -> str:
-    """Return the tables of job cycles."""
     rows = [
         [
             name,
@@ -170,7 +167,7 @@ def jobs_table(result: Body) -> str:
 
 
 def search_table(result: Body) -> str:
-    """Return the tables of searches in a large org."""
+    """Return the tables of search times in a large org."""
     rows = [
         [
             name,
@@ -186,7 +183,7 @@ def search_table(result: Body) -> str:
 
 
 def quality_table(result: Body) -> str:
-    """Return the tables of the quality of search on public test sets."""
+    """Return the tables of search quality on public test sets."""
     sets = [*result["questions"]]
     header = ["search", *(f"{name}, {key}" for name in sets for key in ("nDCG@10", "recall@10"))]
     rows = [
@@ -205,7 +202,7 @@ def summary_table(result: Body) -> str:
 
 
 def lists_table(results: Sequence[Body]) -> str:
-    """Return the table of reads at all sizes, in milliseconds."""
+    """Return the table of read times for all database sizes, in milliseconds."""
     names = [name for name in results[0]["milliseconds"] if in_all(name, results)]
     rows = [[name, *(f"{size['milliseconds'][name]:.2f}" for size in results)] for name in names]
     return format_table(["read, ms", *(f"{size['plans']:,} plans" for size in results)], rows)
@@ -216,7 +213,7 @@ def in_all(name: str, results: Sequence[Body]) -> bool:
     return all(name in result["milliseconds"] for result in results)
 
 
-#: Functions that return the tables of a result file, by the name of the generated part of the page.
+#: For each generated part of the page: the result file, and the function that returns its tables.
 TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "peers": ("peers", peers_table),
     "missing guarantees": ("peers", lacks_table),
@@ -228,7 +225,8 @@ TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "search among a million": ("search_scale-1000000", search_table),
     "summary": ("summary", summary_table),
 }
-#: Parts without the sentence about date and machine, because the part before has the same.
+#: Parts without a sentence about date and machine, because the preceding part has the same
+#: sentence.
 UNDATED: Final = frozenset({"missing guarantees"})
 
 
@@ -236,7 +234,7 @@ UNDATED: Final = frozenset({"missing guarantees"})
 
 
 def replace_part(page: str, name: str, body: str) -> str:
-    """Return the page with another generated part."""
+    """Return the page with the text of one generated part replaced."""
     begin, end = begin_mark(name), end_mark(name)
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not pattern.search(page):
@@ -245,13 +243,13 @@ def replace_part(page: str, name: str, body: str) -> str:
 
 
 def read_result(name: str) -> Body | None:
-    """Return the result of a benchmark, or None if it was not measured."""
+    """Return the result of a benchmark, or None if it was not run."""
     file = RESULTS / f"{name}.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 def read_lists() -> Sequence[Body]:
-    """Return the results of the reads, ordered by the number of plans."""
+    """Return the results of the benchmark of reads, ordered by the number of plans."""
     results = [
         json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob("lists-*.json")
     ]
@@ -259,7 +257,6 @@ def read_lists() -> Sequence[Body]:
 
 
 def main() -> int:
-    """Write the page and the picture; return the exit code."""
     page = PAGE.read_text(encoding="utf-8")
     for name, (benchmark, make_table) in TABLES.items():
         result = read_result(benchmark)

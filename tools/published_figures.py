@@ -1,9 +1,9 @@
-"""Write the tables of docs/performance.md and docs/reliability.md from the pages in docs/evidence.
-
-Both are short pages for readers who want to know whether Waybook is fast and reliable enough. Their
-figures are copied from the measurements, so that each figure has only one source.
+"""Copy figures from docs/evidence to docs/performance.md and docs/reliability.md.
 
     python -m tools.published_figures
+
+The two pages are short, for readers who want to know whether Waybook is fast and reliable enough.
+Every figure is copied from a measurement page, so that it has only one source.
 """
 
 import re
@@ -16,17 +16,17 @@ PART: Final = re.compile(
     r"(<!-- figures: written by `python -m tools.published_figures` -->\n).*?(<!-- end -->)",
     re.DOTALL,
 )
-#: Verdicts that need a remark with the reason.
+#: A row with such a verdict needs a remark with the reason.
 MISSED: Final = ("goal not reached", "limit missed", "FAILED")
 
 
 class Figure(NamedTuple):
-    """Row of a published table: a question, and the cell of a measured table that answers it."""
+    """Row of a published table: a question, and the measured figure that answers it."""
 
     question: str
     row: str
     column: str
-    #: Text with `{}` in place of the measured value.
+    #: Answer, in which `{}` is replaced by the measured figure.
     answer: str = "{}"
     remark: str = ""
 
@@ -156,7 +156,7 @@ RELIABILITY: Final = (
         "max",
     ),
 )
-#: Figures of each published page; the page of the same name in `evidence` has the measurements.
+#: Figures of each published page. The page of the same name in docs/evidence has the measurements.
 PAGES: Final = {"performance.md": PERFORMANCE, "reliability.md": RELIABILITY}
 
 
@@ -175,12 +175,14 @@ def read_cell(page: str, row: str, column: str) -> tuple[str, str]:
 
 
 def split_row(line: str) -> list[str]:
-    """Return the cells of a table row."""
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def render_table(figures: tuple[Figure, ...], page: str) -> str:
-    """Return the table with the measured values; a figure that missed its goal needs a reason."""
+    """Return the table with the measured figures.
+
+    A figure that missed its goal must have a reason.
+    """
     lines = ["| question | measured | remark |", "| --- | ---: | --- |"]
     for figure in figures:
         value, verdict = read_cell(page, figure.row, figure.column)
@@ -191,14 +193,13 @@ def render_table(figures: tuple[Figure, ...], page: str) -> str:
 
 
 def render(name: str) -> str:
-    """Return a published page with the measured figures."""
+    """Return a published page with current figures."""
     page = (DOCS / name).read_text(encoding="utf-8")
     table = render_table(PAGES[name], (DOCS / "evidence" / name).read_text(encoding="utf-8"))
     return PART.sub(lambda part: f"{part[1]}\n{table}\n\n{part[2]}", page)
 
 
 def main() -> int:
-    """Write both pages; return the exit code."""
     for name in PAGES:
         (DOCS / name).write_text(render(name), encoding="utf-8")
     return 0

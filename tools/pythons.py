@@ -1,8 +1,8 @@
 """Run `make test` on every supported Python of this machine: `make harness NAME=test-pythons`.
 
-The supported versions are those that the classifiers in pyproject.toml claim. Of several
-installations of one version, the oldest is used, because it lacks most. Each Python has an
-environment of its own, `.venv-3.12` for example. A version that was not found is listed as such.
+The supported versions are those named in pyproject.toml. If a version is installed more than once,
+the oldest release is used, because it has the fewest features. Each Python has its own environment,
+such as `.venv-3.12`. The report lists versions that were not found.
 """
 
 import os
@@ -21,14 +21,14 @@ Version = tuple[int, ...]
 
 
 def supported() -> list[str]:
-    """Return the versions of Python that the package claims to support, oldest first."""
+    """Return the Python versions that the package claims to support, oldest first."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     matches = map(CLASSIFIER.fullmatch, project["classifiers"])
     return [match[1] for match in matches if match]
 
 
 def candidates(version: str) -> Iterator[Path]:
-    """Return the programs that may be this version of Python: on the PATH, or of pyenv."""
+    """Return paths where this version of Python may be installed: on the PATH, or by pyenv."""
     for folder in [*os.environ.get("PATH", os.defpath).split(os.pathsep), "/usr/bin"]:
         yield Path(folder) / f"python{version}"
     home = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -36,7 +36,7 @@ def candidates(version: str) -> Iterator[Path]:
 
 
 def exact_version(python: Path) -> Version | None:
-    """Return the version of a Python program, or None if it does not run."""
+    """Return the full version of a Python program, or None if it does not run."""
     try:
         answer = subprocess.run(
             [python, "-I", "-c", ASK], check=False, capture_output=True, text=True, cwd=ROOT
@@ -47,14 +47,13 @@ def exact_version(python: Path) -> Version | None:
 
 
 def oldest(pythons: Iterable[Path], version: str) -> tuple[Version, Path] | None:
-    """Return the oldest of these programs that is the version of Python, if any is."""
+    """Return the oldest of these programs that has this version of Python, or None."""
     known = [(exact, python) for python in pythons if (exact := exact_version(python))]
     wanted = tuple(map(int, version.split(".")))
     return min((pair for pair in known if pair[0][:2] == wanted), default=None)
 
 
 def main() -> int:
-    """Run the tests on each supported Python, print a table, and return the exit code."""
     table, has_failed = [], False
     for version in supported():
         python = oldest(candidates(version), version)

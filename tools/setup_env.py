@@ -1,16 +1,16 @@
-"""Build a virtual environment from lock files, with nothing but Python itself.
+"""Build a virtual environment from lock files, using only the Python standard library.
 
     python3 tools/setup_env.py FOLDER FILE...
 
-Each FILE is a lock file with hashes, or `pyproject.toml`, which stands for Waybook itself, run from
-its sources. If the environment already has these files installed, nothing happens. Files that were
-installed earlier stay: `make demo` after `make test` removes nothing.
+Each FILE is a lock file with hashes, or `pyproject.toml`, which installs Waybook from its sources.
+Nothing happens if the environment already has these files installed. Files that were installed
+earlier stay installed.
 
-uv installs the packages, because it takes 3 seconds where pip takes 20. uv is set to trust the
-certificates of the system and to use the index settings of pip. If uv fails, pip is used.
+uv installs the packages, because it takes 3 seconds where pip takes 20. It trusts the system's
+certificates and uses pip's index settings. If uv fails, pip is used.
 
-An environment is rebuilt if it is incomplete, was moved, or was made by another Python than the
-one that runs this program.
+An environment is rebuilt if it is incomplete, was moved, or belongs to another Python than the one
+that runs this script.
 """
 
 import ast
@@ -28,10 +28,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = "pyproject.toml"
 UV_LOCK = "requirements/uv.lock"
-#: File in an environment that records what is installed. It does not exist while an installer runs,
-#: so an environment without it may be incomplete.
+#: File in an environment that records what is installed. It is missing while an installer runs, so
+#: an environment without it may be incomplete.
 STAMP = ".waybook-installed"
-#: Variables of uv by the pip setting that they replace, and the separator for several values.
+#: For each pip setting, the uv variable that replaces it, and the separator between several values.
 VARIABLES = {
     "index-url": (["UV_DEFAULT_INDEX"], " "),
     "extra-index-url": (["UV_INDEX"], " "),
@@ -71,14 +71,14 @@ def uv_variables(settings: Mapping[str, str]) -> dict[str, str]:
         if name in settings
         for variable in variables
     }
-    # Like pip, uv takes a package from any index; the hashes decide which file is right.
+    # Like pip, uv may take a package from any index. The hashes decide which file is right.
     return {"UV_SYSTEM_CERTS": "1", "UV_INDEX_STRATEGY": "unsafe-best-match", **replaced}
 
 
 def run(
     *command: str | Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in the root folder of the repository, and return its output."""
+    """Run a program in the root folder of the repository, and return the completed process."""
     try:
         return subprocess.run(
             command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True
@@ -88,13 +88,12 @@ def run(
 
 
 def say(line: str) -> None:
-    """Tell the person who waits what happens."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 class Environment:
-    """Virtual environment in a folder, for the Python that runs this program."""
+    """Virtual environment in a folder, for the Python that runs this script."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -113,13 +112,16 @@ class Environment:
             return None
         if record != self.origin:
             return None
-        # After an upgrade of the system, this may be another Python, or none.
+        # After an upgrade of the operating system, the environment's Python may be another version,
+        # or missing.
         program = "import sys; print(sys.implementation.cache_tag + sys.abiflags)"
         answer = run(self.python, "-I", "-c", program)
         return files if answer.stdout.strip() == self.tag else None
 
     def provide(self, files: Iterable[str]) -> None:
-        """Install these files and those installed earlier, if any of them is new or has changed.
+        """Install these files, unless they are installed and unchanged.
+
+        Keep the files installed earlier.
 
         Raises:
             SystemExit: the environment cannot be created, or the packages cannot be installed.
@@ -140,17 +142,17 @@ class Environment:
         except SystemExit:
             if before is None:
                 shutil.rmtree(self.folder, ignore_errors=True)
-            else:  # without the new packages, the environment still works as before
+            else:  # Without the new packages, the environment still works as before.
                 self.record(before)
             raise
         self.record(wanted)
 
     def record(self, files: Mapping[str, str]) -> None:
-        """Write down what is installed."""
+        """Write the digests of the installed files into the environment."""
         self.stamp.write_text(json.dumps({**self.origin, "files": files}, indent=1), "utf-8")
 
     def create(self) -> None:
-        """Create an environment with pip alone, in place of anything that is in the folder.
+        """Create an environment that contains only pip, replacing the folder's content.
 
         Raises:
             SystemExit: this Python cannot create environments.
@@ -164,7 +166,8 @@ class Environment:
         if self.folder.exists():
             say(f"{self.folder.name} is incomplete or was made by another Python: rebuilding it.")
             shutil.rmtree(self.folder)
-        # Started from a virtual environment, perhaps the one just removed, use the Python below it.
+        # If this Python runs in a virtual environment, perhaps the removed one, use its base
+        # Python.
         python = getattr(sys, "_base_executable", sys.executable)
         created = run(python, "-m", "venv", self.folder)
         if created.returncode:
@@ -172,7 +175,7 @@ class Environment:
             raise SystemExit(f"{created.stdout}{created.stderr}{python} -m venv failed.")
 
     def install(self, files: Iterable[str]) -> None:
-        """Install what the files name, with uv or else with pip.
+        """Install these files with uv or, if that fails, with pip.
 
         Raises:
             SystemExit: pip failed too.
@@ -187,13 +190,13 @@ class Environment:
         say(f"uv failed ({problem}); installing with pip instead, which takes longer.")
         hashed = ["--require-hashes", *(f"--requirement={lock}" for lock in locks)] if locks else []
         for arguments in filter(None, (hashed, waybook)):
-            # A lock file names every package, so pip need not look for dependencies.
+            # A lock file lists every package, so pip need not look for dependencies.
             done = self.pip("-qq", "install", "--no-deps", *arguments)
             if done.returncode:
                 raise SystemExit(f"{done.stdout}{done.stderr}pip could not install the packages.")
 
     def install_with_uv(self, locks: list[str], waybook: list[str]) -> str | None:
-        """Install with uv; return the reason if that failed."""
+        """Install with uv. Return the error if that failed."""
         own, shared = self.folder / "bin" / "uv", ROOT / ".venv" / "bin" / "uv"
         if not (own.exists() or shared.exists()):
             wheel = ["--only-binary=:all:", "--require-hashes", f"--requirement={UV_LOCK}"]
@@ -214,12 +217,12 @@ class Environment:
         return None
 
     def pip(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run pip of the environment."""
+        """Run the environment's pip."""
         return run(self.python, "-m", "pip", "--disable-pip-version-check", *arguments)
 
 
 def main(folder: str, *files: str) -> None:
-    """Provide an environment, after any other process that does so in this repository."""
+    """Set up an environment. Wait first if another process does the same in this repository."""
     with Path(__file__).open(encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         Environment(Path(folder).absolute()).provide(files)

@@ -25,7 +25,7 @@ LINTERS = Path(sys.executable).parent
 #: The manifests are checked with the schemas of these Kubernetes versions: the oldest and the
 #: newest supported one.
 KUBERNETES_VERSIONS = ("1.25", "1.37")
-#: The Helm chart is rendered twice: with its defaults, and with every optional value.
+#: The Helm chart is rendered with its defaults, with options switched on, and with options off.
 VALUES: tuple[Mapping[str, object], ...] = (
     {},
     {

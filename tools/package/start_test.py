@@ -3,11 +3,11 @@
     python -m tools.package.start_test dist/waybook-VERSION-py3-none-any.whl
 
 Both pages are run from a clone of the last commit, and the quickstart also from the built wheel.
-Every command and Python program is executed as printed, with only PATH and the settings of pip in
-the environment. Only these parts are replaced: the address of the repository by this repository,
-the package name by the path of the wheel, ids by the ids that the calls return, and the question of
-`waybook review` by its option. `claude` is the real Claude Code, configured to use a scripted
-model. The test ends at the first command that fails or whose output differs from the page.
+Every command and Python program is executed as printed. Only these parts are replaced: the
+repository's address by a local one, the package name by the path of the wheel, ids by those that
+earlier calls returned, and the interactive question of `waybook review` by its option. `claude` is
+the real Claude Code with a scripted model. The test ends at the first command that fails, or whose
+output differs from the page.
 """
 
 import json
@@ -35,56 +35,56 @@ BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PROMPT = "$ "
 #: Beginning of the quickstart command that starts the agent.
 AGENT = "claude -p "
-#: Sources of an installation, each with a text that is only in its own blocks of a page.
+#: Ways to install Waybook. Each has a text that occurs only in its own code blocks of a page.
 SOURCES = {"clone": ".venv/bin", "wheel": ".waybook-env/bin"}
-#: Beginnings of a block for another terminal.
+#: A code block that begins like this belongs in a second terminal.
 NEW_TERMINAL = ("cd ", "export PATH=")
 #: Input for commands that ask for confirmation.
 ANSWERS = {"waybook connect": "y\n"}
-#: Commands that ask for a decision on a terminal, each with the command that passes the decision as
-#: an option.
+#: Interactive commands that ask for a decision, with the command that passes the decision as an
+#: option.
 DECIDED = {"waybook review": "waybook review --approve"}
 #: Commands that run until they are interrupted.
 ENDLESS = ("waybook watch", "waybook serve")
-#: Address that answers as soon as `waybook serve` is ready.
+#: This address answers as soon as `waybook serve` is ready.
 READY = "http://127.0.0.1:8750/readyz"
-#: Commands that have a test run of their own.
+#: Commands that are not run here, because CI runs them separately.
 SKIPPED = ("make test",)
-#: Prefixes of environment variables that the package installer may need to reach an index.
+#: Prefixes of environment variables that the package installer may need to reach a package index.
 KEPT = ("PIP_", "SSL_", "REQUESTS_", "HTTP", "NO_PROXY", "no_proxy", "http", "LANG")
-#: Maximum time in seconds for one command of a page; the first command downloads every dependency.
+#: Time limit for one command. The first command of a page downloads every dependency.
 MAX_COMMAND_SECONDS = 600
-#: Maximum time in seconds until an endless command is ready, and until it ends.
+#: Time limit for an endless command to become ready, and for it to end.
 MAX_START_SECONDS = 60
 
 
 @dataclass
 class ShownCommand:
-    """Command of a page, and the lines of output that the page shows below it."""
+    """Command on a page, and the output lines that the page shows for it."""
 
     text: str
     output: list[str] = field(default_factory=list)
 
     def missing_output(self, output: str) -> list[str]:
-        """Return the lines shown on the page that the output lacks; `…` matches any characters."""
+        """Return the lines shown on the page that the real output lacks.
+
+        `…` matches any characters.
+        """
         lines = [line.strip() for line in output.splitlines()]
         return [shown for shown in self.output if not any(map(_pattern(shown).fullmatch, lines))]
 
 
 def _pattern(shown: str) -> re.Pattern[str]:
-    """Return the regular expression that matches an output line shown on the page."""
     return re.compile(".*".join(map(re.escape, shown.strip().split("…"))))
 
 
 def commands(page: str) -> list[ShownCommand]:
-    """Return the commands of a page, in order."""
     return [
         shown for kind, text in BLOCK.findall(page) if kind == "console" for shown in typed(text)
     ]
 
 
 def typed(block: str) -> list[ShownCommand]:
-    """Return the commands of a block, in order."""
     shown: list[ShownCommand] = []
     for line in block.splitlines():
         if line.startswith(PROMPT):
@@ -138,7 +138,7 @@ class Terminal:
 
     @contextmanager
     def endless(self, command: str) -> Iterator[None]:
-        """Run an endless command within the block, from the time when it is ready.
+        """Run an endless command until the block ends. The block starts when the command is ready.
 
         Raises:
             SystemExit: the command ends early, does not become ready, or does not end on Ctrl-C.
@@ -170,7 +170,7 @@ class Terminal:
 
 
 def is_ready(command: str, printed: int) -> bool:
-    """Return whether an endless command that has printed this many bytes is ready."""
+    """Return whether an endless command is ready, given the number of bytes that it has printed."""
     if not command.startswith("waybook serve"):
         return printed > 0
     try:
@@ -182,7 +182,7 @@ def is_ready(command: str, printed: int) -> bool:
 
 @dataclass
 class PageRun:
-    """One test run of a page, in one home directory."""
+    """Run of all commands of one page, in one home directory."""
 
     source: str
     wheel: Path
@@ -197,7 +197,7 @@ class PageRun:
         self.terminal = Terminal(dict(self.environment), self.home)
 
     def block(self, kind: str, text: str) -> None:
-        """Run a block of the page, and print each command.
+        """Run a code block of the page, and print each command.
 
         Raises:
             SystemExit: a command or program fails, or has a different effect than the page shows.
@@ -223,7 +223,7 @@ class PageRun:
         """Run a command in a terminal and return its output.
 
         Raises:
-            SystemExit: the command fails, or has a different effect than the page shows.
+            SystemExit: the command fails, or its output differs from the page.
         """
         command = self.filled(shown.text)
         if shown.text.startswith(ENDLESS):
@@ -236,7 +236,7 @@ class PageRun:
         return output
 
     def filled(self, command: str) -> str:
-        """Return a command of the page with its replaced parts."""
+        """Return a command of the page with its placeholders replaced."""
         command = command.replace(f"git clone {REPOSITORY}", f"git clone {ROOT.as_uri()} waybook")
         command = command.replace("pip install waybook", f"pip install {self.wheel}")
         for name, value in self.ids.items():
@@ -257,7 +257,6 @@ class PageRun:
 
 
 def report(command: str, output: str) -> None:
-    """Print a command that succeeded, and the last line of its output."""
     last = output.strip().splitlines()[-1:] or [""]
     sys.stdout.write(f"✓ {command[:76]}\n    {last[0][:100]}\n")
     sys.stdout.flush()

@@ -1,6 +1,7 @@
-"""Make all pictures of the documentation, except those that other commands make.
+"""Make the pictures of the documentation: `make harness NAME=pictures`.
 
-`python -m tools.performance` draws `growth.svg`, and a test compares `snapshot.svg`.
+Two pictures are made elsewhere: `python -m tools.performance` draws `growth.svg`, and a test
+compares `snapshot.svg`.
 """
 
 from tools.pictures import pages, run_map, watch

@@ -1,14 +1,14 @@
-"""Picture of the duration of reads by the number of plans: docs/pictures/growth.svg.
+"""Chart of read times by the number of plans: docs/pictures/growth.svg.
 
 `python -m tools.performance` draws it from the results of `benchmarks/lists.py`. Both axes are
-logarithmic, so that a read whose cost grows with the number of plans is a rising line.
+logarithmic, so a read that gets slower with more plans shows as a rising line.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-#: Reads in the picture, each with its color on a light and on a dark ground.
+#: Reads in the chart, with their colors on a light and on a dark background.
 SERIES: Final[Mapping[str, tuple[str, str]]] = {
     "front page": ("#b4420a", "#f2975a"),
     "list_active_plans": ("#1f5fcc", "#7fb0ff"),
@@ -18,9 +18,9 @@ SERIES: Final[Mapping[str, tuple[str, str]]] = {
     "one plan by its key": ("#5c6578", "#a9b2c4"),
 }
 WIDTH, HEIGHT = 720, 400
-#: Margins of the plotted area.
+#: Margins of the chart in pixels.
 LEFT, RIGHT, TOP, BOTTOM = 64, 170, 48, 52
-#: Rounding function and selection of the lower and the upper end of the vertical axis.
+#: How the lower and the upper end of the vertical axis are chosen and rounded.
 EDGES: Final = ((math.floor, min), (math.ceil, max))
 HEADING: Final = "Milliseconds of a read, by number of plans in the org"
 #: Minimum vertical distance of two labels.
@@ -28,7 +28,7 @@ LABEL_DISTANCE: Final = 17.0
 
 
 class Scale(NamedTuple):
-    """Logarithmic scale from values to positions."""
+    """Logarithmic scale from measured values to positions in the chart."""
 
     low: float
     high: float
@@ -36,14 +36,13 @@ class Scale(NamedTuple):
     end: float
 
     def position(self, value: float) -> float:
-        """Return the position of a value."""
         span = math.log10(self.high) - math.log10(self.low) or 1.0
         share = (math.log10(value) - math.log10(self.low)) / span
         return round(self.start + share * (self.end - self.start), 1)
 
 
 def draw_growth(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the picture as SVG, from results that are ordered by the number of plans."""
+    """Return the chart as SVG. The results must be ordered by the number of plans."""
     names = [name for name in SERIES if all(name in result["milliseconds"] for result in results)]
     sizes = [int(result["plans"]) for result in results]
     lines = {name: [float(result["milliseconds"][name]) for result in results] for name in names}
@@ -85,7 +84,7 @@ def _style(names: Sequence[str]) -> str:
 
 
 def _frame(across: Scale, up: Scale, sizes: Sequence[int]) -> list[str]:
-    """Return the title, the grid and the numbers at both axes."""
+    """Return the title, the grid and the numbers on both axes."""
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = [f'<text x="{LEFT}" y="26">{HEADING}</text>']
     exponents = range(round(math.log10(up.low)), round(math.log10(up.high)) + 1)
@@ -116,7 +115,7 @@ def _line(number: int, across: Scale, up: Scale, values: Sequence[tuple[int, flo
 
 
 def _labels(names: Sequence[str], heights: Sequence[float]) -> list[str]:
-    """Return the names at the ends of the lines, moved apart where they would overlap."""
+    """Return the line names at the ends of the lines, moved apart if they would overlap."""
     order = sorted(range(len(names)), key=heights.__getitem__)
     x = WIDTH - RIGHT + 12
     return [
@@ -126,7 +125,7 @@ def _labels(names: Sequence[str], heights: Sequence[float]) -> list[str]:
 
 
 def _move_apart(heights: Sequence[float]) -> list[float]:
-    """Return increasing heights with a minimum distance, none below the plotted area."""
+    """Return increasing heights with a minimum distance, none below the chart."""
     moved, free = list[float](), -math.inf
     for height in heights:
         moved.append(max(height, free))

@@ -1,7 +1,7 @@
-"""Take the pictures of the dashboard: docs/pictures/*.png.
+"""Take the screenshots of the dashboard for the documentation: docs/pictures/*.png.
 
-`make harness NAME=pictures` runs this script. A real server serves the plans of `stories.py` from a
-temporary database, and Chromium shows its pages.
+A real server serves the plans of `stories.py` from a temporary database, and Chromium shows the
+pages: `make harness NAME=pictures`.
 """
 
 import asyncio
@@ -29,12 +29,13 @@ MAX_BYTES: Final = 150_000
 
 
 class Picture(NamedTuple):
-    """Picture of a page: its file, the path of the page, and the part of the page to show."""
+    """Screenshot of a dashboard page: its file, the path of the page, and the part to show."""
 
     name: str
     path: str
     height: int
-    #: Selector of the element at the upper edge of the picture; the top of the page by default.
+    #: CSS selector of the element at which the screenshot begins. By default, it begins at the top
+    #: of the page.
     top: str = ""
 
 
@@ -59,7 +60,7 @@ async def fill(data_dir: Path) -> dict[str, str]:
 
 @contextmanager
 def serve(data_dir: Path) -> Iterator[str]:
-    """Run `waybook serve` on a free port; yield its address."""
+    """Run `waybook serve` on a free port, and yield its address."""
     command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--data-dir", str(data_dir)]
     with subprocess.Popen(command, stderr=subprocess.STDOUT, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
@@ -79,7 +80,7 @@ def take(page: Page, address: str, picture: Picture) -> None:
 
 
 def shoot(page: Page, picture: Picture) -> None:
-    """Save a part of the shown page, without the empty space below the page."""
+    """Save a screenshot of a part of the page, without the empty space at its end."""
     y = page.locator(picture.top).first.evaluate(OFFSET) if picture.top else 0
     total = page.evaluate("document.documentElement.scrollHeight")
     clip = {"x": 0, "y": y, "width": WIDTH, "height": min(picture.height, total - y)}
@@ -96,7 +97,7 @@ OFFSET: Final = "element => element.getBoundingClientRect().top + window.scrollY
 
 
 def share(page: Page, address: str, plan: str) -> None:
-    """Create a link to a snapshot, and take a picture of the snapshot."""
+    """Create a public link to a snapshot of the plan, and take a screenshot of it."""
     page.goto(f"{address}/plans/{plan}/share")
     page.get_by_role("button", name="Create link").click()
     page.get_by_role("link", name="Open snapshot").click()

@@ -1,4 +1,4 @@
-"""Smaller PNG files: a picture with at most 256 colors, as a palette and one byte per pixel."""
+"""Smaller PNG files: screenshots with at most 256 colors and one byte per pixel."""
 
 import base64
 import struct
@@ -7,8 +7,8 @@ from typing import Final
 
 from playwright.sync_api import Page
 
-#: Script that returns the most frequent colors of a picture as a palette, and each pixel as the
-#: index of the nearest color of the palette.
+#: JavaScript that returns the most frequent colors of a screenshot as a palette, and each pixel as
+#: the index of its nearest palette color.
 REDUCE: Final = """
 async source => {
   const image = new Image();
@@ -42,7 +42,10 @@ async source => {
 
 
 def reduce_colors(page: Page, png: bytes) -> bytes:
-    """Return the picture with a palette; the page must be blank, because it runs a script."""
+    """Return a screenshot reduced to a palette.
+
+    The browser page must be blank, because it runs a script.
+    """
     reply = page.evaluate(REDUCE, base64.b64encode(png).decode())
     pixels, width = base64.b64decode(reply["pixels"]), reply["width"]
     rows = [pixels[start : start + width] for start in range(0, len(pixels), width)]

@@ -1,6 +1,6 @@
-"""Draw the map of the demo run in the middle of its third stage: docs/pictures/map.svg.
+"""Draw the map of the demo's run in the middle of its third stage: docs/pictures/map.svg.
 
-`make harness NAME=pictures` runs this script; the demo uses a temporary database.
+The demo uses a temporary database: `make harness NAME=pictures`.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from waybook.settings import Settings
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "map.svg"
 
-#: Step of the demo's run, and the number of its completed jobs at which the map is drawn.
+#: The map is drawn when this many jobs of this step are done.
 STEP, DONE = "synthesis_pairwise_feature_spec", 11
 
 
 async def play_demo(data_dir: Path) -> RunDetail:
-    """Run the demo; return its run at the moment when enough jobs of the step were done."""
+    """Run the demo, and return its run as it was when enough jobs of the step were done."""
     snapshots: list[RunDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
         database = runtime.app.services.database
@@ -46,13 +46,11 @@ async def play_demo(data_dir: Path) -> RunDetail:
 
 
 def count_done_jobs(run: RunDetail) -> int:
-    """Return the number of done jobs of the step."""
     steps = {step["stepKey"]: step for step in steps_of(run)}
     return steps[STEP]["jobs"]["done"] if STEP in steps else 0
 
 
 def steps_of(run: RunDetail) -> Iterator[StepReport]:
-    """Yield the steps of all stages of the run."""
     for stage in run.report["stages"]:
         yield from stage["steps"] or ()
 

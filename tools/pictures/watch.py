@@ -1,6 +1,6 @@
-"""Draw `waybook watch` in the middle of the demo, for the README: docs/pictures/watch.svg.
+"""Draw the output of `waybook watch` during the demo, for the README: docs/pictures/watch.svg.
 
-`make harness NAME=pictures` runs this script; the demo uses a temporary database.
+The demo uses a temporary database: `make harness NAME=pictures`.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from waybook.settings import Settings
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "watch.svg"
 WIDTH = 100
 
-#: Theme that is readable on light and dark pages: a dark background, and colors of similar
-#: brightness.
+#: Colors that are readable on light and on dark pages: a dark background, and text colors of
+#: similar brightness.
 THEME = TerminalTheme(
     (24, 26, 31),
     (222, 224, 228),
@@ -44,7 +44,7 @@ THEME = TerminalTheme(
 
 
 async def play_demo(data_dir: Path) -> PlanDetail:
-    """Run the demo; return its plan at the last moment when a step was stalled."""
+    """Run the demo, and return its plan as it was when a step was last stalled."""
     snapshots: list[PlanDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
         database = runtime.app.services.database

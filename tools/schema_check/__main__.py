@@ -1,4 +1,4 @@
-"""`make harness NAME=schema-check`: check the migrated schema and all queries."""
+"""Check that a cluster can distribute schema and queries: `make harness NAME=schema-check`."""
 
 import sys
 
@@ -11,7 +11,7 @@ from waybook.store.maintenance.migrate import migrate
 
 
 def main() -> int:
-    """Print what cannot be distributed by org; return 1 if there is anything."""
+    """Print everything that cannot be distributed by org. Return 1 if there is anything."""
     with temporary_database() as data_dir, attach(data_dir) as server:
         migrate(server.owner_dsn)
         with psycopg.connect(server.owner_dsn, autocommit=True) as connection:

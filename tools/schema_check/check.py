@@ -1,8 +1,8 @@
-"""Check that the schema, the queries and the migrations work on a cluster distributed by org.
+"""Check that the schema, queries and migrations work on a database cluster such as Citus.
 
-A cluster such as Citus stores all rows of an org on one node, and sends a query to that node if the
-query compares `org_id` with a parameter. It supports no triggers, no keys without `org_id`, and no
-volatile functions in updates.
+A cluster stores all rows of an org on one node. It sends a query to that node if the query compares
+`org_id` with a parameter. Citus supports no triggers, no keys without `org_id`, and no volatile
+functions in updates.
 """
 
 import re
@@ -19,43 +19,42 @@ from waybook.store.driver.queries import ORG_PLACE, load
 from waybook.store.maintenance.migrate import bundled_migrations
 
 STORE = Path(__file__).parents[2] / "src" / "waybook" / "store"
-#: Files that are not files of queries, and queries that only create the schema.
+#: Files without queries, and a query that only creates the schema.
 NO_QUERIES = {"parts", "maintenance/migrate"}
 _CALL = re.compile(r"\b(\w+)\s*\(")
 _LOCK_OR_UPSERT = re.compile(r"\b(?:for|no\s+key|do)\s+update\b")
 _CHANGE = re.compile(r"\b(?:update|delete\s+from)\b")
 _INSERT_SELECT = re.compile(r"\binsert\s+into\s+\w+\s*\(([^)]*)\)\s*select\b")
 _CHANGE_IN_WITH = re.compile(r"\bas\s*\(\s*(?:insert|update|delete)\b")
-#: Texts and function bodies, in which a semicolon does not end a statement.
+#: String literals and function bodies. A semicolon in them does not end a statement.
 _LITERAL = re.compile(r"'(?:[^']|'')*'|(\$\w*\$).*?\1", re.DOTALL)
 _DDL = re.compile(r"\s*(?:create|alter|drop|grant|revoke)\b")
-#: Setting of a transaction, such as its org, that a function changes.
+#: Call that changes a setting of the transaction, such as its org, inside a function.
 _SET_BY_FUNCTION = re.compile(r"\bset_config\(\s*'app\.")
-#: Sum of a column and an interval, which depends on the time zone.
+#: Sum of a column and an interval. Its result depends on the session's time zone.
 _MOVED_TIME = re.compile(r"(?<![\w.%)':])(?!interval\b)[a-z_][\w.]*\s*[-+]\s*(?:make_)?interval\b")
 _SLICE = re.compile(r"\[\s*\w*\s*:\s*\w*\s*\]")
 
 
 class Violation(NamedTuple):
-    """Object or query that cannot be distributed, and the rule that it breaks."""
+    """Database object or query that cannot be distributed, and the rule that it breaks."""
 
     name: str
     rule: str
 
     def __str__(self) -> str:
-        """Return the violation as a line of the report."""
         return f"{self.name}: {self.rule}"
 
 
 class Catalog(NamedTuple):
-    """Tables with rows of orgs, and functions that must not be used in updates."""
+    """Tables with rows of orgs, and functions that are forbidden in updates."""
 
     tenant_tables: frozenset[str]
     volatile_functions: frozenset[str]
 
 
 def check(connection: psycopg.Connection) -> list[Violation]:
-    """Return everything in a migrated database and in the queries that cannot be distributed."""
+    """Return every database object and query that cannot be distributed."""
     catalog = read_catalog(connection)
     violations = [
         *check_schema(connection, catalog),
@@ -66,7 +65,7 @@ def check(connection: psycopg.Connection) -> list[Violation]:
 
 
 def read_catalog(connection: psycopg.Connection) -> Catalog:
-    """Return the tables of orgs and the volatile functions of the database."""
+    """Return the database's tables with rows of orgs, and its volatile functions."""
     sql = _catalog_queries()
     names = (
         frozenset(row[0] for row in connection.execute(sql[query].encode()))
@@ -76,7 +75,7 @@ def read_catalog(connection: psycopg.Connection) -> Catalog:
 
 
 def check_schema(connection: psycopg.Connection, catalog: Catalog) -> Iterator[Violation]:
-    """Yield the violations in the schema, including those that are listed as exceptions."""
+    """Yield the schema's violations, including accepted ones."""
     sql = _catalog_queries()
     for name in sql:
         if name.startswith("violation_"):
@@ -87,7 +86,7 @@ def check_schema(connection: psycopg.Connection, catalog: Catalog) -> Iterator[V
 
 
 def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violation]:
-    """Yield the violations in SQL queries, including those that are listed as exceptions."""
+    """Yield the queries' violations, including accepted ones."""
     for name, text in texts.items():
         lacking = {
             reference.table
@@ -108,7 +107,7 @@ def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violat
 
 
 def _not_passed_on(name: str, text: str) -> Iterator[Violation]:
-    """Yield what Citus 13 does not pass on to the nodes in commands of the owner."""
+    """Yield parts of an owner's command that Citus 13 does not execute on the worker nodes."""
     statements = _LITERAL.sub("''", text).rstrip().rstrip(";").split(";")
     if len(statements) > 1 and any(map(_DDL.match, statements)):
         yield Violation(name, "a change of the schema in a message of several statements")
@@ -117,9 +116,9 @@ def _not_passed_on(name: str, text: str) -> Iterator[Violation]:
 
 
 def _unroutable(name: str, text: str, catalog: Catalog) -> Iterator[Violation]:
-    """Yield what Citus 13 refuses in queries of a server, or cannot send to one node.
+    """Yield parts of a server's query that Citus 13 refuses, or cannot send to a single node.
 
-    Commands of the owner are exempt, because no caller waits for them: they may ask every node.
+    Commands of the owner are exempt: they may ask every node, because no caller waits for them.
     """
     if f"%({ORG_PLACE})s" not in text and any(references(text, catalog.tenant_tables)):
         yield Violation(name, "compares the org with a function, not with the parameter")

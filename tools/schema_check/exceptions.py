@@ -1,8 +1,8 @@
-"""Names that the check of the schema and of the queries does not report, each with its reason."""
+"""Database objects and queries that the schema check accepts, each with its reason."""
 
 from typing import Final
 
-#: Objects of the schema.
+#: Accepted database objects.
 OBJECTS: Final = {
     "schema_migration": "belongs to no org; it stays on the coordinator",
     "org_slug_key": "org is a reference table, with all its rows on every node",
@@ -12,7 +12,7 @@ _UNKNOWN_ORG = "the org is not known before the secret is looked up"
 _DIRECTORY = "lists the orgs, a reference table"
 _ERASURES = "lists erased orgs for the operator"
 
-#: Queries on tables of orgs without a condition on the org; row-level security still confines them.
+#: Accepted queries without a condition on the org. Row-level security still limits them to one org.
 QUERIES: Final = {
     "accounts/accounts.name_org_by_token": _UNKNOWN_ORG,
     "accounts/accounts.name_org_by_session": _UNKNOWN_ORG,

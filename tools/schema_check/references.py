@@ -1,8 +1,8 @@
-"""References to tables in SQL queries, and the org condition of each reference.
+"""References to tables in SQL queries, each with its condition on the org.
 
-This is not a parser of SQL. It finds a table by its name after `from`, `join`, `update` or `using`,
-and the part of the query in which the alias of the table is visible: a `select`, `update` or
-`delete` between its parentheses, without the subqueries in it.
+This is not an SQL parser. It finds a table by its name after `from`, `join`, `update` or `using`.
+The alias of the table is visible in the surrounding `select`, `update` or `delete`, but not in its
+subqueries.
 """
 
 import re
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|%\(\w+\)s|[\w.]+|\S")
 _BEFORE_TABLE = frozenset({"from", "join", "update", "using", "only"})
-#: Words before `update` that belong to a row lock or to an upsert.
+#: Before the word `update`, these words show that it belongs to a row lock or to an upsert.
 _NO_UPDATE = frozenset({"for", "key", "do"})
 _CLAUSES = frozenset(
     {"select", "from", "using", "set", "where", "on", "by", "returning", "values", "into"}
 )
 _SET_OPERATIONS = frozenset({"union", "except", "intersect"})
-#: Words that may follow a table without an alias.
+#: Words after a table name that are not an alias.
 _NO_ALIAS = frozenset(
     {"where", "on", "join", "left", "right", "inner", "cross", "full", "natural", "group", "order"}
     | {"limit", "offset", "for", "set", "using", "returning", "having", "window", "values"}
@@ -27,7 +27,7 @@ _NO_ALIAS = frozenset(
 
 
 class Token(NamedTuple):
-    """Word, literal, parameter or sign of a query, with its position."""
+    """Word, literal, parameter or symbol of a query, with its position."""
 
     text: str
     start: int
@@ -35,19 +35,17 @@ class Token(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """Table that a query reads, updates or deletes from, and its alias."""
+    """Table that a query reads, updates or deletes from, with its alias."""
 
     table: str
-    #: Alias of the table, or its name if it has no alias.
     alias: str
     #: Tokens of the part of the query in which the alias is visible.
     scope: list[Token]
-    #: Position of the table in the query.
     start: int
 
     @property
     def has_org_condition(self) -> bool:
-        """Return whether the query compares the `org_id` of this table with the org."""
+        """Return whether the query compares the `org_id` of this table with the caller's org."""
         return any(names & self._own_names for names in _compared_orgs(self.scope))
 
     @property
@@ -56,7 +54,7 @@ class Reference(NamedTuple):
 
 
 def references(query: str, tables: Collection[str]) -> Iterator[Reference]:
-    """Yield each reference of a query to one of the tables, except the targets of inserts."""
+    """Yield each reference of a query to one of the tables. The targets of inserts are left out."""
     for scope in _scopes(query):
         for i, token in enumerate(scope):
             if token.text in tables and i and _names_table(scope, i):

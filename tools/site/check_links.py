@@ -1,6 +1,6 @@
-"""Check every internal link of the built site: the file and the anchor must exist.
+"""Check every internal link of the built documentation site: file and anchor must exist.
 
-The site generator checks only links between pages; this script also checks links to pictures,
+The site generator checks only links between pages. This script also checks links to pictures,
 examples and source files.
 """
 
@@ -21,7 +21,6 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect the link target and the anchor of a tag."""
         del tag
         for name, value in attrs:
             if name in {"href", "src"} and value:
@@ -32,12 +31,11 @@ class Page(HTMLParser):
 
 @cache
 def read_page(path: Path) -> Page:
-    """Return the parsed HTML page; the result is cached."""
     return Page(path.read_text(encoding="utf-8"))
 
 
 def is_broken(site: Path, path: Path, link: str) -> bool:
-    """Return whether the target file or the anchor of a link does not exist."""
+    """Return whether the target file or the anchor of a link is missing."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return False
@@ -55,7 +53,7 @@ def broken_links(site: Path) -> list[str]:
     return [
         f"{path.relative_to(site)}: {link}"
         for path in sorted(site.rglob("*.html"))
-        # The page for missing addresses is served at any address, so its links are absolute.
+        # The page 404.html is shown for any missing address, so its links are absolute.
         if path.name != "404.html"
         for link in sorted(read_page(path).links)
         if is_broken(site, path, link)

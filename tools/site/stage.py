@@ -1,7 +1,7 @@
-"""Copy the pages and the files they link to into the input folder of the site generator.
+"""Copy the documentation pages and the files they link to into the site generator's input folder.
 
-The pages link to each other, to examples and to source files with paths relative to the
-repository. The copy keeps these paths, so no link has to be rewritten.
+Pages link to each other, to examples and to source files with relative paths. The copy has the same
+folders as the repository, so these links work unchanged.
 """
 
 import re
@@ -15,7 +15,6 @@ LINK = re.compile(r"\]\(([^)\s#]+)")
 
 
 def pages() -> list[Path]:
-    """Return every Markdown page of the site."""
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -28,7 +27,7 @@ def linked_files(page: Path) -> Iterator[Path]:
 
 
 def stage(folder: Path) -> int:
-    """Replace the folder by a copy of all pages and linked files; return the number of files."""
+    """Replace the folder by a copy of all pages and linked files. Return the number of files."""
     shutil.rmtree(folder, ignore_errors=True)
     files = {*pages(), *(target for page in pages() for target in linked_files(page))}
     for file in files:

@@ -1,13 +1,13 @@
-"""Count the files of the package that one warm call executes.
+"""Count the Waybook source files whose code runs during one call.
 
     files.py [--python PATH/.venv/bin/python] [--list]
 
-The server runs with a profile function in every thread. Each call is first made several times as a
-warm-up, and then measured several times. A file is counted if every measured call executed code in
-the file; this excludes background work. Importing a file does not count. For tools, only files from
-the dispatcher inward are counted, without the transport; for pages, the transport is included.
-Files that keep the process running are never counted: the command, the composition root and the
-background loops.
+A profile function in the server records every executed file. Each kind of call is made several
+times as a warm-up, and then measured several times. A file counts if every measured call executed
+code in it, which excludes background work; importing the file does not count. For tools, only files
+from the dispatcher inward count, without the transport. For pages, the transport counts too. Files
+that keep the process running never count: the command, the composition root and the background
+loops.
 """
 
 import argparse
@@ -27,8 +27,8 @@ from server import Server, installation, wait_until  # noqa: E402 - the path is 
 
 WARM_UP = 5
 MEASURED = 6
-#: Source files that run during the whole life of the process, under their current and earlier
-#: names, so that older checkouts can be compared.
+#: Files that run during the whole life of the process. Former names are included, so that older
+#: versions can be compared.
 RUNTIME = ("cli/", "wiring.py", "bootstrap.py", "application.py", "background.py", "loops.py")
 HEADERS = {
     "accept": "application/json, text/event-stream",
@@ -40,13 +40,13 @@ Body = dict[str, Any]
 
 
 class Trace:
-    """Client of a traced server."""
+    """Client of a server that records executed files."""
 
     def __init__(self, server: Server, out: Path) -> None:
         self.server, self.out = server, out
 
     def call(self, tool: str, **arguments: object) -> Body:
-        """Call a tool and return its reply; fail if the reply is an error."""
+        """Call a tool and return its reply. Fail if the reply is an error."""
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         reply = self.server.request("POST", "/mcp", json.dumps(message), **HEADERS)
@@ -56,12 +56,12 @@ class Trace:
         return body
 
     def page(self, path: str) -> None:
-        """Request a page; the response status must be 200."""
+        """Request a page, whose status must be 200."""
         reply = self.server.request("GET", path, accept="text/html")
         assert reply.status == 200, reply
 
     def files(self, action: Callable[[], object]) -> set[str]:
-        """Return the files of the package that are executed during an action."""
+        """Return the package's files that are executed during an action."""
         os.kill(self.server.process.pid, signal.SIGUSR1)
         action()
         return self._read_trace()
@@ -74,7 +74,7 @@ class Trace:
 
 
 def trace_calls(trace: Trace) -> dict[str, list[str]]:
-    """Return, for each kind of call, the files that every measured call of this kind executed."""
+    """Return, for each kind of call, the files that every measured call executed."""
     steps = [{"stepType": "search", "instructions": f"Look up {n}."} for n in range(40)]
     plan = {"name": "Traced", "researchQuestion": "Which files?", "steps": steps}
     plan_id = trace.call("create_research_plan", **plan)["planId"]
@@ -109,7 +109,7 @@ def _common(sets: Iterable[set[str]]) -> set[str]:
 
 
 def print_table(calls: dict[str, list[str]], *, names: bool) -> None:
-    """Print the number of files of each call; tools are counted without the transport."""
+    """Print the number of executed files of each call. Tools are counted without the transport."""
     sys.stdout.write(f"{'call':20} {'counted':>7} {'templates':>9} {'transport':>9} {'all':>5}\n")
     for name, files in calls.items():
         work = [file for file in files if not file.startswith(RUNTIME)]
@@ -123,7 +123,6 @@ def print_table(calls: dict[str, list[str]], *, names: bool) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Parse the command line, run a traced server, and print the counts of files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python")
     parser.add_argument("--list", action="store_true", help="name the files")

@@ -1,8 +1,7 @@
-"""Run `waybook` with a profile function that records the executed files of the package.
+"""Run `waybook` with a profile function that records the executed source files.
 
-SIGUSR1 clears the record; SIGUSR2 writes the record to the file named by WAYBOOK_TRACE_OUT. All
-threads are profiled. The record also contains page templates, because they are files of the
-package.
+SIGUSR1 clears the record. SIGUSR2 writes it to the file named by WAYBOOK_TRACE_OUT. All threads are
+profiled. The record also contains page templates.
 """
 
 import importlib.util
@@ -25,13 +24,12 @@ executed: set[str] = set()
 
 
 def record(frame: FrameType, event: str, _: object) -> None:
-    """Record the file of a function that is entered or resumed."""
+    """Record the source file of a function that is called or resumed."""
     if event == "call":
         executed.add(frame.f_code.co_filename)
 
 
 def clear(*_: object) -> None:
-    """Clear the record of executed files."""
     executed.clear()
 
 

@@ -1,4 +1,4 @@
-"""Normalization of recorded replies: values that differ between runs become placeholders."""
+"""Normalization of recorded replies: values that differ between test runs become placeholders."""
 
 import re
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ TIME = (
     r"20\d\d-\d\d-\d\d[T ]\d\d(?::|%3A)\d\d(?:(?::|%3A)\d\d(?:\.\d+)?)?"
     r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)?"
 )
-#: Versions of the MCP protocol, which look like dates but are the same in every run.
+#: MCP protocol versions. They look like dates, but are the same in every run.
 PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
-#: Years in timestamps written by a running server. Fixed times in the scenario have other years.
+#: Years in timestamps that a running server writes. The scenario's own dates have other years.
 YEAR = re.compile(r"20(?:2[5-9]|[34]\d)")
 VOLATILE = re.compile(
     rf"(?P<id>{ID})"
@@ -29,7 +29,7 @@ VOLATILE = re.compile(
     r"|(?P<secret>\bwbk?_[0-9A-Za-z_-]{16,})"
     r"|(?P<hash>(?<![0-9A-Za-z])(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32}|[0-9a-f]{16})(?![0-9A-Za-z]))"
 )
-#: Volatile values that occur only in pages and terminal output.
+#: Values that differ between runs and occur only in pages and terminal output.
 HUMAN_READABLE = re.compile(
     r"(?P<month>\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*(?: 20\d\d)?)"
     r"|(?P<ago>just now|(?<![\w.])\d+(?:\.\d+)? ?(?:s|m|h|min|minutes?|seconds?|hours?) ago)"
@@ -40,24 +40,23 @@ HUMAN_READABLE = re.compile(
     r"|(?P<prefix>(?<![0-9A-Za-z<-])01[0-9a-f]{6}(?:-[0-9a-f]{0,4})?(?![0-9A-Za-z-]))"
     r"|(?P<duration>(?<![\w.])\d+(?:\.\d+)? ?(?:ms|s|sec|seconds?|min|minutes?)\b)"
 )
-#: Names of fields whose numbers are measurements.
+#: Names of fields that contain measurements.
 MEASURED = re.compile(
     r"(?:seconds|elapsed|duration|latency|millis|Ms|_ms|bytesFree|pid|size_bytes)$"
 )
 CURSORS = frozenset({"cursor", "nextCursor"})
-#: Fields that hold a message written by the server for a reader.
+#: Names of fields that contain a message for a reader.
 PROSE = frozenset({"message", "why"})
 
 
 class Normalizer:
-    """Normalizer that replaces volatile values by numbered placeholders.
+    """Replaces values that differ between test runs by numbered placeholders.
 
-    Placeholders are numbered in order of first appearance, and equal values get equal
-    placeholders.
+    Placeholders are numbered in order of first appearance. Equal values get the same placeholder.
     """
 
     def __init__(self, literals: Mapping[str, str], earlier: "Normalizer | None" = None) -> None:
-        """Create a normalizer that first replaces `literals`; `earlier` has assigned numbers."""
+        """Create a normalizer that first replaces `literals`. It keeps the numbers of `earlier`."""
         self.literals = sorted(literals.items(), key=lambda item: -len(item[0]))
         self.numbers: dict[tuple[str, str], str] = dict(earlier.numbers) if earlier else {}
         self.counts: dict[str, int] = {}
@@ -71,7 +70,7 @@ class Normalizer:
         return self.numbers[kind, value]
 
     def text(self, text: str, *, human_readable: bool = False) -> str:
-        """Return the text with placeholders; `human_readable` also replaces values of pages."""
+        """Return the text with placeholders. `human_readable` also replaces values of pages."""
         for literal, placeholder in self.literals:
             text = text.replace(literal, placeholder)
         text = VOLATILE.sub(self._replaced, text)
@@ -82,7 +81,7 @@ class Normalizer:
         )
 
     def value(self, value: Value, key: str = "") -> Value:
-        """Return JSON with volatile values replaced by placeholders, in keys and in values."""
+        """Return JSON with placeholders in keys and values."""
         if isinstance(value, dict):
             return {self.text(name): self.value(inner, name) for name, inner in value.items()}
         if isinstance(value, list):
@@ -100,9 +99,8 @@ class Normalizer:
         if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value
         if kind == "time":
-            # Times are replaced by a text without a number, because runs differ in whether two
-            # calls see the same time, and in the number of digits of a time. The notation of the
-            # time zone is kept.
+            # Times get no number: whether two calls see the same time, and how many digits it has,
+            # differs between runs. Only the notation of the time zone is kept.
             zone = re.search(r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)$", value[11:])
             return f"<time{zone[0] if zone else ''}>"
         if kind in {"date", "asset", "expiry"}:
@@ -111,7 +109,7 @@ class Normalizer:
 
 
 def without_prose(value: Value, keys: frozenset[str] = PROSE) -> tuple[Value, list[list[str]]]:
-    """Return the value with the texts in fields `keys` replaced by `<prose>`, and these texts."""
+    """Replace the texts in the fields `keys` by `<prose>`. Return the new value, and the texts."""
     prose: list[list[str]] = []
 
     def visit(inner: Value, path: str, key: str) -> Value:

@@ -1,16 +1,16 @@
-"""Record the replies of a Waybook checkout, and compare two recordings.
+"""Record everything that a Waybook version replies, and compare two recordings.
 
     record.py record OUT [--waybook PATH/.venv/bin/waybook] [--quick]
     record.py compare A B [--only wire,prose,texts]
 
-`record` starts a server with an empty data directory and runs a fixed scenario against it, only
-through HTTP, MCP and the command line. Ids, times, hashes, ports and measurements are replaced by
-placeholders, so that two recordings of the same code are byte-identical.
+`record` starts a server with an empty data directory and calls it through HTTP, MCP and the command
+line in a fixed scenario. Ids, times, hashes, ports and measurements become placeholders, so that
+two recordings of the same code are byte-identical.
 
 A recording has three sections. `wire` is the interface for programs: tool replies, status codes,
 headers, links and form fields of pages, JSON of commands, names of options. `prose` has the
-messages and descriptions in these replies. `texts` has the pages and the command-line output for
-people. `compare` prints a unified diff per entry and exits with 1 if a section differs.
+messages and descriptions in these replies. `texts` has the pages and the command output for people.
+`compare` prints a diff per entry, and exits with 1 if a section differs.
 """
 
 import argparse
@@ -30,7 +30,7 @@ SECTIONS = ("wire", "prose", "texts")
 
 
 def record(waybook: Path, *, quick: bool = False) -> dict[str, Any]:
-    """Run the scenario against this `waybook` and return the normalized recording."""
+    """Run the scenario with this `waybook` command, and return the normalized recording."""
     recorder = Recorder()
     with installation(waybook) as installed:
         surfaces.prepare(installed)
@@ -67,7 +67,7 @@ def _check_coverage(mcp: Mcp) -> None:
 
 
 def compare(first: Path, second: Path, sections: list[str]) -> int:
-    """Print the differences between two recordings, and return 1 if they differ."""
+    """Print the differences between two recordings. Return 1 if there are any."""
     left, right = (json.loads(path.read_text()) for path in (first, second))
     different = 0
     for section in sections:
@@ -97,7 +97,6 @@ def _lines(value: object) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Parse the command line, and record a checkout or compare two recordings."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record", help="record a checkout")

@@ -1,4 +1,4 @@
-"""Recorder of requests and replies in three sections: wire (interface), prose (messages), texts."""
+"""Recorder of requests and replies, in the sections `wire`, `prose` and `texts`."""
 
 import json
 import re
@@ -40,11 +40,11 @@ SAME = "the same JSON as structuredContent"
 
 
 class ScenarioError(Exception):
-    """Error: a call of the scenario succeeded or was refused contrary to expectation."""
+    """Error: a call of the scenario succeeded but must be refused, or the other way round."""
 
 
 class Recorder:
-    """Recording: entries by name, which are normalized when the recording ends."""
+    """Recording of replies by name. The replies are normalized at the end."""
 
     def __init__(self) -> None:
         self.wire: dict[str, tuple[Value, frozenset[str]]] = {}
@@ -53,7 +53,7 @@ class Recorder:
         self.refused: set[str] = set()
 
     def add(self, name: str, value: Value, prose: frozenset[str] = PROSE) -> None:
-        """Add an entry to the section `wire`; `prose` are the names of its prose fields."""
+        """Add an entry to the section `wire`. The fields named in `prose` contain messages."""
         self.wire[_unused_name(name, self.wire)] = (value, prose)
 
     def add_text(self, name: str, text: str) -> None:
@@ -77,7 +77,7 @@ class Recorder:
 
 
 def remove_races(name: str, text: str) -> str:
-    """Return a normalized text without parts that depend on timing and on the machine."""
+    """Return a normalized text without the parts that depend on timing or on the machine."""
     # The server logs calls and the last use of a token in the background, after its reply.
     text = re.sub(r'(<details class="card" id="calls">).*?</details>', r"\1", text, flags=re.DOTALL)
     if name.endswith(("/tokens", "/tokens: add user")):
@@ -98,14 +98,14 @@ def _remove_measurements(name: str, text: str) -> str:
 
 
 def _collapse_columns(text: str) -> str:
-    """Collapse the padding of terminal output, which depends on the width of times and ids."""
+    """Collapse the column padding of terminal output. It depends on the width of times and ids."""
     text = re.sub(r"━+[ ━]*", "━ ", text)
     text = re.sub(r" {2,}", "  ", re.sub(r"(─)─+", r"\1", text))
     return re.sub(r" +(?=│?$)", "", text, flags=re.MULTILINE)
 
 
 class Mcp:
-    """MCP client that records every exchange."""
+    """MCP client that records every request and reply."""
 
     def __init__(self, recorder: Recorder, server: Server, token: str | None = None) -> None:
         self.recorder, self.server = recorder, server
@@ -117,7 +117,7 @@ class Mcp:
     def exchange(
         self, name: str, method: str, params: Mapping[str, object], prose: frozenset[str] = PROSE
     ) -> dict[str, Any]:
-        """Send a request of the older revisions; record and return the JSON-RPC reply."""
+        """Send a request of an older MCP version. Record and return the JSON-RPC reply."""
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         reply = self.server.request("POST", "/mcp", json.dumps(message), **LEGACY, **self.token)
         return self._record(name, message, reply, prose)
@@ -130,7 +130,7 @@ class Mcp:
         capabilities: Mapping[str, object],
         prose: frozenset[str] = PROSE,
     ) -> dict[str, Any]:
-        """Send a request of the stateless revision; record and return the JSON-RPC reply."""
+        """Send a request of the stateless MCP version. Record and return the JSON-RPC reply."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
             "io.modelcontextprotocol/clientCapabilities": capabilities,
@@ -169,11 +169,11 @@ class Mcp:
         return result
 
     def call(self, tool: str, case: str = "", /, **arguments: object) -> dict[str, Any]:
-        """Call a tool, which must succeed; the first call is repeated with malformed arguments."""
+        """Call a tool, which must succeed. On the first call, also test malformed arguments."""
         result = self.attempt(f"tool {tool}: {case or 'ok'}", tool, arguments)
         if result["isError"]:
             raise ScenarioError(f"{tool} ({case}) was refused: {result}")
-        # The list leaves out the tool of the map app, because this client shows no apps.
+        # This client shows no apps, so its tool list lacks the tool of the map app.
         if tool in self.schemas and tool not in self.probed:
             self.probed.add(tool)
             self._probe(tool, arguments)
@@ -189,8 +189,8 @@ class Mcp:
     def _probe(self, tool: str, arguments: Mapping[str, object]) -> None:
         """Call a tool with unknown, missing and mistyped arguments, and with unknown ids."""
         schema = self.schemas[tool]
-        # Omit the idempotency key, because reusing the key of the first call would be refused for
-        # that reason alone.
+        # Omit the idempotency key. It belongs to the first call, so using it again would be an
+        # error by itself.
         arguments = {k: v for k, v in arguments.items() if k != "idempotencyKey"}
         self.refuse(tool, "unknown argument", **{**arguments, "nonsense": 1})
         for name in schema.get("required", []):
@@ -207,14 +207,17 @@ class Mcp:
 
 
 def http_entry(reply: Response) -> dict[str, Any]:
-    """Return status, headers and body of a response: JSON as a value, other text as lines."""
+    """Return status, headers and body of a response.
+
+    JSON is parsed, and other text is split into lines.
+    """
     headers = {name: _header(name, reply.headers[name]) for name in sorted(reply.headers)}
     recorded = {name: value for name, value in headers.items() if name in HEADERS}
     return {"status": reply.status, "headers": recorded, **_body(reply.body)}
 
 
 def _header(name: str, value: str) -> str:
-    # The values of cookies and nonces are random, so only the attributes of cookies are recorded.
+    # Nonces and cookie values are random, so only the attributes of cookies are recorded.
     value = re.sub(r"'nonce-[^']+'", "'nonce-<nonce>'", value)
     return re.sub(r"^([^=]+)=[^;]*", r"\1=<cookie>", value) if name == "set-cookie" else value
 
@@ -229,7 +232,7 @@ def _body(text: str) -> dict[str, Any]:
 
 
 def parse_embedded_json(value: Value) -> Value:
-    """Return a reply in which text fields with JSON are replaced by the parsed value."""
+    """Return a reply whose text fields that contain JSON are replaced by the parsed JSON."""
     match value:
         case {"result": {"content": [{"text": str(text)}, *_] as content} as result}:
             inner = _parse_json(text)
@@ -282,7 +285,7 @@ def page_interface(page: str) -> dict[str, Any]:
 def record_page(
     recorder: Recorder, name: str, reply: Response, request: Iterable[str] = ()
 ) -> None:
-    """Record a page: links, forms and fields in `wire`, the HTML in `texts`."""
+    """Record a page: its links, forms and fields in `wire`, the HTML in `texts`."""
     entry = http_entry(Response(reply.status, reply.headers, "{}"))
     del entry["body"], entry["form"]
     if reply.headers.get("content-type", "").startswith("text/html"):
@@ -296,7 +299,7 @@ def record_page(
 def record_command(
     recorder: Recorder, installation: Installation, *arguments: str, stdin: str = ""
 ) -> Value:
-    """Run a command and record it: JSON in `wire`, other output in `texts`."""
+    """Run a command and record its output: JSON in `wire`, other output in `texts`."""
     done = installation.run(*arguments, stdin=stdin)
     name = f"waybook {' '.join(arguments)}"
     lines = [_parse_json(line) for line in done.stdout.splitlines()]

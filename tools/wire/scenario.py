@@ -1,4 +1,4 @@
-"""Tool calls of a recording: a scenario in which every tool succeeds, and is also refused."""
+"""Tool calls of the recorded scenario. Every tool succeeds once and is refused once."""
 
 import json
 from typing import Any
@@ -21,12 +21,11 @@ SOURCE = {
 
 
 def step(instructions: str = "Look it up.", **more: object) -> Body:
-    """Return the arguments of a plan step."""
     return {"stepType": "search", "instructions": instructions, **more}
 
 
 def definition(slug: str, **more: object) -> Body:
-    """Return a DAG definition of two stages: a document per model, then a single document."""
+    """Return a workflow of two stages: one document per model, then a single document."""
 
     def stage(name: str, strategy: str, inputs: list[Body]) -> Body:
         output = {"documentKey": name, "render": "{{ content|markdown }}"}
@@ -43,7 +42,7 @@ def definition(slug: str, **more: object) -> Body:
 
 
 def list_everything(mcp: Mcp) -> None:
-    """Initialize an MCP session, and list tools, prompts, resources and templates."""
+    """Start an MCP session, and list its tools, prompts, resources and templates."""
     client = {"name": "recorder", "version": "1"}
     for version in ("2025-06-18", "2025-11-25", "1999-01-01"):
         params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
@@ -68,7 +67,7 @@ def list_everything(mcp: Mcp) -> None:
 
 
 def call_plan_tools(mcp: Mcp) -> dict[str, str]:
-    """Call all plan tools; return the ids that pages and commands need."""
+    """Call all plan tools. Return the ids that pages and commands need."""
     plan = _worked_plan(mcp)
     ids = {"plan": plan["planId"], "step": plan["stepIds"][0]}
     ids |= _reviews(mcp)
@@ -255,7 +254,7 @@ def _reviews(mcp: Mcp) -> dict[str, str]:
 
 
 def _elicited(mcp: Mcp, step_id: str) -> None:
-    """Request a review from a client that supports elicitation, and answer the form."""
+    """Request a review from a client that can show forms (MCP elicitation), and answer the form."""
     capabilities: Body = {"elicitation": {"form": {}}}
     call: Body = {"name": "request_user_review", "arguments": {"stepId": step_id, "summary": "So?"}}
     pending = mcp.modern("elicitation: asked", "tools/call", call, capabilities)["result"]
@@ -304,7 +303,7 @@ def _modifications(mcp: Mcp) -> None:
 
 
 def _endings(mcp: Mcp) -> None:
-    """Let a condition fail a plan, then call every plan tool that writes."""
+    """Let a condition fail a plan. Then call every plan tool that writes, which must be refused."""
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "result.n == 0",
@@ -404,7 +403,7 @@ def _skills(mcp: Mcp) -> None:
 
 
 def call_run_tools(mcp: Mcp, server: Server) -> dict[str, str]:
-    """Call all run tools; return the ids that pages and commands need."""
+    """Call all run tools. Return the ids that pages and commands need."""
     mcp.call("add_dag", definition=definition("two-views"))
     mcp.call("add_dag", "same again", definition=definition("two-views"))
     mcp.call("add_dag", "next version", definition=definition("two-views", description="Newer."))
@@ -422,8 +421,8 @@ def call_run_tools(mcp: Mcp, server: Server) -> dict[str, str]:
     ids = _worked_run(mcp, server)
     _failing_run(mcp)
     waiting = _run(mcp, "Waiting", "two-views")
-    # Wait for the rendering, because the server renders in the background and writes audit entries;
-    # waiting makes their order reproducible.
+    # Wait until the document is rendered. The server renders in the background and writes audit
+    # entries, so waiting gives them a fixed order.
     for count, model in enumerate("ab", 1):
         _submit_job(mcp, _job(mcp, waiting, modelId=model), "# A view")
         _rendered(server, waiting["runId"], count)
@@ -524,7 +523,7 @@ def _worked_run(mcp: Mcp, server: Server) -> dict[str, str]:
 
 
 def _second_stage(mcp: Mcp, server: Server, run: Body) -> dict[str, str]:
-    """Read job inputs, fail a job, complete two other jobs and regenerate a document."""
+    """Read job inputs, fail a job, complete two other jobs, and regenerate a document."""
     target = {"runId": run["runId"]}
     gathering = _job(mcp, run, modelId="b")
     brief = next(item for item in gathering["inputs"] if "documentId" in item)
@@ -578,11 +577,10 @@ def _failing_run(mcp: Mcp) -> None:
     mcp.call("cancel_run", runId=copy["runId"], reason="It was only a copy.")
 
 
-# Functions that read prompts, completions and resources
+# Prompts and resources
 
 
 def read_prompts_and_resources(mcp: Mcp, ids: dict[str, str]) -> None:
-    """Read the prompts, completions and resources of an org that has plans and runs."""
     for name, arguments in (
         ("resume_plan", {"planId": ids["plan"]}),
         ("plan_research", {"question": "Why?"}),

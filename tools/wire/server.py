@@ -15,8 +15,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 START_SECONDS = 180
-#: CSRF token for forms. Any text of this length is valid if the cookie and the form field are
-#: equal.
+#: CSRF token for forms. Any text of this length is valid if cookie and form field are equal.
 FORM_TOKEN = "t" * 43
 FORM = {
     "cookie": f"waybook_form={FORM_TOKEN}",
@@ -41,7 +40,7 @@ class Server:
     process: "subprocess.Popen[bytes]"
 
     def request(self, method: str, path: str, body: str | None = None, **headers: str) -> Response:
-        """Send one request and return its response; underscores in header names become hyphens."""
+        """Send one request and return its response. Underscores in header names become hyphens."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
@@ -53,7 +52,7 @@ class Server:
             connection.close()
 
     def form(self, path: str, fields: Mapping[str, str], **headers: str) -> Response:
-        """Submit a form as a dashboard page does, with the CSRF token."""
+        """Submit a form with a CSRF token, as a dashboard page does."""
         usual = {name.replace("-", "_"): value for name, value in FORM.items()}
         body = urlencode({"token": FORM_TOKEN, **fields})
         return self.request("POST", path, body, **{**usual, **headers})
@@ -69,7 +68,6 @@ class Installation:
 
     @property
     def data(self) -> Path:
-        """Return the data directory of the embedded PostgreSQL."""
         return self.home / "data"
 
     @property
@@ -82,7 +80,7 @@ class Installation:
         return {**inherited, **fixed, "NO_COLOR": "1", **self.settings}
 
     def run(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        """Run a command and return its output and exit code."""
+        """Run a command, and return its output and exit code."""
         return subprocess.run(
             [str(self.waybook), *arguments],
             env=self.environment,
@@ -96,7 +94,7 @@ class Installation:
 
     @contextmanager
     def serving(self, *options: str) -> Iterator[Server]:
-        """Run a server on a free port until the `with` block ends."""
+        """Run a server on a free port until the block ends."""
         port = free_port()
         command = [str(self.waybook), "serve", "--tools", "all"]
         command += ["--port", str(port), "--data-dir", str(self.data)]
@@ -114,18 +112,12 @@ class Installation:
 
 
 def free_port() -> int:
-    """Return a currently free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Poll until the condition is true.
-
-    Raises:
-        SystemExit: the condition was not true within the time limit.
-    """
     deadline = time.monotonic() + START_SECONDS
     while not condition():
         if time.monotonic() > deadline:
@@ -141,8 +133,7 @@ def installation(waybook: Path) -> Iterator[Installation]:
     try:
         yield Installation(waybook, home)
     finally:
-        # Retry the removal, because the embedded PostgreSQL may write files until shortly after its
-        # last client has ended.
+        # Retry, because the embedded PostgreSQL may still write files for a moment.
         deadline = time.monotonic() + START_SECONDS
         while home.exists() and time.monotonic() < deadline:
             shutil.rmtree(home, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Recorded interfaces other than MCP tools: REST, pages, forms, commands, stdio, webhooks, auth."""
+"""Recording of all interfaces except MCP tools: REST, pages, forms, commands, webhooks, login."""
 
 import json
 import re
@@ -150,7 +150,7 @@ def _record_page(recorder: Recorder, name: str, reply: Response) -> None:
 
 
 def record_forms(recorder: Recorder, server: Server, ids: dict[str, str]) -> None:
-    """Record submissions of the dashboard's forms, valid and invalid."""
+    """Record valid and invalid submissions of the dashboard's forms."""
     plan, waiting = f"/plans/{ids['reviewedPlan']}", f"/plans/{ids['waitingPlan']}"
     step = f"{waiting}/steps/{ids['waitingStep']}"
     review = {"planId": ids["waitingPlan"], "reviewId": ids["review"]}
@@ -194,7 +194,7 @@ def record_forms(recorder: Recorder, server: Server, ids: dict[str, str]) -> Non
 
 
 def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, str]) -> None:
-    """Record the output of the commands, as text and as JSON, and the help of all commands."""
+    """Record the output of the commands as text and as JSON, and the help of all commands."""
     plan, run = ids["plan"], ids["run"]
     for line in (
         "--version",
@@ -275,7 +275,7 @@ def _shape(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _record_help(recorder: Recorder, installed: Installation, *command: str) -> None:
-    """Record the help of a command and of its subcommands; option names are in `wire`."""
+    """Record the help of a command and of its subcommands. Option names go to `wire`."""
     text = installed.run(*command, "--help").stdout
     name = f"waybook {' '.join((*command, '--help'))}"
     options = sorted(
@@ -289,7 +289,7 @@ def _record_help(recorder: Recorder, installed: Installation, *command: str) -> 
         _record_help(recorder, installed, *command, subcommand)
 
 
-# Functions that record MCP over stdio
+# MCP over stdio
 
 
 def record_stdio(recorder: Recorder, installed: Installation) -> None:
@@ -339,7 +339,7 @@ def record_stdio(recorder: Recorder, installed: Installation) -> None:
 
 @contextmanager
 def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
-    """Run a webhook receiver; yield the list of received messages and the port."""
+    """Run a webhook receiver. Yield the list of received webhooks and the port."""
     received: Received = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -351,7 +351,7 @@ def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as inherited
-            """Log no requests of the webhook receiver."""
+            pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         port = server.server_address[1]
@@ -363,7 +363,7 @@ def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
 
 
 def record_webhooks(recorder: Recorder, installed: Installation, received: Received) -> None:
-    """Record the webhook messages of the scenario in the order of their events."""
+    """Record the webhooks of the scenario in the order of their events."""
     listed = ("webhooks", "list", "--limit", "1000", "--json")
 
     def are_delivered() -> bool:
@@ -379,11 +379,11 @@ def record_webhooks(recorder: Recorder, installed: Installation, received: Recei
     del installed.settings["WAYBOOK_WEBHOOK_URL"], installed.settings["WAYBOOK_WEBHOOK_SECRET"]
 
 
-# Functions that record a server in server mode
+# Server mode
 
 
 def record_server_mode(recorder: Recorder, installed: Installation) -> dict[str, str]:
-    """Record a server that requires tokens; return the literals to replace in the recording."""
+    """Record a server that requires tokens. Return the literals to replace in the recording."""
     for line in (
         "org add acme --name Acme",
         "org add acme",
