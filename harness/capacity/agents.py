@@ -1,4 +1,4 @@
-"""Simulated agents with thinking times, which work through plans of a fleet."""
+"""Simulated agents that think between their calls and work through plans on a fleet of servers."""
 
 import asyncio
 import contextlib
@@ -16,13 +16,13 @@ from fleet.load import BALANCER, Load
 STEPS: Final = 10
 #: Standard deviation of the logarithm of a thinking time.
 SIGMA: Final = 0.8
-#: Shares of steps that are abandoned, and of plans on which a second agent waits.
+#: Share of steps that are abandoned, and share of plans on which a second agent waits for work.
 ABANDONED: Final = 0.02
 WAITING: Final = 0.1
 WAIT_SECONDS: Final = 10
 INSTRUCTIONS: Final = "Read the three newest sources and note where they disagree. " * 4
 RESULT: Final = '{"findings": "Three sources agree; one is older.", "sources": [1, 2, 3]}'
-#: Attempts of a call: a fleet that is overloaded refuses calls until others have ended.
+#: Maximum number of attempts for a call. An overloaded fleet refuses calls until others have ended.
 MAX_ATTEMPTS: Final = 60
 
 
@@ -34,8 +34,6 @@ class Workload(NamedTuple):
 
 
 class Simulation:
-    """Agents with thinking times."""
-
     def __init__(self, workload: Workload, address: Address, token: str) -> None:
         self.abandoned = 0
         prefix = secrets.token_hex(4)
@@ -50,15 +48,15 @@ class Simulation:
     def stop(self) -> None:
         """Let all agents submit the steps that they hold, and end.
 
-        Otherwise, their steps would stall during the next simulation.
+        Otherwise, these steps would stall during the next simulation.
         """
         self._stopping.set()
 
     async def run_agent(self, number: int, delay: float) -> None:
         """Work through plans until the simulation is stopped."""
         await self._pause(delay)
-        # The first plan of each agent has another length, so that later plans are created at
-        # different times.
+        # The first plan of each agent has a different length, so that agents do not create their
+        # later plans all at once.
         steps = self._random.randint(1, STEPS)
         async with self._wire() as wire:
             for plan in count():

@@ -1,11 +1,11 @@
-"""Capacity model: cores, connections and disk of a fleet, from the number of agents and their pace.
+"""Capacity model: the cores, connections and disk that a fleet of servers needs.
 
-The model multiplies the rate of step cycles by the cost of one cycle, and adds a fixed part. A step
-cycle is the claim of a step and the submission of its result, with the tenth part of the creation
-of a plan of ten steps. The fixed part is the CPU time of a fleet in operation that does not grow
-with the rate: calls that arrive one by one wake up processes whose caches are cold, and frequent
-calls do not. The CPU times come from `build/bench/capacity.json`, which the simulator writes;
-without this file, from the constants below.
+The input is the number of agents and their steps per minute. The model multiplies the rate of step
+cycles by the cost of a cycle, and adds a fixed part. A step cycle is the claim of a step, the
+submission of its result, and a tenth of the creation of a ten-step plan. The fixed part is CPU time
+that does not grow with the rate of calls: the first call after a pause is more expensive, because
+processes have to wake up. The simulator measures both and writes them to
+`build/bench/capacity.json`. Without this file, the constants below are used.
 
     python harness/capacity/model.py [--agents 1000] [--steps-per-minute 2] [--balancing sticky]
 """
@@ -21,39 +21,40 @@ from typing import Final, Literal, get_args
 
 RESULTS: Final = Path(__file__).resolve().parents[2] / "build" / "bench" / "capacity.json"
 
-#: Distribution of the calls of an agent: all to one process, or each to the next process.
+#: Load balancing of an agent's calls: all to one process, or each to the next process.
 Balancing = Literal["sticky", "alternating"]
 
-#: Bytes that a cycle adds to the database and to the write-ahead log, with results of 100 bytes and
-#: instructions of 240 bytes; the log also has images of pages, whose number depends on checkpoints.
+#: Bytes that a step cycle adds to the database and to the write-ahead log, with results of 100
+#: bytes and instructions of 240 bytes. The log also contains full pages after each checkpoint.
 DISK_BYTES: Final = 2_400
 LOG_BYTES: Final = 4_400
-#: Share of a core that a process uses in operation: the rest is for peaks.
+#: Share of a core that a process should use on average. The rest is for peaks.
 UTILIZATION: Final = 0.6
-#: Database connections of a worker (`pool_size`) and its connection for notifications; one process
-#: of a fleet has a connection more, as the leader.
+#: Database connections of a worker process: its pool (`pool_size`), and one for notifications. The
+#: leader process of a fleet has one more.
 POOL_SIZE: Final = 10
-#: Calls per cycle: the claim, the submission, and a tenth of the creation of a plan.
+#: Calls per step cycle: the claim, the submission, and a tenth of the creation of a plan.
 CALLS_PER_STEP: Final = 2.1
 SECONDS_PER_DAY: Final = 86_400
-#: Agents and steps per minute of each agent in the table of sizes.
+#: Rows of the table of sizes: the number of agents, and the steps per minute of each.
 SIZES: Final = ((10, 2.0), (100, 2.0), (1_000, 1.0), (1_000, 4.0), (5_000, 1.0), (10_000, 2.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """CPU milliseconds of a step cycle, and where they come from."""
+    """CPU milliseconds of a step cycle, with the source of the figures."""
 
     server_ms: float
     database_ms: float
-    #: Cores in use by a server, and by PostgreSQL, at every rate of cycles.
+    #: Cores that a server and PostgreSQL use at any rate of calls.
     fixed_server: float = 0.0
     fixed_database: float = 0.0
     source: str
 
 
 #: Costs measured by the simulator with 100 to 400 agents on two servers and two idle ARM cores
-#: (Neoverse N1). With alternating calls, they are 1.25 times as high in `benchmarks/workers.py`.
+#: (Neoverse N1). In `benchmarks/workers.py`, the costs with alternating calls are 1.25 times as
+#: high.
 DEFAULT_COSTS: Final[dict[Balancing, Costs]] = {
     "sticky": Costs(
         server_ms=6.3,
@@ -77,49 +78,45 @@ class Size:
     """Resources that a load needs."""
 
     steps_per_second: float
-    #: Cores in use by the servers and by PostgreSQL.
+    #: Cores that the servers and PostgreSQL use.
     server_load: float
     database_load: float
 
     @property
     def calls_per_second(self) -> float:
-        """Return the tool calls per second."""
         return self.steps_per_second * CALLS_PER_STEP
 
     @property
     def workers(self) -> int:
-        """Return the number of server processes, each with a core of its own."""
+        """Return the number of server processes, which need one core each."""
         return max(1, math.ceil(self.server_load / UTILIZATION))
 
     @property
     def database_cores(self) -> int:
-        """Return the number of cores of the database server."""
         return max(1, math.ceil(self.database_load / UTILIZATION))
 
     @property
     def connections(self) -> int:
-        """Return the maximum number of database connections."""
         return self.workers * (POOL_SIZE + 1) + 1
 
     @property
     def disk_gigabytes_per_day(self) -> float:
-        """Return the growth of the database in a day, in gigabytes."""
         return self.steps_per_second * SECONDS_PER_DAY * DISK_BYTES / 1e9
 
     @property
     def log_gigabytes_per_day(self) -> float:
-        """Return the write-ahead log of a day, in gigabytes."""
+        """Return the growth of the write-ahead log in gigabytes per day."""
         return self.steps_per_second * SECONDS_PER_DAY * LOG_BYTES / 1e9
 
 
 def read_costs(balancing: Balancing, results: Path = RESULTS) -> Costs:
-    """Return the measured costs of a step cycle, or the documented ones."""
+    """Return the measured costs of a step cycle, or the default costs if there are none."""
     stored = json.loads(results.read_text("utf-8"))["costs"] if results.exists() else {}
     return Costs(**stored[balancing]) if balancing in stored else DEFAULT_COSTS[balancing]
 
 
 def predict(steps_per_second: float, costs: Costs, servers: int = 1) -> Size:
-    """Return the resources for a rate of step cycles with this number of servers."""
+    """Return the resources for this rate of step cycles on this number of servers."""
     return Size(
         steps_per_second=steps_per_second,
         server_load=costs.fixed_server * servers + steps_per_second * costs.server_ms / 1000,
@@ -128,7 +125,6 @@ def predict(steps_per_second: float, costs: Costs, servers: int = 1) -> Size:
 
 
 def size_for_agents(agents: int, steps_per_minute: float, costs: Costs) -> Size:
-    """Return the resources for a number of agents with a pace."""
     return predict(agents * steps_per_minute / 60, costs)
 
 
@@ -150,7 +146,6 @@ def format_sizes(sizes: Sequence[tuple[int, float]], costs: Costs) -> str:
 
 
 def main() -> int:
-    """Print the sizes for the chosen load, or a table of sizes; return the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--agents", type=int)
     parser.add_argument("--steps-per-minute", type=float, default=2.0)

@@ -1,18 +1,17 @@
-"""Simulated agents that work on a small fleet, to check the capacity model.
+"""Check of the capacity model with simulated agents on a small fleet of servers.
 
-Each agent has a connection of its own to HAProxy. It creates a plan, claims a step, thinks, submits
-the result, and continues with the next step. Some steps are abandoned, and some agents are joined
-by a second agent that waits until the plan has work or ends. Thinking times have a lognormal
-distribution. All processes run on this machine and use loopback only.
+Each agent has its own connection to HAProxy. It creates a plan, claims a step, thinks, submits the
+result, and continues with the next step. Some steps are abandoned, and some agents are joined by a
+second agent that waits until the plan has work or ends. Thinking times have a lognormal
+distribution. All processes run on this machine.
 
-The run measures the CPU time of the fleet with some agents, and with the same agents that think
-for a shorter time. From both, it fits the costs of the model: the CPU time of a call, and a part
-that does not grow with the rate of calls. With these costs it predicts the CPU time of loads with
-more agents and other thinking times, and compares the prediction with the measurement. The costs
-are measured before and after the loads, because the CPU time of a call changes with the other
-programs on the machine. The run fails if a prediction is wrong by more than the tolerance, if a
-call was lost, or if a server logged an unexpected error. It writes the costs to
-`build/bench/capacity.json`, which the model reads.
+The CPU time of the fleet is measured twice with the same agents, the second time with shorter
+thinking times. These two measurements give the costs of the model: the CPU time of a call, and a
+part that does not grow with the rate of calls. The model then predicts the CPU time for more agents
+and other thinking times, and each prediction is compared with a measurement. The costs are measured
+before and after these loads, because other programs on the machine change them. The run fails if a
+prediction is wrong by more than the tolerance, if a call was lost, or if a server logged an
+unexpected error. The costs are written to `build/bench/capacity.json`, which the model reads.
 
     PYTHONPATH=harness:tests:tests/support python -m capacity.simulate [--agents 100]
         [--think-seconds 8] [--seconds 20] [--servers 2] [--balancing sticky]
@@ -38,7 +37,7 @@ from fleet.load import BALANCER, Phase
 from fleet.run import make_token, say
 from fleet.servers import HOST, Fleet, Variant, running_fleet
 
-#: Bounds of the options; the largest load has four times as many agents.
+#: Maximum value of `--agents`. The largest load has four times as many agents.
 MAX_AGENTS: Final = 1_250
 #: Maximum number of connections to HAProxy, which needs two file descriptors for each.
 MAX_CONNECTIONS: Final = 8_000
@@ -46,27 +45,24 @@ MAX_SECONDS: Final = 300.0
 MAX_SERVERS: Final = 8
 #: Maximum relative error of the predicted CPU time of a call.
 TOLERANCE: Final = 0.25
-#: Thinking times of the calibration, as multiples of the option.
+#: Thinking times of the two calibration runs, as multiples of the option `--think-seconds`.
 CALIBRATIONS: Final = (1.0, 0.25)
-#: Loads that are predicted, as multiples of the agents and of the thinking time of the options.
+#: Loads to predict, as multiples of the options `--agents` and `--think-seconds`.
 LOADS: Final = ((4, 1.0), (4, 2.0), (2, 0.75))
-#: Time in seconds for which the idle fleet is measured.
+#: Time for which the idle fleet is measured.
 IDLE_SECONDS: Final = 15.0
-#: Maximum time in seconds in which all agents start.
+#: Maximum time in which all agents are started.
 MAX_RAMP_SECONDS: Final = 60.0
-#: Time in seconds between the start of the last agent and the measurement, in which the servers
-#: prepare their statements.
+#: Time between the start of the last agent and the measurement, in which the servers prepare their
+#: SQL statements.
 WARM_UP_SECONDS: Final = 8.0
-#: Option of HAProxy with which the calls of a connection are sent to the server of the previous
-#: call.
+#: HAProxy option that sends all calls of a connection to the same server.
 STICKY_OPTION: Final = "option prefer-last-server"
 TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of a simulation."""
-
     agents: int
     think_seconds: float
     seconds: float
@@ -75,7 +71,7 @@ class Options:
 
 
 class Usage(NamedTuple):
-    """CPU seconds used so far by the servers and by PostgreSQL, and bytes of the database."""
+    """CPU seconds that servers and PostgreSQL have used so far, and the size of the database."""
 
     servers: float
     database: float
@@ -83,7 +79,7 @@ class Usage(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Figures of a workload: calls, and CPU seconds of the servers and of PostgreSQL."""
+    """Measured workload: number of calls, and CPU seconds of the servers and of PostgreSQL."""
 
     calls: int
     seconds: float
@@ -98,7 +94,7 @@ class Measured(NamedTuple):
 
 
 def combine(measured: Sequence[Measured]) -> Measured:
-    """Return several measurements of the same workload as one."""
+    """Combine several measurements of the same workload into one."""
     calls = sum(part.calls for part in measured)
     return Measured(
         calls=calls,
@@ -111,7 +107,7 @@ def combine(measured: Sequence[Measured]) -> Measured:
 
 
 def tree_cpu_seconds(root: int | None) -> float:
-    """Return the CPU time of a process and of its children, including those that have ended."""
+    """Return the CPU time of a process and of all its children, including those that have ended."""
     ticks = 0
     for process in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -126,7 +122,6 @@ def tree_cpu_seconds(root: int | None) -> float:
 
 
 async def read_usage(fleet: Fleet) -> Usage:
-    """Return the CPU time and the size of the database so far."""
     servers = sum(tree_cpu_seconds(server.pid) for server in fleet.servers.values())
     ((size,),) = await fleet.sql("select pg_database_size(current_database())")
     return Usage(servers, tree_cpu_seconds(fleet.postgres.pid), int(size))
@@ -135,10 +130,10 @@ async def read_usage(fleet: Fleet) -> Usage:
 async def measure(
     fleet: Fleet, token: str, workload: Workload, seconds: float
 ) -> tuple[Measured, Phase]:
-    """Let agents work, and measure them after a warm-up; return also their calls."""
+    """Let agents work, and measure them after a warm-up. Also return the counts of their calls."""
     address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
     simulation = Simulation(workload, address, token)
-    # The agents start one after the other, so that they do not create their plans together.
+    # The agents start one after the other, so that they do not create their plans all at once.
     ramp = min(workload.think_seconds, MAX_RAMP_SECONDS)
     async with asyncio.TaskGroup() as group:
         for number in range(workload.agents):
@@ -163,7 +158,7 @@ async def measure(
 
 
 async def measure_idle(fleet: Fleet) -> tuple[float, float]:
-    """Return the cores in use by an idle server, and by PostgreSQL with idle servers."""
+    """Return the cores that an idle server uses, and those of PostgreSQL with idle servers."""
     before, started = await read_usage(fleet), time.monotonic()
     await asyncio.sleep(IDLE_SECONDS)
     after, seconds = await read_usage(fleet), time.monotonic() - started
@@ -172,9 +167,9 @@ async def measure_idle(fleet: Fleet) -> tuple[float, float]:
 
 
 def fit(slow: Measured, fast: Measured, servers: int) -> Costs:
-    """Return the costs of a step cycle, from two rates of calls.
+    """Return the costs of a step cycle, from measurements at two rates of calls.
 
-    The CPU time per second is a fixed part, and a part that grows with the rate.
+    The CPU time per second is a fixed part plus a part that grows with the rate of calls.
     """
     fixed_servers, server_ms = _line(slow, fast, slow.servers, fast.servers)
     fixed_database, database_ms = _line(slow, fast, slow.database, fast.database)
@@ -196,7 +191,7 @@ def _line(slow: Measured, fast: Measured, slow_cpu: float, fast_cpu: float) -> t
 
 
 async def simulate(fleet: Fleet, options: Options) -> int:
-    """Start the servers, calibrate the model, check its predictions; return the exit status."""
+    """Start the servers, calibrate the model, and check its predictions. Return the exit status."""
     token = await make_token(fleet)
     for name in fleet.names:
         fleet.start_server(name, SOURCE)
@@ -207,7 +202,7 @@ async def simulate(fleet: Fleet, options: Options) -> int:
         f"{options.servers} servers, {options.balancing} calls; "
         "CPU milliseconds per call: measured, predicted"
     )
-    # The first agents let the servers prepare their statements; they are not counted.
+    # This load is not measured. It only lets the servers prepare their SQL statements.
     await measure(fleet, token, base, WARM_UP_SECONDS)
     idle = await measure_idle(fleet)
     slow, fast = (Workload(base.agents, pace * base.think_seconds) for pace in CALIBRATIONS)
@@ -239,7 +234,7 @@ async def simulate(fleet: Fleet, options: Options) -> int:
 
 
 def report(load: Workload, measured: Measured, phase: Phase, costs: Costs, servers: int) -> bool:
-    """Print a workload as a line of a table; return whether the prediction is right."""
+    """Print a workload as a line of a table. Return whether the prediction is right."""
     ms = [1000 * value for value in phase.seconds]
     p50, p99 = (quantiles(ms, n=100)[n - 1] for n in (50, 99))
     rate = measured.calls / measured.seconds
@@ -258,7 +253,7 @@ def report(load: Workload, measured: Measured, phase: Phase, costs: Costs, serve
 
 
 def write_costs(balancing: Balancing, costs: Costs) -> None:
-    """Store the costs for the model, next to those of the other balancing."""
+    """Write the costs for the model. Costs measured with the other load balancing are kept."""
     stored = json.loads(RESULTS.read_text("utf-8"))["costs"] if RESULTS.exists() else {}
     stored[balancing] = {
         **asdict(costs),
@@ -269,7 +264,6 @@ def write_costs(balancing: Balancing, costs: Costs) -> None:
 
 
 async def main(options: Options) -> int:
-    """Run a simulation on a new fleet; return the exit status."""
     variant = Variant(
         environment={"WAYBOOK_STALL_SECONDS": "60", "WAYBOOK_SWEEP_SECONDS": "15"},
         balancer_connections=MAX_CONNECTIONS,
@@ -281,7 +275,7 @@ async def main(options: Options) -> int:
 
 
 def read_options() -> Options:
-    """Return the options of the command line; end with an error if one is out of bounds."""
+    """Return the options of the command line. Exit with an error if one is out of bounds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--agents", type=int, default=100)
     parser.add_argument("--think-seconds", type=float, default=8.0)

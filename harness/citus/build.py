@@ -1,7 +1,7 @@
-"""Build of the extension Citus from a source tree, beside a copy of an installed PostgreSQL.
+"""Build of the PostgreSQL extension Citus from its source, in a copy of an installed PostgreSQL.
 
-PostgreSQL finds its extensions relative to its own program, so a copy of its folders with Citus
-installed into the copy needs no rights to the original.
+PostgreSQL finds its extensions relative to its own program. Because Citus is installed into a copy,
+no write access to the original is needed.
 """
 
 import os
@@ -14,25 +14,24 @@ from typing import Final
 from faults.cluster import DEBIAN_BINARIES, ROOT
 from fleet.run import say
 
-#: Folder of the build; it is kept, because a build takes minutes.
+#: Build folder. It is kept, because a build takes minutes.
 BUILD: Final = ROOT / "build" / "citus"
 PG_CONFIG: Final = os.environ.get("PG_CONFIG", str(DEBIAN_BINARIES / "pg_config"))
-#: Parts of Citus that need more libraries and that a cluster does not need.
+#: Switches off parts of Citus that need more libraries and that a cluster does not need.
 CONFIGURE: Final = ("--without-libcurl", "--without-lz4", "--without-zstd")
-#: Settings of make: no bitcode, and warnings of a newer compiler are not errors.
+#: Settings of make: no bitcode, and warnings of newer compilers are not errors.
 MAKE: Final = ("with_llvm=no", "COPT=-O1 -g0 -Wno-error")
-#: Function that PostgreSQL 15.20 exports and the headers of Citus 13.2 define again.
+#: Function that PostgreSQL 15.20 exports although the headers of Citus 13.2 define it too.
 _DUPLICATE: Final = re.compile(
     r"static inline bool\nhave_createdb_privilege\(void\)\n\{.*?\n\}\n", re.DOTALL
 )
 
 
 def build(source: Path) -> Path:
-    """Return the folder of the programs of a PostgreSQL with Citus, built from `source` once.
+    """Return the program folder of a PostgreSQL with Citus. It is built from `source` only once.
 
     Raises:
-        SystemExit: `source` is not the source of Citus, or something that the build needs is
-            missing.
+        SystemExit: `source` is not the source of Citus, or a program or library is missing.
     """
     if not (source / "src" / "backend" / "distributed").is_dir():
         raise SystemExit(f"{source} has no source of Citus; set CITUS_SOURCE to its folder")
@@ -53,14 +52,14 @@ def build(source: Path) -> Path:
 
 
 def _configured(option: str) -> str:
-    """Return a folder of the installed PostgreSQL."""
+    """Return a folder of the installed PostgreSQL, as reported by pg_config."""
     return subprocess.run(
         [PG_CONFIG, option], check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
 def _without_duplicate(source: Path) -> None:
-    """Remove a function that newer minor versions of PostgreSQL 15 declare themselves."""
+    """Remove a function from Citus that newer minor versions of PostgreSQL 15 define themselves."""
     header = source / "src" / "include" / "pg_version_compat.h"
     header.write_text(_DUPLICATE.sub("", header.read_text("utf-8")), "utf-8")
 

@@ -1,4 +1,4 @@
-"""Citus cluster on loopback: a coordinator and two workers in a temporary folder."""
+"""Citus cluster on loopback: a coordinator and two worker nodes in a temporary folder."""
 
 import shutil
 import subprocess
@@ -18,7 +18,8 @@ from run_place import find_memory
 
 COORDINATOR: Final = "coordinator"
 WORKERS: Final = ("worker-1", "worker-2")
-#: Few shards for each table: a test database has 40 tables, and each shard is a table of its own.
+#: Number of shards per table. It is small, because each shard of the 40 tables is a table of its
+#: own.
 SHARD_COUNT: Final = 4
 SETTINGS: Final = {
     "listen_addresses": f"'{HOST}'",
@@ -28,7 +29,7 @@ SETTINGS: Final = {
     "citus.shard_count": str(SHARD_COUNT),
     "max_connections": "400",
     "max_prepared_transactions": "200",
-    # Citus runs a daemon for each database.
+    # Citus needs a background process for each database.
     "max_worker_processes": "64",
     "max_locks_per_transaction": "512",
     "timezone": "'Asia/Kolkata'",
@@ -40,9 +41,9 @@ SETTINGS: Final = {
 
 @contextmanager
 def running(programs: Path) -> Iterator[str]:
-    """Start a cluster; yield the connection string of the superuser on the coordinator.
+    """Start a cluster. Yield the superuser's connection string for the coordinator.
 
-    The servers end with this process, even if it is killed.
+    The servers stop when this process ends, even if it is killed.
     """
     home = Path(tempfile.mkdtemp(prefix="waybook-citus-", dir=find_memory()))
     user = unprivileged_user()
@@ -67,14 +68,15 @@ def running(programs: Path) -> Iterator[str]:
 
 @contextmanager
 def _server(programs: Path, data: Path, port: int) -> Iterator[None]:
-    """Run a server until the block ends, or until this process ends."""
+    """Run a PostgreSQL server until the block ends, or until this process ends."""
     user = unprivileged_user()
     made = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
     initdb: list[str | Path] = [programs / "initdb", "-D", data, *made]
     subprocess.run(initdb, check=True, user=user, stdout=subprocess.DEVNULL, cwd="/")
     with (data / "postgresql.conf").open("a") as file:
         file.writelines(f"{name} = {value}\n" for name, value in {**SETTINGS, "port": port}.items())
-    # The shell stops the server when its standard input, a pipe of this process, is closed.
+    # The shell stops the server when its standard input closes, which happens when this process
+    # ends.
     script = f"'{programs}/postgres' -D '{data}' & read _; kill -QUIT $!; wait"
     with (data / "server.log").open("wb") as log:
         shell = subprocess.Popen(

@@ -1,12 +1,12 @@
-"""Tests that are not run on a Citus cluster, with the reasons."""
+"""Tests that do not run on a Citus cluster, with the reasons."""
 
 from typing import Final
 
-#: Fixtures of which a test uses one if it uses the cluster.
+#: Tests that use one of these fixtures use the cluster.
 CLUSTER_FIXTURES: Final = frozenset({"server", "eighteen"})
 NO_CLUSTER: Final = "they do not use the database of the fixtures"
 
-#: Beginnings of the ids of tests, by the reason why these tests are not run on a cluster.
+#: For each reason, the beginnings of the ids of the tests that do not run on a cluster.
 LEFT_OUT: Final = {
     "they look at the locks, statistics and query plans of one server": (
         "tests/acceptance/test_canceled_calls.py::test_call_canceled_while_waiting_for_lock",
@@ -48,7 +48,7 @@ LEFT_OUT: Final = {
 
 
 def reason_of(test_id: str, fixtures: frozenset[str]) -> str | None:
-    """Return why a test is not run on a cluster; None if it is run."""
+    """Return the reason why a test does not run on a cluster, or None if it runs."""
     if not fixtures & CLUSTER_FIXTURES:
         return NO_CLUSTER
     reasons = (why for why, ids in LEFT_OUT.items() if test_id.startswith(ids))

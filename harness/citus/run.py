@@ -1,14 +1,14 @@
-"""Waybook on a Citus cluster: `make harness NAME=citus`.
+"""Test of Waybook on a Citus cluster: `make harness NAME=citus`.
 
     python -m citus.run [--source FOLDER | --url URL] [--only TEXT]
 
-Citus is built from the source tree in the folder, and a coordinator and two workers are started on
-loopback; or the cluster whose coordinator has the URL is used, as its superuser. There, the schema
-is migrated and distributed, the demo and retention are run, agents of two orgs call a server, two
-orgs use one connection in turn, and the tests of the store, of the tools, and of whole plans and
-runs are run. A distributed database in use is migrated.
-The run prints the number of tasks of each frequent query, the tests that passed, and the tests that
-were left out. It fails if anything failed, or if a frequent query is more than one task.
+`--source` builds Citus from this folder, and starts a coordinator and two worker nodes on loopback.
+`--url` uses an existing cluster instead, as its superuser. The schema is migrated and distributed.
+Then the demo and retention run, agents of two orgs call a server, two orgs take turns on one
+connection, a distributed database with data is migrated, and the tests of the store, of the tools,
+and of whole plans and runs are executed. The run prints the number of tasks of each frequent query,
+and the tests that passed or were left out. It fails if anything failed, or if a frequent query has
+more than one task.
 """
 
 import argparse
@@ -52,7 +52,7 @@ SELECTED: Final = "not pg15 and not slow and not load and not model"
 
 @contextmanager
 def cluster(options: argparse.Namespace) -> Iterator[Server]:
-    """Start or find the cluster; yield it as a server for tests."""
+    """Start a cluster or connect to one. Yield it as a database server for tests."""
     with ExitStack() as stack:
         if options.url is None:
             options.url = stack.enter_context(running(build(Path(options.source))))
@@ -69,14 +69,14 @@ def migrated(server: Server) -> ServerDatabase:
 
 
 def url_of(place: ServerDatabase) -> str:
-    """Return the URL of the owner of the database."""
+    """Return the database URL of its owner."""
     node = conninfo_to_dict(place.owner_dsn)
     password = f":{node['password']}" if "password" in node else ""
     return f"postgresql://{node['user']}{password}@{node['host']}:{node['port']}/{place.dbname}"
 
 
 def run_waybook(place: ServerDatabase, *words: str) -> None:
-    """Run a command on the database as its owner.
+    """Run a Waybook command on the database as its owner.
 
     Raises:
         subprocess.CalledProcessError: the command failed.
@@ -92,9 +92,10 @@ def _run(database: list[str], *words: str) -> str:
 
 
 def restored(server: Server, place: ServerDatabase) -> str:
-    """Restore a backup of the cluster into other databases; return a line for the report.
+    """Restore a backup of the cluster into two databases. Return a line for the report.
 
-    One is on a single server, the other is empty on the cluster and is distributed afterwards.
+    One database is on a single server. The other one is on the cluster, and is distributed after
+    the restore.
 
     Raises:
         AssertionError: the restored audit differs, or has no entries.
@@ -126,7 +127,10 @@ def restored(server: Server, place: ServerDatabase) -> str:
 
 
 def report_tasks(place: ServerDatabase) -> bool:
-    """Print the tasks of the queries of the store; return whether each is routed as expected."""
+    """Print the number of tasks of each query.
+
+    Return whether all queries are routed as expected.
+    """
     planned = {query.name: query for query in plan_queries(place.owner_dsn)}
     for name, use in FREQUENT.items():
         say(f"{planned[name].tasks} task   {use} ({name})")
@@ -141,10 +145,10 @@ def report_tasks(place: ServerDatabase) -> bool:
 
 
 def run_tests(only: str | None) -> bool:
-    """Run the tests on the cluster; return whether they passed."""
+    """Run the tests on the cluster. Return whether they passed."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
     command += ["-m", SELECTED, *TESTS, *(("-k", only) if only else ())]
-    # The tests have a directory of their own, which they remove.
+    # The tests get their own data directory, which they remove.
     environment = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode == 0
 

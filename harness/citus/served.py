@@ -1,4 +1,4 @@
-"""A server on a cluster, and agents of two orgs that call it over HTTP with their tokens."""
+"""Agents of two orgs that call a server on a Citus cluster over HTTP with their tokens."""
 
 import asyncio
 import os
@@ -31,10 +31,10 @@ PLANS, STEPS = 4, 3
 
 
 def serve_two_orgs(url: str) -> str:
-    """Let agents of two orgs work through plans over HTTP; return a line for the report.
+    """Let agents of two orgs work through plans over HTTP. Return a line for the report.
 
     Raises:
-        AssertionError: a token names another org, or a plan was not completed.
+        AssertionError: a token belongs to the wrong org, or a plan was not completed.
     """
     (port,) = free_ports(["server"]).values()
     tokens = [asyncio.run(make_token(url, new_id())) for _ in range(2)]
@@ -45,7 +45,10 @@ def serve_two_orgs(url: str) -> str:
 
 
 async def make_token(url: str, org_id: str) -> str:
-    """Create an org with a user and a token, as an operator does; check that the token names it."""
+    """Create an org with a user and a token, as an operator does.
+
+    Check that the token belongs to the org.
+    """
     add_org(url, UUID(org_id), f"org-{org_id}")
     settings = read_settings({"database_url": url}, {}, Path("/nonexistent")).settings
     async with start_application(settings, sweeping=False) as here:
@@ -59,7 +62,6 @@ async def make_token(url: str, org_id: str) -> str:
 
 @contextmanager
 def server(url: str, port: int) -> Iterator[None]:
-    """Run `waybook serve` within the block."""
     words = [sys.executable, "-m", "waybook", "serve", "--auth", "required", "--port", str(port)]
     environment = {**os.environ, "WAYBOOK_DATABASE_URL": url}
     process = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
@@ -75,12 +77,12 @@ def _is_ready(port: int) -> bool:
 
 
 async def work_together(address: str, tokens: list[str]) -> None:
-    """Let the agents of all tokens work at the same time."""
+    """Let one agent per token work, all at the same time."""
     await asyncio.gather(*(work(address, token) for token in tokens))
 
 
 async def work(address: str, token: str) -> None:
-    """Create plans and complete them; the list of plans has only these."""
+    """Create plans and complete them. The list of plans must contain only these."""
     async with Client(address, token=token) as client:
         for number in range(PLANS):
             steps = [{"stepType": "search", "instructions": "Look."} for _ in range(STEPS)]

@@ -1,7 +1,7 @@
 """Number of tasks into which a Citus cluster splits each query of the store.
 
-A task is a query on the shards of one node. A query that a server sends for an agent or a person
-must be one task, or none if it reads no table of orgs.
+A task is a query on the shards of one node. A query of a server must be a single task, because an
+agent or a person waits for it. A query that reads no table of orgs has no task.
 """
 
 import re
@@ -18,7 +18,8 @@ from waybook.store.driver.queries import Query, new_id
 from waybook.store.maintenance.migrate import APP_ROLE
 
 _TASKS: Final = re.compile(r"Task Count: (\d+)")
-#: Value of each type of a parameter. It is not null, because conditions on null are not planned.
+#: A value for each type of parameter. It is never null, because Citus does not plan comparisons
+#: with null.
 VALUES: Final = {
     "uuid": new_id(),
     "text": "00",
@@ -35,7 +36,7 @@ VALUES: Final = {
     "timestamp with time zone": "2030-01-01T00:00:00Z",
     "interval": "1 second",
 }
-#: Queries of the calls that agents make all the time, and their use.
+#: Queries of the calls that agents make all the time, with their purpose.
 FREQUENT: Final = {
     "accounts/accounts.name_org_by_token_of_org": "look up the org of a token",
     "accounts/accounts.bearer_of_token_of_org": "look up a token",
@@ -76,7 +77,7 @@ FREQUENT: Final = {
 _PER_ORG = "a secret without the code of its org: every node is asked"
 _DIRECTORY = "the org is stored on every node"
 _NO_VECTORS = "pgvector is not installed"
-#: Queries that are not one task, with the reasons.
+#: Queries that are not a single task, with the reasons.
 UNROUTED: Final = {
     "accounts/accounts.name_org_by_token": _PER_ORG,
     "accounts/accounts.bearer_of_token": _PER_ORG,
@@ -91,22 +92,22 @@ UNROUTED: Final = {
     "research/artifacts.nearest_vectors_in_plan": _NO_VECTORS,
     "research/artifacts.without_vectors": _NO_VECTORS,
 }
-#: Queries that read `org` in a transaction without an org; on a cluster, others take their place.
+#: Queries that read the table `org` before the org is known. A cluster uses other queries instead.
 SKIP: Final = {"accounts/accounts.member", "accounts/accounts.name_org_by_slug"}
 
 
 class Planned(NamedTuple):
-    """Query with the number of its tasks, or with the reason for which Citus refuses it."""
+    """Query with the number of its tasks, or with the reason why Citus refuses it."""
 
     name: str
     tasks: int
-    #: Steps that are run before the query, whose results the coordinator moves between nodes.
+    #: Subplans that Citus runs before the query. The coordinator moves their results between nodes.
     subplans: int
     refusal: str = ""
 
     @property
     def is_routed(self) -> bool:
-        """Return whether the query runs on one node, in one step."""
+        """Return whether the query runs on one node and without subplans."""
         return not self.refusal and self.tasks <= 1 and not self.subplans
 
 
@@ -114,7 +115,7 @@ def plan_queries(dsn: str) -> list[Planned]:
     """Plan every query of the store that a server sends.
 
     Raises:
-        SystemExit: a query that is named in this module does not exist.
+        SystemExit: a query named in this module does not exist.
     """
     texts = query_texts()
     if missing := {*FREQUENT, *UNROUTED, *SKIP} - texts.keys():
@@ -127,10 +128,10 @@ def plan_queries(dsn: str) -> list[Planned]:
 
 
 def plan_query(dsn: str, name: str, text: str) -> Planned:
-    """Plan a query with values of the right types, in a transaction that is rolled back.
+    """Plan a query with values of the right types. The transaction is rolled back.
 
-    Each query has a connection of its own, because Citus crashes on some queries, and the server
-    then ends all connections.
+    Each query has its own connection, because Citus crashes on some queries, and PostgreSQL then
+    closes all connections.
     """
     numbered = Query(name.rpartition(".")[2], text)._numbered(2, _width(text))
     eventually(partial(_answers, dsn), "the coordinator answers")

@@ -1,4 +1,4 @@
-"""Two orgs on different nodes of a cluster that use one connection in turn."""
+"""Two orgs on different nodes of a cluster that take turns on one database connection."""
 
 from typing import Final
 
@@ -8,7 +8,8 @@ from org_env import AgentClient, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 
 ROUNDS: Final = 8
-#: Number of attempts to get two orgs on different nodes; each has a chance of a half.
+#: Maximum number of attempts to get two orgs on different nodes. Each attempt succeeds with
+#: probability 1/2.
 MAX_ATTEMPTS: Final = 40
 NODES: Final = """
 select count(distinct p.nodeport)
@@ -19,10 +20,10 @@ select count(distinct p.nodeport)
 
 
 async def alternate(place: ServerDatabase) -> str:
-    """Let two orgs work in turn, and check what each sees; return a line for the report.
+    """Let two orgs work in turn, and check what each of them sees. Return a line for the report.
 
     Raises:
-        AssertionError: an org saw a text of the other one, or its rows do not match its audit.
+        AssertionError: an org saw a text of the other org, or its rows do not match its audit.
     """
     for _ in range(MAX_ATTEMPTS):
         async with make_env(place, pool_size=1) as world:
@@ -36,7 +37,7 @@ async def alternate(place: ServerDatabase) -> str:
 
 
 def are_apart(world: OrgEnv) -> bool:
-    """Return whether the orgs are stored on different nodes."""
+    """Return whether the two orgs are stored on different nodes."""
     orgs = [world.agent.org_id, world.other_org.org_id]
     with psycopg.connect(world.place.admin_dsn) as admin:
         (count,) = admin.execute(NODES, (orgs,)).fetchone() or (0,)
@@ -44,7 +45,6 @@ def are_apart(world: OrgEnv) -> bool:
 
 
 async def work(agent: AgentClient, own: str, foreign: str) -> None:
-    """Work through a plan, and list the plans of the org."""
     plan = await agent.plan(2, name=f"Plan of {own}")
     for _ in range(2):
         await agent.submit(await agent.take(plan), own)

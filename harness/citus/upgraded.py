@@ -1,4 +1,4 @@
-"""Upgrade of a distributed database in use, by a migration as a later version may add it."""
+"""Test upgrade of a distributed database with data, by a migration like a future one."""
 
 import asyncio
 from typing import Final
@@ -37,18 +37,18 @@ from waybook.store.maintenance.migrate import (
 )
 
 DBNAME: Final = "waybook_citus_upgraded"
-#: Number of orgs, two for each environment. PostgreSQL may plan a repeated statement of a function
-#: in another way from the sixth execution.
+#: Number of environments with two orgs each. Eight orgs repeat a statement more than five times:
+#: PostgreSQL may change its query plan at the sixth execution.
 ENVIRONMENTS: Final = 4
-#: Statement of a refused migration that Citus executes before the refused one.
+#: Statement before the refused one in the same migration. Citus accepts it.
 ACCEPTED: Final = "create index run_name on run (org_id, name)"
 
 
 def upgrade(server: Server) -> str:
-    """Distribute a database in use, and upgrade it; return a line for the report.
+    """Distribute a database with data, and upgrade it. Return a line for the report.
 
     Raises:
-        AssertionError: the schema is not the expected one, or the application reads other rows.
+        AssertionError: the schema is not the expected one, or the application reads different rows.
     """
     place = create_cluster_database(server, DBNAME)
     try:
@@ -61,7 +61,7 @@ def upgrade(server: Server) -> str:
         check_sample(place)
         assert asyncio.run(read(place, orgs)) == before
         asyncio.run(go_on(place, orgs))
-        # A superuser may own the database, too.
+        # The owner of the database may also be a superuser.
         assert migrate(place.admin_dsn) == distribute(place.admin_dsn) == []
     finally:
         drop_database(server, DBNAME)
@@ -69,7 +69,10 @@ def upgrade(server: Server) -> str:
 
 
 async def fill(place: ServerDatabase) -> dict[UUID, tuple[Body, Body]]:
-    """Let agents of several orgs work on a plan and on a run each; return these by org."""
+    """Let agents of several orgs work on one plan and one run each.
+
+    Return the plans and runs by org.
+    """
     filled = {}
     for number in range(ENVIRONMENTS):
         async with make_env(place) as world:
@@ -84,7 +87,7 @@ async def fill(place: ServerDatabase) -> dict[UUID, tuple[Body, Body]]:
 
 
 async def read(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> list[object]:
-    """Return what the agents of each org read, after a verification of their audit."""
+    """Verify the audit of each org, and return what its agents read."""
     replies: list[object] = []
     async with open_test_database(place) as database:
         services = Services(database=database)
@@ -101,7 +104,7 @@ async def read(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> li
 
 
 async def go_on(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> None:
-    """Let the agents complete their plans and work on their runs, and verify the audit."""
+    """Let the agents complete their plans and work on their runs. Then verify the audit."""
     async with open_test_database(place) as database:
         services = Services(database=database)
         for org_id, (plan, run) in orgs.items():
@@ -114,7 +117,7 @@ async def go_on(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> N
 
 
 def check_sample(place: ServerDatabase) -> None:
-    """Check that a table is distributed by the migration that creates it."""
+    """Check that the sample migration distributes the table that it creates."""
     with psycopg.connect(place.owner_dsn) as connection:
         apply(connection, SAMPLE)
         tables = connection.execute(SQL["distributed_tables"].text.encode()).fetchall()
@@ -122,7 +125,7 @@ def check_sample(place: ServerDatabase) -> None:
 
 
 def check_refusal(place: ServerDatabase) -> None:
-    """Check that the error for a refused migration names it, and that nothing of it was done."""
+    """Check that the error names the refused migration, and that no statement of it took effect."""
     schema = dump(place.owner_dsn)
     expected = r"9999_refused cannot run on a distributed database"
     for statement in REFUSED:
