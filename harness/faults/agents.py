@@ -15,15 +15,14 @@ from faults.wire import Address, Answer, Broken, Overdue, Wire
 
 DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
-#: Maximum time in seconds for which an agent repeats a call that gets no answer.
+#: Time limit for repeating a call that gets no answer.
 MAX_CALL_SECONDS: Final = 90.0
-#: Maximum time in seconds for which an agent repeats a call that gets no answer, after the end of
-#: the test run.
+#: Time limit for repeating a call that gets no answer, after the end of the test run.
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
-#: Error codes after which an agent repeats its call, because the outcome of the call is unknown or
-#: the call had no effect.
+#: Error codes after which an agent repeats its call: the call had no effect, or its outcome is
+#: unknown.
 RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "DISK_FULL", "RATE_LIMITED"})
 HTTP_OK: Final = 200
 SERVER_ERROR: Final = 500
@@ -31,37 +30,37 @@ SERVER_ERROR: Final = 500
 
 @dataclass(slots=True)
 class Workload:
-    """State shared by all agents: server addresses, call history, and settings."""
+    """State that all agents share: server addresses, call history, and settings."""
 
     addresses: Mapping[str, Address]
     history: History
     rng: random.Random
     tenants: list[Tenant]
-    #: Number of plans, and number of runs, that each org keeps open at the same time.
+    #: Number of plans, and of runs, that each org keeps open at the same time.
     open_plans: int = 4
     open_runs: int = 2
-    #: While this flag is True, agents create new plans and runs.
+    #: Whether agents create new plans and runs.
     makes_new: bool = True
-    #: While this flag is True, agents sometimes die, pause during their work, or abandon calls.
+    #: Whether agents sometimes die, pause during their work, or abandon calls.
     misbehaves: bool = True
     is_over: bool = False
-    #: Seconds for which the holder of a step may be inactive before another agent retries the step.
+    #: Time for which the holder of a step may be inactive before another agent retries the step.
     patience_seconds: float = 2.5
-    #: Pause between two turns of an agent in seconds, which limits the load.
+    #: Pause between two turns of an agent, which limits the load.
     pause_seconds: float = 0.0
     keys: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def new_key(self) -> str:
-        """Return an unused idempotency key, which also marks the data that the call writes."""
+        """Return an unused idempotency key. It also marks the data that the call writes."""
         return f"k-{next(self.keys):07d}"
 
     def chance(self, share: float) -> bool:
-        """Return True with this probability; always False while agents must not misbehave."""
+        """Return True with this probability, but always False while agents must not misbehave."""
         return self.misbehaves and self.rng.random() < share
 
 
 class Agent:
-    """Agent in one conversation of a user, which repeats tool calls that were not answered."""
+    """Agent in one conversation of a user. It repeats tool calls that were not answered."""
 
     def __init__(self, work: Workload, tenant: Tenant, user: str, session: str) -> None:
         self.work = work
@@ -71,7 +70,7 @@ class Agent:
         self.rng = random.Random(work.rng.getrandbits(64))
         self.wire = Wire(work.addresses, tenant.tokens[user])
         self.server = self.rng.choice(sorted(work.addresses))
-        #: Complete reply to the last call. The history stores only a part of the reply.
+        #: Complete reply to the last call. The history stores only a part of it.
         self.body: Body = {}
 
     async def call(self, tool: str, args: Body, key: str | None = None) -> Call:
@@ -124,7 +123,7 @@ class Agent:
         return None
 
     def _settled(self, call: Call, answer: Answer) -> bool:
-        """Record the answer; return False if the outcome of the call is still unknown."""
+        """Record the answer. Return False if the outcome of the call is still unknown."""
         history = self.work.history
         if answer.status >= SERVER_ERROR:
             history.retried[f"http {answer.status}"] += 1
@@ -154,11 +153,10 @@ class Agent:
             self.wire.close()
 
     async def turn(self) -> None:
-        """Perform one unit of work."""
         raise NotImplementedError
 
     async def die(self) -> None:
-        """Simulate a crash: lose all state; continue in the same or a new conversation."""
+        """Simulate a crash: lose all state, then continue in the same or a new conversation."""
         self.wire.close()
         await asyncio.sleep(self.rng.uniform(0.1, 1.5))
         if self.rng.random() < 0.3:

@@ -1,4 +1,4 @@
-"""Checkers of twelve properties, each a pure function of call history and database rows."""
+"""Twelve guarantees of Waybook, each checked by a pure function on calls and database rows."""
 
 import heapq
 from collections import defaultdict
@@ -17,7 +17,7 @@ OVER: Final = frozenset({"completed", "failed"})
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated property: the checker that found it, and a message."""
+    """Broken guarantee: the checker that found it, and a message."""
 
     checker: str
     message: str
@@ -29,14 +29,14 @@ class Evidence:
 
     history: History
     rows: Rows
-    #: For each step of the workflow, the steps that directly precede it.
+    #: For each step of the workflow, its direct predecessors.
     before: dict[str, tuple[str, ...]]
     #: Lines of the servers' logs that report an internal error.
     internal_errors: tuple[str, ...] = ()
-    #: Rows that were visible, through the pooler, to a transaction that set no org.
+    #: Rows that a transaction without an org saw through pgbouncer. There must be none.
     unnamed_sees: tuple[str, ...] = ()
-    #: True if all faults ended before the end of the test run and the agents had time to finish
-    #: their work.
+    #: Whether all faults ended before the end of the test run, and agents had time to finish their
+    #: work.
     was_drained: bool = True
 
 
@@ -44,7 +44,7 @@ Violations = Iterator[str]
 
 
 def acknowledged_effects(evidence: Evidence) -> Violations:
-    """Check that every acknowledged call has its effect in the rows."""
+    """Check that the rows contain the effect of every acknowledged call."""
     rows = evidence.rows
     marked = {tool for tool, _ in rows.effects} | MARKED_TOOLS
     for call in evidence.history.calls:
@@ -78,7 +78,7 @@ MARKED_TOOLS: Final = frozenset(
 
 
 def single_effect_per_key(evidence: Evidence) -> Violations:
-    """Check that each key takes effect at most once, and that acknowledged answers are stored."""
+    """Check that a key takes effect at most once, and that acknowledged answers are stored."""
     rows = evidence.rows
     for call in evidence.history.calls:
         if call.key is None:
@@ -129,7 +129,7 @@ def _early_takeovers(history: History) -> Violations:
 
 
 def no_stale_result(evidence: Evidence) -> Violations:
-    """Check that a result was accepted only if it came from the step's or job's current attempt."""
+    """Check that only the holder of the current attempt could submit a result."""
     completed = {
         _audited_work(entry): entry.details.get("attempt")
         for entry in evidence.rows.audit
@@ -188,7 +188,7 @@ def _done(call: Call) -> int | None:
 
 
 def fan_in_is_exact(evidence: Evidence) -> Violations:
-    """Check that a step closes, and its successor opens, exactly when its last job ends."""
+    """Check that a step closes, and its successor opens, exactly when the step's last job ends."""
     rows = evidence.rows
     ended: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for job in rows.jobs.values():
@@ -236,13 +236,16 @@ def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Violations:
 
 
 def tenants_apart(evidence: Evidence) -> Violations:
-    """Check that replies show only the org's data, and a query without an org sees no rows."""
+    """Check that replies contain only data of the caller's org.
+
+    A query without an org must see no rows.
+    """
     yield from evidence.history.leaks
     yield from evidence.unnamed_sees
 
 
 def nothing_stuck(evidence: Evidence) -> Violations:
-    """Check that every plan and every run ends once all faults have ended."""
+    """Check that every plan and run ends after all faults have ended."""
     rows = evidence.rows
     if not evidence.was_drained:
         yield "the agents could not finish within their bounds after the faults had been healed"
@@ -255,20 +258,18 @@ def nothing_stuck(evidence: Evidence) -> Violations:
 
 
 def no_hung_call(evidence: Evidence) -> Violations:
-    """Check that every request is answered or closed before its deadline."""
+    """Check that every request is answered, or its connection closed, before its deadline."""
     for hung in evidence.history.hung:
         yield f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}: {hung.seconds:.1f} s"
 
 
 def few_internal_errors(evidence: Evidence) -> Violations:
-    """Check that the servers' logs contain at most a few internal errors."""
     lines = evidence.internal_errors
     if len(lines) > MAX_INTERNAL_ERRORS:
         yield f"{len(lines)} internal errors, at most {MAX_INTERNAL_ERRORS}; the first: {lines[0]}"
 
 
 def describe(call: Call) -> str:
-    """Return a short description of a call."""
     who = f"{call.org}/{call.user}/{call.session}"
     return f"{call.tool} {call.key or ''} by {who} at {call.sent:.3f}"
 
@@ -282,12 +283,12 @@ def _claims(history: History) -> Iterable[Call]:
 
 
 def _work_of(call: Call) -> tuple[str, int]:
-    """Return the step or job that a reply hands out, as a short id, and its attempt."""
+    """Return the step or job that a reply hands out, with its attempt."""
     return usual_form(call.reply.get("stepId") or call.reply["jobId"]), call.reply["attempt"]
 
 
 def _audited_work(entry: Entry) -> str:
-    """Return the step or job that an audit entry names, as a short id like those in replies."""
+    """Return the step or job that an audit entry names, in the notation of replies."""
     return usual_form(entry.details.get("stepId") or entry.details["jobId"])
 
 
@@ -308,7 +309,6 @@ CHECKERS: Final[tuple[Callable[[Evidence], Violations], ...]] = (
 
 
 def check(evidence: Evidence) -> list[Violation]:
-    """Run every checker; return all violations."""
     return [
         Violation(checker.__name__, message)
         for checker in CHECKERS

@@ -1,4 +1,4 @@
-"""System under test: PostgreSQL, pgbouncer, two servers, and a fault proxy on each connection."""
+"""Processes of the fault test: PostgreSQL, pgbouncer, two servers, and their fault proxies."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from waybook.embedded_postgres.data_directory import server_account
 HOST: Final = "127.0.0.1"
 DIRECT, POOLED = "direct", "pooled"
 SERVERS: Final = (DIRECT, POOLED)
-#: Network hops on which faults occur: from agents to a server, and from a server or pooler to
+#: Connections on which faults occur: from agents to a server, and from a server or pgbouncer to
 #: PostgreSQL.
 HTTP, DATABASE = "http", "database"
 OWNER: Final = "builder"
@@ -45,19 +45,17 @@ FAKETIME: Final = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of a system under test."""
-
     #: Folder of the Waybook package that the servers run.
     source: Path = SOURCE
     lease_seconds: int = LEASE_SECONDS
-    #: Size in megabytes of the separate file system for the data, which a fault can fill. If None,
-    #: the data is in the directory for temporary files.
+    #: Size of the separate file system for the data, which a fault can fill. If None, the data is
+    #: in the directory for temporary files.
     disk_megabytes: int | None = DISK_MEGABYTES
 
 
 @dataclass(slots=True)
 class Cluster:
-    """All processes of the system under test, and the methods that inject faults."""
+    """All processes of the fault test, with methods that cause faults."""
 
     home: Path
     options: Options
@@ -94,21 +92,21 @@ class Cluster:
 
     @property
     def admin_dsn(self) -> str:
-        """Return the superuser's DSN, which connects directly, without a proxy."""
+        """Return the superuser's connection string, without a proxy."""
         return f"host={HOST} port={self.ports['postgres']} user=postgres dbname={DBNAME}"
 
     @property
     def owner_url(self) -> str:
-        """Return the database owner's URL, which connects directly, without a proxy."""
+        """Return the database owner's URL, without a proxy."""
         return f"postgresql://{OWNER}@{HOST}:{self.ports['postgres']}/{DBNAME}"
 
     @property
     def pooled_dsn(self) -> str:
-        """Return the serving user's DSN, which connects through pgbouncer."""
+        """Return the serving user's connection string, through pgbouncer."""
         return f"host={HOST} port={self.ports['pgbouncer']} user={OWNER} dbname={DBNAME}"
 
     def addresses(self) -> dict[str, Address]:
-        """Return the proxy's addresses, through which agents reach the servers."""
+        """Return the addresses at which agents reach the servers through the proxy."""
         return {
             name: Address(self.ports[f"http-{name}"], f"{HOST}:{self.ports[name]}")
             for name in SERVERS
@@ -116,7 +114,6 @@ class Cluster:
 
     @property
     def can_shift_clocks(self) -> bool:
-        """Return whether the clocks of the servers can be shifted."""
         return bool(FAKETIME)
 
     # Commands
@@ -156,7 +153,7 @@ class Cluster:
         shifted = {"FAKETIME": f"{hours:+d}h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         return {"LD_PRELOAD": str(FAKETIME[0]), **shifted}
 
-    # Methods that cause network faults.
+    # Network faults
 
     async def network(self, hop: str, server: str, do: str, **more: object) -> None:
         """Send the proxy a command for one link of a server, and wait for its confirmation."""
@@ -172,23 +169,22 @@ class Cluster:
     # Inspection
 
     async def sql(self, text: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run an SQL statement as the superuser, bypassing every proxy."""
+        """Run an SQL statement as the superuser, without a proxy."""
         return await asyncio.to_thread(query, self.admin_dsn, text, values)
 
     async def postgres_is_ready(self) -> bool:
-        """Return whether PostgreSQL accepts connections."""
         with suppress(psycopg.Error):
             await self.sql("select 1")
             return True
         return False
 
     async def await_postgres(self) -> float:
-        """Wait until PostgreSQL accepts connections; return the monotonic time at that point."""
+        """Wait until PostgreSQL accepts connections. Return the time."""
         await until(self.postgres_is_ready, "PostgreSQL accepts connections")
         return time.monotonic()
 
     async def await_listening(self, name: str) -> float:
-        """Wait until a process listens on its port; return the monotonic time at that point."""
+        """Wait until a process listens on its port. Return the time."""
         await until(lambda: _listens(self.ports[name]), f"{name} listens")
         return time.monotonic()
 
@@ -201,7 +197,7 @@ def query(dsn: str, text: str, values: tuple[object, ...] = ()) -> list[tuple[An
 
 
 async def until(condition: Callable[[], Any], what: str, seconds: float = START_SECONDS) -> None:
-    """Wait until a condition is true, checking it repeatedly.
+    """Wait until a condition is true.
 
     Raises:
         TimeoutError: the condition did not become true in time.
@@ -223,7 +219,6 @@ async def _listens(port: int) -> bool:
 
 
 def free_ports(names: list[str]) -> dict[str, int]:
-    """Choose a free port for each name."""
     sockets = []
     for _ in names:
         sock = socket.socket()
@@ -243,7 +238,7 @@ def _new_home() -> Path:
 
 @asynccontextmanager
 async def running_cluster(options: Options) -> AsyncIterator[Cluster]:
-    """Start all processes, and stop them at the end; the caller deletes their files."""
+    """Start all processes, and stop them at the end. The caller deletes their files."""
     home = _new_home()
     hops = [f"{hop}-{name}" for hop in (HTTP, DATABASE) for name in SERVERS]
     cluster = Cluster(home, options, free_ports(["postgres", "pgbouncer", *SERVERS, *hops]))
@@ -304,7 +299,6 @@ def _configure_pooler(cluster: Cluster) -> None:
 
 
 async def start_servers(cluster: Cluster) -> None:
-    """Start both servers, and wait until they listen."""
     for server in cluster.servers.values():
         server.start()
     for name in SERVERS:

@@ -1,4 +1,4 @@
-"""One complete test run: start the system, inject and end faults, finish work, read data."""
+"""One run of the fault test: start the system, cause and end faults, finish work, read the data."""
 
 import asyncio
 import contextlib
@@ -39,25 +39,20 @@ UNNAMED: Final = "select coalesce(current_setting('app.org_id', true), ''), coun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Parameters of a test run of the fault harness."""
-
     seed: int
     counts: Mapping[Kind, int]
     options: Options = field(default_factory=Options)
     pause_seconds: float = 0.5
-    #: Seconds after which no more faults are injected, even if scheduled faults remain.
+    #: Time after which no more faults are caused, even if scheduled faults remain.
     max_seconds: float = 170.0
-    #: Minimum number of acknowledged calls. After the faults, agents continue to work until this
-    #: number is reached.
+    #: Minimum number of acknowledged calls. After the faults, agents work until it is reached.
     min_acknowledged: int = 0
-    #: True if all open plans and runs are completed after the faults.
+    #: Whether all open plans and runs are completed after the faults.
     drains: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """Result of a test run of the fault harness."""
-
     assignment: Assignment
     home: Path
     seconds: float
@@ -70,7 +65,6 @@ class Result:
 
 
 async def conduct(assignment: Assignment) -> Result:
-    """Carry out one test run of the fault harness, and return its result."""
     begun, rng = time.monotonic(), random.Random(assignment.seed)
     async with running_cluster(assignment.options) as cluster:
         tenants = await make_tenants(cluster, rng)
@@ -115,7 +109,7 @@ async def conduct(assignment: Assignment) -> Result:
 
 
 def make_agents(work: Workload) -> list[Agent]:
-    """Return, for each user, two agents that work on plans and one that works on runs."""
+    """Return three agents per user: two that work on plans, and one that works on runs."""
     agents: list[Agent] = []
     for tenant in work.tenants:
         for user in tenant.tokens:
@@ -126,7 +120,7 @@ def make_agents(work: Workload) -> list[Agent]:
 
 @asynccontextmanager
 async def working(agents: list[Agent]) -> AsyncIterator[None]:
-    """Run the agents until the `with` block ends, then let each finish its current call."""
+    """Run the agents until the block ends, then let each of them finish its current call."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(agent.live()) for agent in agents]
         yield
@@ -136,7 +130,7 @@ async def working(agents: list[Agent]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def peeking(cluster: Cluster) -> AsyncIterator[list[str]]:
-    """Check repeatedly, through pgbouncer, that a transaction with no org set sees no rows."""
+    """Check repeatedly, through pgbouncer, that a transaction without an org sees no rows."""
     seen: list[str] = []
 
     async def peek() -> None:
@@ -170,7 +164,7 @@ async def _break(
 
 
 async def _drain(cluster: Cluster, work: Workload) -> float:
-    """Complete all open plans and runs; return how many seconds this took."""
+    """Complete all open plans and runs. Return the duration in seconds."""
     work.misbehaves = work.makes_new = False
     work.patience_seconds = 1.0
     begun = time.monotonic()
@@ -183,7 +177,7 @@ async def _drain(cluster: Cluster, work: Workload) -> float:
 
 
 async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
-    """Give the agents all open plans and runs, even if their creation was not acknowledged."""
+    """Give the agents all open plans and runs, even those whose creation was not acknowledged."""
     for tenant in tenants:
         for statement, known in ((OPEN_PLANS, tenant.plans), (OPEN_RUNS, tenant.runs)):
             rows = await cluster.sql(statement, tenant.org_id)
@@ -192,7 +186,7 @@ async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
 
 
 async def verify(cluster: Cluster, rows: Rows) -> None:
-    """Verify the audit with unmodified code, because tested servers may have planted bugs."""
+    """Verify the audit with the original code, because the servers' copy may have a planted bug."""
     await until(cluster.postgres_is_ready, "PostgreSQL accepts connections")
     async with inside(cluster) as here:
         for org_id, verdict in await verify_all(AppSession(here).call, bar=False):
@@ -203,7 +197,6 @@ async def verify(cluster: Cluster, rows: Rows) -> None:
 
 
 def internal_errors(home: Path) -> tuple[str, ...]:
-    """Return the lines of the servers' logs that report an internal error."""
     errors = []
     for name in ("direct", "pooled"):
         lines = (home / f"{name}.log").read_text(errors="replace").splitlines()
@@ -224,5 +217,4 @@ def _is_error(line: str) -> bool:
 
 
 def remove_home(home: Path) -> None:
-    """Delete the files of a successful test run."""
     shutil.rmtree(home, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""File system and data files of the PostgreSQL server under test."""
+"""File system and data directory of the PostgreSQL server in the fault test."""
 
 import os
 import pwd
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 BALLAST: Final = "ballast"
-#: Free space in bytes that is left when the disk is filled.
+#: Free space that is left when the disk is filled.
 ROOM_BYTES: Final = 256 * 1024
 MAX_FILLS: Final = 50
 
 
 def unprivileged_user() -> str | None:
-    """Return the OS user that PostgreSQL runs as, or None if the harness is not run as root."""
+    """Return the OS user that PostgreSQL runs as, or None if this process is not root."""
     if os.getuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}
@@ -23,12 +23,11 @@ def unprivileged_user() -> str | None:
 
 
 def make_disk(disk: Path, megabytes: int | None) -> None:
-    """Create the data directory; if run as root, mount a file system of this size on it."""
+    """Create the data directory. As root, mount a file system of this size on it."""
     disk.mkdir(mode=0o755)
     if megabytes is not None and os.getuid() == 0:
         options = f"size={megabytes}m,mode=0755"
-        # A container may forbid mounting. In that case, the fault is skipped, and the report
-        # mentions this.
+        # A container may forbid mounting. Then the fault is skipped, and the report says so.
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=False)
     user = unprivileged_user()
     if user is not None:
@@ -36,13 +35,12 @@ def make_disk(disk: Path, megabytes: int | None) -> None:
 
 
 def remove_disk(disk: Path) -> None:
-    """Unmount the file system, if one is mounted."""
     if os.path.ismount(disk):
         subprocess.run(["umount", "--lazy", disk], check=False)
 
 
 def can_be_filled(disk: Path) -> bool:
-    """Return whether the data directory is on a separate file system."""
+    """Return whether the data directory is on its own file system."""
     return os.path.ismount(disk)
 
 
@@ -53,18 +51,17 @@ def fill(disk: Path) -> None:
             room = shutil.disk_usage(disk).free - ROOM_BYTES
             if room <= 0:
                 return
-            # Allocation fails if PostgreSQL took some of the free space in the meantime.
+            # PostgreSQL may have taken some of the free space, and then the allocation fails.
             with suppress(OSError):
                 os.posix_fallocate(ballast.fileno(), ballast.seek(0, os.SEEK_END), room)
 
 
 def free(disk: Path) -> None:
-    """Delete the dummy file that fills the file system."""
     (disk / BALLAST).unlink(missing_ok=True)
 
 
 def initialize(disk: Path, binaries: Path, port: int) -> None:
-    """Create a durable PostgreSQL cluster that listens on the loopback interface only."""
+    """Create a durable PostgreSQL cluster that listens only on loopback."""
     cluster = disk / "cluster"
     made = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
     command = [str(binaries / "initdb"), "-D", str(cluster), *made]

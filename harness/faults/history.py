@@ -1,4 +1,4 @@
-"""Record of every tool call that agents made, and of every answer."""
+"""Record of every tool call that agents made, with its answer."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from typing import Any, Final, TextIO, TypeAlias
 Body: TypeAlias = dict[str, Any]
 
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-#: Short id in a reply, whose JSON may be quoted inside a text.
+#: Matches a short id in a reply, whose JSON may be quoted inside a text.
 SHORT_ID: Final = re.compile(r'(?:plan|step|run|job|review)Id\\?":\s*\\?"([0-9a-z]{10})\b')
 #: Fields of a reply that the history stores, because the checkers read them.
 KEPT_FIELDS: Final = (
@@ -41,7 +41,7 @@ KEPT_FIELDS: Final = (
 
 
 class Outcome(StrEnum):
-    """Outcome of a tool call, as far as its caller knows."""
+    """Outcome of a tool call, as far as its caller knows it."""
 
     #: The server answered that the call succeeded.
     ACKNOWLEDGED = "acknowledged"
@@ -53,7 +53,7 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One logical tool call: a request with one idempotency key, sent once or several times."""
+    """Tool call with one idempotency key, whose request is sent once or several times."""
 
     org: str
     user: str
@@ -61,11 +61,10 @@ class Call:
     tool: str
     args: Body
     key: str | None = None
-    #: Times at which the first request was sent and the last answer was received, in monotonic
-    #: seconds.
+    #: Times at which the first request was sent and the last answer was received.
     sent: float = 0.0
     received: float = 0.0
-    #: Time at which the request that finally got an answer was sent, in monotonic seconds.
+    #: Time at which the answered request was sent.
     answered_sent: float = 0.0
     outcome: Outcome = Outcome.UNKNOWN
     code: str = ""
@@ -75,7 +74,7 @@ class Call:
 
     @property
     def holder(self) -> tuple[str, str]:
-        """Return the user and session that made this call, as the holder of its step or job."""
+        """Return the user and session that made this call."""
         return self.user, self.session
 
     @property
@@ -84,13 +83,13 @@ class Call:
 
     @property
     def is_replayed(self) -> bool:
-        """Return whether the answer is the stored answer to an earlier attempt at the same call."""
+        """Return whether the answer is the stored answer to an earlier attempt of the same call."""
         return bool(self.reply.get("replayed"))
 
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """A request that got no answer, and whose connection stayed open, until its deadline."""
+    """Request that got no answer before its deadline, although its connection stayed open."""
 
     tool: str
     server: str
@@ -99,10 +98,13 @@ class Hung:
 
 
 class History:
-    """All tool calls of a test run in the order they ended, also written to a file."""
+    """All tool calls of a test run in the order in which they ended, also written to a file."""
 
     def __init__(self, canaries: Mapping[str, str], file: Path | None = None) -> None:
-        """Create an empty history; each org has a canary, a text that only its data contains."""
+        """Create an empty history.
+
+        Each org has a canary: a text that only its own data contains.
+        """
         self.calls: list[Call] = []
         self.hung: list[Hung] = []
         #: Texts or ids of one org that were found in replies to another org.
@@ -115,7 +117,6 @@ class History:
         self._file: TextIO | None = file.open("w") if file else None
 
     def add(self, call: Call) -> None:
-        """Record a finished tool call."""
         call.reply = {name: call.reply[name] for name in KEPT_FIELDS if name in call.reply}
         self.calls.append(call)
         self.counts[call.outcome] += 1
@@ -126,13 +127,12 @@ class History:
 
     @property
     def acknowledged(self) -> int:
-        """Return the number of calls acknowledged so far."""
         return self.counts[Outcome.ACKNOWLEDGED]
 
     def inspect(self, org: str, raw: str, sent: str = "") -> None:
-        """Search a reply to this org for data of other orgs, and record leaks.
+        """Search a reply to this org for data of other orgs, and record it.
 
-        Ids that the call itself has sent are skipped, because the advice of an error repeats them.
+        Ids that the call itself has sent are skipped, because error messages repeat them.
         """
         for other, canary in self._canaries.items():
             if other != org and canary in raw:
@@ -149,7 +149,6 @@ class History:
         return (call for call in self.calls if call.tool in tools and call.is_acknowledged)
 
     def close(self) -> None:
-        """Close the history file."""
         if self._file is not None:
             self._file.close()
             self._file = None

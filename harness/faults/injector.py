@@ -1,4 +1,4 @@
-"""Injector that causes and ends faults, and measures how soon calls succeed again."""
+"""Causes and ends faults, and measures how soon calls succeed again."""
 
 import asyncio
 import contextlib
@@ -20,8 +20,8 @@ PROBE_SECONDS: Final = 0.1
 MAX_RECOVERY_SECONDS: Final = 60.0
 MAX_PROBES: Final = 40
 LOST_ANSWERS: Final = 6
-#: Texts that all occur in a message to the database that commits a writing transaction. The proxy
-#: drops the answers to such messages.
+#: A database message with all these texts commits a writing transaction. The proxy drops the
+#: answers to such messages.
 COMMIT: Final = ("insert", "commit")
 NO_DISK: Final = "disk full: SKIPPED, a small file system cannot be mounted here (root can)"
 NO_CLOCK: Final = "server clock: SKIPPED, libfaketime is not installed"
@@ -31,10 +31,10 @@ TERMINATE: Final = """select pg_terminate_backend(pid) from pg_stat_activity
 
 @dataclass(slots=True)
 class Injector:
-    """Injector that causes faults one after the other."""
+    """Causes faults one after the other."""
 
     cluster: Cluster
-    #: Token that the injector uses when it probes the servers.
+    #: Token of the calls that test whether a server works again.
     token: str
     counts: Counter[Kind] = field(default_factory=Counter)
     #: Seconds from the end of each fault to the first successful call, by kind of fault and by
@@ -136,7 +136,7 @@ class Injector:
         self.cluster.clock_hours[error.server] = 2 if error.forward else -2
         return await self._kill_server(error)
 
-    # Methods that cause network faults.
+    # Network faults
 
     async def _cut(self, error: Fault) -> float:
         await self.cluster.network(_hop(error), error.server, "cut")
@@ -186,7 +186,7 @@ class Injector:
     # Recovery
 
     async def first_success(self, server: str, healed: float) -> float:
-        """Call a server repeatedly; return the seconds from the end of the fault to a success."""
+        """Call a server until it succeeds. Return the seconds since the end of the fault."""
         end, probes = healed + MAX_RECOVERY_SECONDS, set[asyncio.Task[float | None]]()
         try:
             while time.monotonic() < end:
@@ -216,7 +216,6 @@ class Injector:
         return time.monotonic() if is_ok else None
 
 
-#: Faults that affect both servers.
 EVERYWHERE: Final = frozenset({Kind.DATABASE_KILL, Kind.TERMINATE, Kind.DISK_FULL})
 
 

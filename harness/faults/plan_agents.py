@@ -8,19 +8,19 @@ from faults.history import Body, Call
 
 OVER: Final = frozenset({"plan_complete", "plan_failed"})
 CLOSED_CODES: Final = frozenset({"PLAN_TERMINAL", "NOT_FOUND"})
-#: Seconds for which an agent pauses. This is longer than other agents wait for an inactive holder,
-#: so another agent retries the step and the result of the pausing agent is late.
+#: Pause of an agent. It is longer than the time after which another agent retries a step, so the
+#: result of the pausing agent is late.
 DOZE_SECONDS: Final = 4.0
 
 
 def step(mark: str, number: int, *depends_on: int) -> Body:
-    """Return a step in the form that tool arguments use."""
+    """Return a step as in tool arguments."""
     text = f"Look up {number} ({mark})."
     return {"stepType": "search", "instructions": text, "dependsOn": [*depends_on]}
 
 
 def chain(mark: str) -> Body:
-    """Return a plan of four steps in sequence, with two conditions."""
+    """Return a plan of four consecutive steps with two conditions."""
     steps = [step(mark, number) for number in range(1, 5)]
     more = [{"stepType": "search", "instructions": f"Look closer ({mark})."}]
     conditions = [
@@ -79,7 +79,7 @@ class PlanAgent(Agent):
         await self.call("get_plan_status", {"planId": plan_id})
 
     async def _trespass(self) -> None:
-        """Request a plan of another org by the plan's id."""
+        """Try to read a plan of another org by its id."""
         others = [
             tenant for tenant in self.work.tenants if tenant is not self.tenant and tenant.plans
         ]

@@ -1,4 +1,7 @@
-"""Bugs planted in a copy of the source, one at a time; the checkers must detect each."""
+"""Bugs for testing the checkers.
+
+Each is planted in a copy of the source, and a checker must detect it.
+"""
 
 import shutil
 import tempfile
@@ -25,16 +28,16 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A bug, the checkers that may detect it, and the source edits that plant it."""
+    """Bug: the source edits that plant it, and the checkers that may detect it."""
 
     name: str
     caught_by: frozenset[str]
     edits: tuple[Edit, ...]
-    #: Text that the message of the violation contains if the planted bug caused it.
+    #: Text that the checker's message contains if the planted bug is the cause.
     shows: str = ""
 
     def is_shown_by(self, violations: Iterable[Violation]) -> bool:
-        """Return whether one of the violations is caused by this bug."""
+        """Return whether this bug caused one of the violations."""
         return any(
             violation.checker in self.caught_by and self.shows in violation.message
             for violation in violations
@@ -197,7 +200,7 @@ def edited(bug: Bug, package: Path) -> dict[str, str]:
 
 @contextmanager
 def planted(bug: Bug | None) -> Iterator[Path]:
-    """Yield a temporary copy of the source, with the bug planted if one is given."""
+    """Yield a temporary copy of the source, with the planted bug if there is one."""
     with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
         source = Path(folder)
         shutil.copytree(ROOT / PACKAGE, source / "waybook")

@@ -1,4 +1,4 @@
-"""Processes that are restarted when they end, as an init system would do."""
+"""Processes that are restarted when they end, as by an init system."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ class Command:
     words: Sequence[str]
     log: Path
     environment: Mapping[str, str] | None = None
-    #: User as whom the process runs if root runs the test harness.
+    #: User under which the process runs if this test runs as root.
     user: str | None = None
 
 
@@ -35,14 +35,13 @@ class Supervised:
     command: Callable[[], Command]
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
-    #: Time at which the process was last started, in monotonic seconds.
+    #: Time of the last start.
     started: float = 0.0
-    #: While this event is cleared, a process that has ended is not started again.
+    #: While this event is cleared, a process that has ended is not restarted.
     may_run: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the process, and restart it whenever it ends."""
         self.may_run.set()
         self._task = asyncio.create_task(self._keep_alive())
 
@@ -74,19 +73,17 @@ class Supervised:
 
     @property
     def pid(self) -> int | None:
-        """Return the id of the running process, if there is one."""
         if self.process is None or self.process.poll() is not None:
             return None
         return self.process.pid
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the process, if it runs."""
         if (pid := self.pid) is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def kill_tree(self) -> None:
-        """Kill the process and its children at once, as a crash of the machine would."""
+        """Kill the process and its children at once, as if the machine crashed."""
         if (pid := self.pid) is None:
             return
         family = [pid, *children_of(pid)]
@@ -95,7 +92,7 @@ class Supervised:
                 os.kill(member, signal.SIGKILL)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
-        """Stop the process permanently; return how many seconds this took."""
+        """Stop the process permanently. Return the duration in seconds."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -114,7 +111,6 @@ class Supervised:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the direct children of a process."""
     try:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     except OSError:
@@ -123,11 +119,10 @@ def children_of(pid: int) -> list[int]:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def open_descriptors(pid: int) -> int:
-    """Return the number of file descriptors that a process has open."""
+    """Return the number of open file descriptors of a process."""
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())

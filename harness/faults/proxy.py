@@ -1,7 +1,7 @@
-"""TCP proxy in a separate process that injects network faults.
+"""TCP proxy that causes network faults, in a separate process.
 
-Each link forwards one port of the loopback interface to another. Commands arrive on stdin, one JSON
-object per line, and name a link and an action. The process ends when stdin is closed.
+Each link forwards one loopback port to another. Commands arrive on standard input, one JSON object
+per line with a link and an action. The process ends when standard input is closed.
 """
 
 import asyncio
@@ -16,33 +16,32 @@ from typing import Any, Final, cast
 import uvloop
 
 HOST: Final = "127.0.0.1"
-#: Value of the socket option SO_LINGER with which closing the socket sends a TCP reset instead of a
-#: normal close.
+#: Value of SO_LINGER that makes closing a socket send a TCP reset instead of a normal close.
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-#: Minimum delay in seconds between two delayed writes, so that the event loop keeps them in order.
+#: Minimum delay between two delayed writes, so that the event loop keeps them in order.
 ORDER_SECONDS: Final = 1e-6
 
 
 @dataclass(slots=True)
 class Link:
-    """A port that the proxy forwards, and the faults active on it."""
+    """Forwarded port, with the faults that are active on it."""
 
     name: str
     listen_port: int
     target_port: int
     delay_seconds: float = 0.0
-    #: True if the proxy receives bytes but does not forward them.
+    #: Whether the proxy swallows all bytes without forwarding them.
     is_black_hole: bool = False
-    #: Number of requests whose answers the proxy loses: it forwards such a request, drops the
-    #: response, and then resets the connection.
+    #: Number of answers to lose. The proxy forwards the request, drops the answer, and resets the
+    #: connection.
     answers_to_lose: int = 0
-    #: Texts that a request must contain for its answer to be lost; all of them must occur.
+    #: The answer is lost only if the request contains all these texts.
     markers: tuple[bytes, ...] = ()
     pairs: set["Pair"] = field(default_factory=set)
 
 
 class Pair:
-    """A client's connection to the proxy, and the proxy's connection to the target."""
+    """Client's connection to the proxy, and the proxy's connection to the target."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -50,8 +49,8 @@ class Pair:
         self.client: asyncio.Transport | None = None
         self.target: asyncio.Transport | None = None
         self.loses_answer = False
-        #: Data that is held back, because the link is a black hole or because the target was not
-        #: connected yet.
+        #: Data to forward later, because the link is a black hole or the target is not connected
+        #: yet.
         self.held: list[tuple[bool, bytes]] = []
         self._last_release = 0.0
         self.is_over = False
@@ -77,17 +76,17 @@ class Pair:
             self._release_later(data, to_target=to_target)
 
     def cut(self) -> None:
-        """Reset the client's connection and the connection to the target."""
+        """Reset both connections."""
         self.end()
 
     def half_close(self, *, to_target: bool) -> None:
-        """Close one direction of the connection; the other direction stays open."""
+        """Close one direction of the connection, and keep the other one open."""
         transport = self.target if to_target else self.client
         if transport is not None and not transport.is_closing() and transport.can_write_eof():
             transport.write_eof()
 
     def end(self) -> None:
-        """Close the client's connection and the connection to the target."""
+        """Close both connections."""
         if self.is_over:
             return
         self.is_over = True
@@ -118,7 +117,7 @@ class Pair:
 
 
 class Side(asyncio.Protocol):
-    """One of the proxy's two connections: to the client or to the target."""
+    """One of the proxy's two connections: to the client, or to the target."""
 
     def __init__(self, pair: Pair, *, is_client: bool) -> None:
         self.pair = pair
@@ -133,7 +132,7 @@ class Side(asyncio.Protocol):
         pair = self.pair
         if not self.is_client:
             pair.target = transport
-            # Both connections were reset while the connection to the target was being opened.
+            # Both connections were reset while the proxy was connecting to the target.
             if pair.is_over:
                 transport.abort()
                 return
@@ -147,16 +146,14 @@ class Side(asyncio.Protocol):
         connecting.add_done_callback(TASKS.discard)
 
     def data_received(self, data: bytes) -> None:
-        """Forward the data to the other connection of the pair."""
         self.pair.forward(data, to_target=self.is_client)
 
     def eof_received(self) -> bool:
-        """Forward the end of the stream; close both connections once both streams have ended."""
+        """Forward the end of the stream. Close both connections after both streams have ended."""
         self.pair.half_close(to_target=self.is_client)
         return False
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Close both connections of the pair."""
         self.pair.end()
 
 
@@ -173,7 +170,7 @@ async def _connect(pair: Pair) -> None:
 
 
 def obey(link: Link, command: dict[str, Any]) -> None:
-    """Carry out one command on a forwarded port."""
+    """Carry out a command on a link."""
     match command["do"]:
         case "cut" | "half_close" as action:
             for pair in list(link.pairs):
@@ -205,7 +202,6 @@ def _accept(link: Link) -> Side:
 
 
 async def main(links: dict[str, Link]) -> None:
-    """Forward all ports until stdin is closed."""
     loop = asyncio.get_running_loop()
     for link in links.values():
         await loop.create_server(partial(_accept, link), HOST, link.listen_port)
