@@ -18,8 +18,7 @@ from faults.injector import Injector
 from faults.schedule import Fault, Kind
 from faults.tenants import USERS, Tenant, make_tenants
 
-#: For each kind of fault: the number of rounds, and the duration of the fault in each round in
-#: seconds.
+#: For each kind of fault: how often it is caused, and how long it lasts each time.
 ROUNDS: Final = (
     (Kind.DATABASE_RESET, 25, 0.0),
     (Kind.TERMINATE, 5, 0.0),
@@ -27,7 +26,7 @@ ROUNDS: Final = (
     (Kind.HTTP_BLACK_HOLE, 2, 6.0),
     (Kind.DATABASE_KILL, 10, 0.0),
 )
-#: Maximum seconds from the end of a fault to the first successful call, by server.
+#: Maximum time from the end of a fault to the first successful call, by server.
 MAX_SECONDS: Final = {DIRECT: 2.0}
 MAX_POOLED_SECONDS: Final = 4.0
 MAX_EXIT_SECONDS: Final = 5.0
@@ -51,7 +50,6 @@ class Measured:
 async def light_load(
     cluster: Cluster, tenants: list[Tenant], seed: int, *, pause_seconds: float
 ) -> AsyncIterator[Workload]:
-    """Run agents that never misbehave and that pause between calls."""
     canaries = {tenant.slug: tenant.canary for tenant in tenants}
     history = History(canaries, cluster.home / "history.jsonl")
     work = Workload(cluster.addresses(), history, random.Random(seed), tenants)
@@ -89,7 +87,7 @@ async def _warm_up(injector: Injector) -> None:
 
 
 async def _round(injector: Injector, kind: Kind, seconds: float) -> None:
-    """Cause a fault; if it affects a single server, cause it on each server in turn."""
+    """Cause a fault. If it affects a single server, cause it on each server in turn."""
     both = kind not in {Kind.TERMINATE, Kind.DATABASE_KILL}
     for server in SERVERS if both else SERVERS[:1]:
         error = Fault(kind=kind, server=server, seconds=seconds, pause_seconds=0, forward=True)
@@ -98,7 +96,7 @@ async def _round(injector: Injector, kind: Kind, seconds: float) -> None:
 
 
 async def _exits(cluster: Cluster, tenants: list[Tenant], measured: Measured) -> None:
-    """Stop and restart each server while agents work; measure how long the shutdown takes."""
+    """Stop and restart each server while agents work, and measure how long the shutdown takes."""
     async with light_load(cluster, tenants, 1, pause_seconds=LOAD_PAUSE_SECONDS) as work:
         await asyncio.sleep(SETTLE_SECONDS)
         for name, server in cluster.servers.items():

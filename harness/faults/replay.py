@@ -1,4 +1,4 @@
-"""Replay of the audit that detects steps and jobs started although the rules forbid it."""
+"""Replay of the audit, to find steps and jobs that were started although a rule forbids it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ WHOLE_ROW: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Violation: a conversation got a step or job while it held another of the same plan or run."""
+    """Violation: a conversation got a step or job while it held another one of that plan or run."""
 
     message: str
 
@@ -32,11 +32,11 @@ class Board:
     """Statuses of the steps and jobs of each plan and run, updated with each audit entry."""
 
     depends_on: Mapping[str, tuple[str, ...]]
-    #: Fields of each step or job, grouped by the plan or run that contains the step or job.
+    #: Fields of each step or job, grouped by its plan or run.
     work: dict[str, dict[str, Body]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> Iterator[Started | Opening]:
-        """Apply an audit entry, and yield its violations."""
+        """Apply an audit entry, and yield the violations that it shows."""
         known = self.work.setdefault(entry.subject_id, {})
         before = {key: dict(value) for key, value in known.items()} if _starts(entry) else {}
         for change in entry.details.get("changes", ()):

@@ -1,4 +1,4 @@
-"""Summary of a fault harness test run, as text."""
+"""Summary of a fault test, as text."""
 
 from collections import Counter
 from statistics import median
@@ -13,7 +13,6 @@ MAX_LINE: Final = 400
 
 
 def summary(result: Result) -> str:
-    """Return the complete summary."""
     parts = [_calls(result), _faults(result), _recoveries(result), _violations(result)]
     return "\n\n".join(part for part in parts if part)
 

@@ -1,4 +1,4 @@
-"""Database rows at the end of a test run, as plain values for the checkers."""
+"""Database rows at the end of a fault test, as plain values for the checkers."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from faults.cluster import Cluster
 from faults.history import Body
 from waybook.store.audit import changes_of
 
-#: Parts of an audit entry that the checkers read: the kinds of rows, the fields of these rows, and
-#: the fields of the details.
+#: Parts of an audit entry that the checkers read: kinds of rows, their fields, and fields of the
+#: details.
 WORK: Final = frozenset({"step", "job"})
 READ_FIELDS: Final = frozenset({"*", "status", "held_by", "held_session"})
 READ_DETAILS: Final = ("stepId", "jobId", "attempt", "resumed", "rationale", "error")
@@ -21,8 +21,6 @@ MARK: Final = re.compile(r"k-\d{7,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Database row of a plan step."""
-
     plan_id: str
     status: str
     attempt: int
@@ -31,7 +29,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Database row of a job, with timestamps set by the database."""
+    """Row of a job. Its timestamps were set by the database."""
 
     run_id: str
     step_key: str
@@ -42,7 +40,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStep:
-    """Database row of a step of a run. The step ends when all its jobs have ended."""
+    """Row of a step of a run. The step ends when all its jobs have ended."""
 
     total: int
     done: int
@@ -52,8 +50,6 @@ class StageStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Database row of an audit entry."""
-
     subject_id: str
     seq: int
     event: str
@@ -66,27 +62,26 @@ class Entry:
 class Rows:
     """All database rows that the checkers read."""
 
-    #: Status of each plan, by plan id; and whether each run is complete, by run id.
+    #: Status of each plan by its id, and whether each run is complete.
     plans: dict[str, str] = field(default_factory=dict)
     runs: dict[str, bool] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     #: Steps of stages, by run id and step key.
     stage_steps: dict[tuple[str, str], StageStep] = field(default_factory=dict)
-    #: Audit entries, sorted by audit chain and by their order within the chain.
+    #: Audit entries, sorted by audit chain and by their position in the chain.
     audit: list[Entry] = field(default_factory=list)
-    #: Number of stored effects of each call, by the tool and the mark (idempotency key) of the
-    #: call.
+    #: How often each call took effect, by the tool and the idempotency key.
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
-    #: Pairs of a tool and an idempotency key for which an answer is stored.
+    #: Tools and idempotency keys for which an answer is stored.
     answers: set[tuple[str, str]] = field(default_factory=set)
-    #: Errors found by verifying the audit, by subject.
+    #: Errors that the verification of the audit found, by audit chain.
     broken_chains: list[str] = field(default_factory=list)
     replay_differences: list[str] = field(default_factory=list)
 
 
-#: For each tool, the SQL query for the stored texts that contain the marks (idempotency keys) of
-#: its calls.
+#: For each tool, the SQL query for stored texts. Agents write their idempotency keys into these
+#: texts.
 MARKED: Final = {
     "create_research_plan": "select name from plan",
     "start_run": "select name from run",
@@ -150,7 +145,7 @@ async def read_rows(cluster: Cluster) -> Rows:
 
 
 def slim(details: Body) -> Body:
-    """Return the entry's details without the fields that no checker reads, to save memory."""
+    """Return the details of an audit entry without unused fields, to save memory."""
     changes = [
         {**change, "from": None, "to": _slim_row(change["to"])}
         for change in (change.as_json() for change in changes_of(details))
@@ -176,7 +171,7 @@ def _rationales(audit: Iterable[Entry]) -> Iterable[object]:
 
 
 def _job_errors(audit: Iterable[Entry]) -> Iterable[object]:
-    """Yield the errors of failed jobs, as recorded in audit entries."""
+    """Yield the errors of failed jobs, as the audit recorded them."""
     for entry in audit:
         if entry.event == "step_failed" and "jobId" in entry.details:
             yield entry.details.get("error")

@@ -1,4 +1,4 @@
-"""Command line of the fault harness.
+"""Command line of the fault test.
 
 Usage: `python -m faults.run short`, with PYTHONPATH=harness:tests:tests/support.
 """
@@ -26,7 +26,7 @@ from faults.soak import MEGABYTE, soak
 LONG_ACKNOWLEDGED: Final = 100_000
 LONG_SECONDS: Final = 4_200.0
 LONG_DISK_MEGABYTES: Final = 3_072
-#: Minimum number of faults of each kind that a long run must have caused.
+#: Minimum number of faults of each kind in a long run.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
 #: Maximum number of attempts to detect a planted bug, each with a different random seed.
@@ -34,18 +34,17 @@ PLANTED_ROUNDS: Final = 3
 
 
 def say(text: str) -> None:
-    """Print a text and flush stdout at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 async def short(seed: int, source: Path) -> int:
-    """Inject every kind of fault for about two minutes."""
+    """Cause every kind of fault for about two minutes."""
     return await _reported(Assignment(seed=seed, counts=SHORT, options=Options(source=source)))
 
 
 async def long(seed: int, source: Path) -> int:
-    """Inject faults until hundreds of faults and a hundred thousand calls are reached."""
+    """Cause hundreds of faults, until a hundred thousand calls were acknowledged."""
     assignment = Assignment(
         seed=seed,
         counts=LONG,
@@ -58,7 +57,10 @@ async def long(seed: int, source: Path) -> int:
 
 
 async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = None) -> int:
-    """Carry out a test run, print its result; return its count of violations and missed targets."""
+    """Carry out a test run and print its result.
+
+    Return the number of violations and missed targets.
+    """
     result = await conduct(assignment)
     say(report.summary(result))
     if not result.violations:
@@ -138,7 +140,7 @@ async def recovery(seed: int, source: Path) -> int:
 
 
 async def soaking(seed: int, minutes: float, source: Path) -> int:
-    """Check that memory, file descriptors and connections do not grow in a long test run."""
+    """Check that memory, file descriptors and connections do not grow during a long run."""
     soaked = await soak(seed, minutes, source)
     say(f"{minutes:g} minutes, {soaked.history.acknowledged} calls acknowledged")
     say(f"{'median of a quarter':<28}{'second':>10}{'last':>10}{'max':>10}")
@@ -159,7 +161,6 @@ def _report_violations(violations: list[str]) -> int:
 
 
 def main() -> int:
-    """Read the command-line arguments, and run the selected mode."""
     parser = argparse.ArgumentParser(description="break the system, and check what is left")
     parser.add_argument("mode", choices=["short", "long", "planted", "recovery", "soak"])
     parser.add_argument("--seed", type=int, default=None)

@@ -1,4 +1,4 @@
-"""Agents that start workflow runs and work on the jobs."""
+"""Agents that start runs of a workflow, and work on their jobs."""
 
 from typing import Final
 
@@ -12,8 +12,8 @@ DONE: Final = "run_complete"
 class RunAgent(Agent):
     """Agent that claims jobs, submits documents, releases some jobs, and retries failed jobs."""
 
-    #: Seconds for which an agent pauses. The pause is longer than the lease, so another agent gets
-    #: the job and the result of the pausing agent is late.
+    #: Pause of an agent. It is longer than the lease, so another agent gets the job, and the result
+    #: of the pausing agent is late.
     doze_seconds = 8.0
 
     async def turn(self) -> None:

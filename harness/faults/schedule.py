@@ -1,4 +1,4 @@
-"""Schedule of faults: random with a fixed seed, and limited in number."""
+"""Schedule of faults: a limited number of each kind, in random order with a fixed seed."""
 
 import random
 from collections import Counter
@@ -11,8 +11,6 @@ from faults.cluster import POOLED, SERVERS
 
 
 class Kind(StrEnum):
-    """Kinds of faults."""
-
     SERVER_KILL = "server kill -9"
     SERVER_PAUSE = "server SIGSTOP"
     DATABASE_KILL = "database kill -9"
@@ -34,18 +32,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault: its kind, the affected server, its duration, and the pause after it."""
+    """Fault with its kind, the affected server, its duration, and the pause after it."""
 
     kind: Kind
     server: str
     seconds: float
     pause_seconds: float
-    #: Direction of the fault. For a half-close, True closes the direction to the target. For a
-    #: clock fault, True moves the clock forward.
+    #: Direction of the fault. A half-close closes the direction to the target if this is True. A
+    #: clock fault then moves the clock forward.
     forward: bool
 
 
-#: Minimum and maximum duration in seconds of the faults that have a duration.
+#: Minimum and maximum duration of the faults that have a duration.
 LASTING: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.SERVER_PAUSE: (0.5, 4.0),
     Kind.DISK_FULL: (3.0, 5.0),
@@ -100,7 +98,7 @@ LONG: Final = Counter(
         Kind.DATABASE_LOST_ANSWER: 200,
     }
 )
-#: Number of faults of each kind in a run of half a minute that must catch a planted bug.
+#: Number of faults of each kind in half a minute, in which a planted bug must be detected.
 PLANTED: Final = Counter(
     {
         Kind.SERVER_KILL: 1,

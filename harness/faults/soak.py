@@ -1,4 +1,4 @@
-"""A long test run without faults: memory, file descriptors and connections must not grow."""
+"""Long test run without faults: memory, file descriptors and connections must not grow."""
 
 import asyncio
 import random
@@ -18,8 +18,8 @@ from faults.tenants import make_tenants
 SAMPLE_SECONDS: Final = 5.0
 LOAD_PAUSE_SECONDS: Final = 0.2
 MEGABYTE: Final = 1024 * 1024
-#: Allowed increase of each measurement from the second to the last quarter of the run: a fraction
-#: of the earlier value, plus an absolute amount.
+#: Allowed increase from the second to the last quarter of the run: a fraction of the earlier value,
+#: plus an absolute amount.
 ALLOWED: Final = {"memory": (0.05, 4 * MEGABYTE), "descriptors": (0.1, 5), "connections": (0.1, 3)}
 CONNECTIONS: Final = """select count(*) from pg_stat_activity
                          where backend_type = 'client backend' and pid <> pg_backend_pid()"""
@@ -27,7 +27,7 @@ CONNECTIONS: Final = """select count(*) from pg_stat_activity
 
 @dataclass(slots=True)
 class Soaked:
-    """Measurements sampled over time, with a check for measurements that grew."""
+    """Measurements taken over time, with a check for those that grew."""
 
     seconds: float
     history: History
@@ -63,7 +63,7 @@ def quarters(values: list[float]) -> tuple[float, float]:
 
 
 async def soak(seed: int, minutes: float, source: Path) -> Soaked:
-    """Let agents work for this many minutes, and sample the servers' resource use."""
+    """Let agents work for this many minutes, and measure the servers' resources."""
     async with running_cluster(Options(source=source, disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)

@@ -1,4 +1,4 @@
-"""Orgs for the fault harness: their users, tokens, and workflow."""
+"""Orgs of the fault test: their users, tokens, and workflow."""
 
 import random
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 DAG: Final = "fan"
 STAGE: Final = "work"
 MODELS: Final = ("alpha", "beta", "gamma")
-#: For each step of the workflow: its strategy, and the steps that directly precede it.
+#: For each step of the workflow: its strategy, and its direct predecessors.
 RECIPE: Final = {
     "split": ("all_to_one", ()),
     "each": ("per_model", ("split",)),
@@ -36,17 +36,17 @@ RECIPE: Final = {
 
 @dataclass(slots=True)
 class Tenant:
-    """An org: its id, its users, and its open plans and runs."""
+    """Org with its id, its users, and its open plans and runs."""
 
     slug: str
     org_id: str
-    #: Text that occurs in the data of this org and in no data of another org.
+    #: Text that occurs only in the data of this org.
     canary: str
     tokens: dict[str, str]
     #: Ids of the org's plans and runs, except those known to be closed.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: For each step and heartbeat: the time, in monotonic seconds, at which an agent first saw it.
+    #: For each step and its last heartbeat: the time at which an agent first saw this heartbeat.
     held_since: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
@@ -69,7 +69,7 @@ def definition() -> Body:
 
 @asynccontextmanager
 async def inside(cluster: Cluster) -> AsyncIterator[Application]:
-    """Open the application as an operator, bypassing every proxy."""
+    """Open the application as an operator, without a proxy."""
     flags = {"database_url": cluster.owner_url, "data_dir": cluster.home, "migrate": "always"}
     settings = read_settings(flags, {}, Path("/nonexistent")).settings
     async with start_application(settings, sweeping=False) as here:
@@ -77,7 +77,7 @@ async def inside(cluster: Cluster) -> AsyncIterator[Application]:
 
 
 async def make_tenants(cluster: Cluster, rng: random.Random) -> list[Tenant]:
-    """Create the orgs with a token for each user and with the workflow definition."""
+    """Create the orgs with the workflow definition, and with a token for each user."""
     tenants = []
     async with inside(cluster) as here:
         for slug in ORGS:

@@ -24,7 +24,7 @@ class Overdue(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One server: its port, and the value of the `Host` header."""
+    """Port of a server, and the value of the `Host` header for it."""
 
     port: int
     host_header: str
@@ -32,8 +32,6 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP response."""
-
     status: int
     raw: str
 
@@ -44,7 +42,7 @@ class Answer:
 
 
 class Wire:
-    """HTTP connections of one agent, one for each server it has used."""
+    """HTTP connections of one agent: one for each server that it has used."""
 
     def __init__(self, addresses: Mapping[str, Address], token: str) -> None:
         self._addresses = addresses
@@ -83,12 +81,10 @@ class Wire:
         self.drop(server)
 
     def drop(self, server: str) -> None:
-        """Close the connection to a server."""
         if server in self._open:
             self._open.pop(server)[1].transport.abort()
 
     def close(self) -> None:
-        """Close all connections."""
         for server in list(self._open):
             self.drop(server)
 

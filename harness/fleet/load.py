@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from faults.wire import HTTP_OK, Address, Broken, Overdue, Wire
 
-#: Maximum time in seconds for one attempt, and maximum number of attempts of a call.
+#: Time limit for one attempt of a call, and maximum number of attempts.
 ATTEMPT_SECONDS: Final = 20.0
 MAX_ATTEMPTS: Final = 20
 STEPS: Final = 10
@@ -17,24 +17,23 @@ BALANCER: Final = "balancer"
 
 
 class Refused(AssertionError):
-    """A call was refused for a reason that a repetition does not change."""
+    """A call was refused for a reason for which repeating it is useless."""
 
 
 @dataclass(slots=True)
 class Phase:
-    """Counts of one phase of a run."""
+    """Counts of calls in one phase of the test."""
 
     name: str
     calls: int = 0
     #: Attempts that got no usable answer, by cause.
     failed_attempts: dict[str, int] = field(default_factory=dict)
-    #: Calls that needed more than one attempt and then succeeded, and calls that never did.
+    #: Calls that succeeded after more than one attempt, and calls that never succeeded.
     healed: int = 0
     lost: int = 0
     seconds: list[float] = field(default_factory=list)
 
     def note_failure(self, cause: str) -> None:
-        """Count an attempt that failed."""
         self.failed_attempts[cause] = self.failed_attempts.get(cause, 0) + 1
 
 
@@ -46,13 +45,13 @@ class Load:
         self.is_running = True
         self.max_attempts = MAX_ATTEMPTS
         self.max_pause_seconds = 1.0
-        #: Plans that were completed, with the number of results that were acknowledged.
+        #: For each completed plan, the number of acknowledged results.
         self.completed: dict[str, int] = {}
         self._address, self._token, self._prefix = address, token, prefix
         self._numbers = itertools.count()
 
     def begin(self, name: str) -> Phase:
-        """Begin a phase, and return it."""
+        """Begin counting a new phase."""
         self.phase = Phase(name)
         return self.phase
 
@@ -83,7 +82,7 @@ class Load:
         self.completed[made["planId"]] = STEPS
 
     async def call(self, wire: Wire, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
-        """Make a call, and repeat it with the same key until it is answered."""
+        """Make a call, and repeat it with the same idempotency key until it is answered."""
         phase, begun = self.phase, time.monotonic()
         keyed = {**arguments, "idempotencyKey": f"{self._prefix}-{next(self._numbers)}"}
         phase.calls += 1

@@ -1,13 +1,13 @@
-"""Rolling restarts and a migration of a fleet under load: `make harness NAME=fleet`.
+"""Rolling restarts and a migration of a fleet of servers under load: `make harness NAME=fleet`.
 
     python -m fleet.run [--servers 3] [--workers 1] [--agents 8] [--old FOLDER or COMMIT]
 
-Agents work through HAProxy, while every server is replaced one after the other, while a newer
-version migrates the database, while its servers replace the older ones, and while the older ones
-return. The newer version is a copy of this one with one more migration; `--old` names another
-version to start with: a commit, or a `src` folder. The run fails if a call was lost, if a result
-is stored other than once, if the audit does not match the rows, if background work was not done
-once, or if a server logged an unexpected error.
+Agents work through HAProxy during four phases: every server is restarted in turn, a newer version
+migrates the database, servers of the newer version replace the older ones, and the older ones
+return. The newer version is a copy of the current one with an additional migration. `--old` starts
+with another version: a commit, or a `src` folder. The run fails if a call was lost, if a result is
+not stored exactly once, if the audit does not match the rows, if background work was not done
+exactly once, or if a server logged an unexpected error.
 """
 
 import argparse
@@ -42,13 +42,12 @@ create index planted on plan (org_id, planted) where planted is not null;
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def newer_version(home: Path) -> Path:
-    """Return a copy of this version with one more migration, which adds a column and an index."""
+    """Return a copy of this version with another migration, which adds a column and an index."""
     copy = home / "newer"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     newest = bundled_migrations()[-1]
@@ -66,7 +65,7 @@ def compile_version(source: Path) -> None:
 
 @contextmanager
 def older_version(named: str) -> Iterator[Path]:
-    """Yield the `src` folder of the version to start with: a folder, or a commit of this source."""
+    """Yield the `src` folder of the version to start with, which is a folder or a commit."""
     if Path(named).is_dir():
         yield Path(named).resolve()
         return
@@ -83,7 +82,7 @@ def older_version(named: str) -> Iterator[Path]:
 
 
 async def make_token(fleet: Fleet) -> str:
-    """Create a user with a token, as an operator does, with the version of the database."""
+    """Create a user with a token, as an operator does, with the version that the database has."""
     source = fleet.variant.first_source
     await fleet.command(source, "user", "add", "ann", *SCOPES)
     words = ("token", "add", "ann", "--label", "fleet", *SCOPES, "--json")
@@ -92,12 +91,12 @@ async def make_token(fleet: Fleet) -> str:
 
 @asynccontextmanager
 async def working(load: Load, agents: int) -> AsyncIterator[None]:
-    """Let agents work within the block."""
+    """Let agents work until the block ends."""
     task = asyncio.create_task(load.run(agents))
     try:
         yield
     except BaseException:
-        # Agents whose calls are not answered would go on trying for minutes.
+        # Cancel agents whose calls are not answered. They would go on trying for minutes.
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
@@ -107,13 +106,16 @@ async def working(load: Load, agents: int) -> AsyncIterator[None]:
 
 
 async def roll(fleet: Fleet, source: Path) -> None:
-    """Replace every server, one after the other."""
+    """Restart every server, one after the other, with this source."""
     for name in fleet.names:
         await fleet.replace_server(name, source)
 
 
 async def stall(load: Load, address: Address, token: str, plans: list[str]) -> None:
-    """Claim the first step of some plans, and leave it; append the ids of the plans to `plans`."""
+    """Claim the first step of some plans, and abandon it.
+
+    Append the ids of the plans to `plans`.
+    """
     wire = Wire({BALANCER: address}, token)
     for number in range(STALLED_PLANS):
         steps = [{"stepType": "search", "instructions": "Leave it."}]
@@ -125,7 +127,7 @@ async def stall(load: Load, address: Address, token: str, plans: list[str]) -> N
 
 
 async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[str]:
-    """Return what is wrong in the database and in the logs after the load."""
+    """Return everything that is wrong in the database and in the logs after the load."""
     problems = await wrong_results(fleet, load)
     leaders = await fleet.sql(
         "select count(*) from pg_locks where locktype = 'advisory' and granted and objid > 0"
@@ -139,8 +141,8 @@ async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[s
 
 
 async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
-    """Return the plans whose results were not stored once for each acknowledged result."""
-    # Plans that were not finished when the agents stopped have results too.
+    """Return the plans whose number of stored results differs from the acknowledged results."""
+    # Plans that were unfinished when the agents stopped also have results.
     rows = await fleet.sql(
         """select s.plan_id, count(r.step_id), count(*)
              from plan_step s
@@ -164,7 +166,7 @@ async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
 
 
 async def wrong_stalls(fleet: Fleet, stalled: Sequence[str]) -> list[str]:
-    """Return the plans that were not marked as stalled once, although one step was abandoned."""
+    """Return the plans with an abandoned step that were not marked as stalled exactly once."""
     marks = await fleet.sql(
         """select subject_id, count(*) from audit_entry
             where event = 'plan_modified' and details ->> 'action' = 'stall_detected'
@@ -191,7 +193,6 @@ def print_phase(phase: Phase) -> None:
 
 
 async def main(servers: int, workers: int, agents: int, old: Path) -> int:
-    """Run all phases, print their counts, and return the exit status."""
     async with running_fleet(servers, workers, Variant(first_source=old)) as fleet:
         newer, token = newer_version(fleet.home), await make_token(fleet)
         for name in fleet.names:

@@ -1,4 +1,4 @@
-"""Fleet under test: PostgreSQL, pgbouncer, several servers, and HAProxy in front of them."""
+"""Fleet under test: PostgreSQL, pgbouncer, several servers, and HAProxy as load balancer."""
 
 import asyncio
 import os
@@ -22,10 +22,10 @@ from waybook.embedded_postgres.data_directory import server_account
 HOST: Final = "127.0.0.1"
 OWNER, SERVING, DBNAME = "builder", "server", "waybook"
 HAPROXY: Final = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin")
-#: Time in seconds for which a stopping server drains; HAProxy checks the servers twice a second.
+#: Time for which a stopping server answers open calls. HAProxy checks the servers twice a second.
 DRAIN_SECONDS: Final = 2
 SWEEP_SECONDS: Final = 1
-#: Maximum time in seconds for the start of a server, on a machine that is busy with other programs.
+#: Time limit for the start of a server, long enough for a busy machine.
 START_SECONDS: Final = 120.0
 STALL_SECONDS: Final = 3
 
@@ -66,11 +66,11 @@ max_client_conn = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Differences of a fleet from the one of `make harness NAME=fleet`."""
+    """Differences of a fleet from the fleet of `make harness NAME=fleet`."""
 
-    #: More environment variables of the servers.
+    #: Additional environment variables of the servers.
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: Maximum number of connections to HAProxy, and more options of its backend.
+    #: Maximum number of connections to HAProxy, and additional HAProxy options.
     balancer_connections: int = 2_000
     backend_options: Sequence[str] = ()
     #: Whether every second server connects through pgbouncer.
@@ -81,7 +81,7 @@ class Variant:
 
 @dataclass(slots=True)
 class Fleet:
-    """All processes of a fleet; every second server connects through pgbouncer."""
+    """All processes of a fleet. Every second server connects through pgbouncer."""
 
     home: Path
     ports: dict[str, int]
@@ -112,13 +112,11 @@ class Fleet:
         return await asyncio.to_thread(query, self.dsn("postgres"), text)
 
     def start_server(self, name: str, source: Path) -> None:
-        """Start a server with the Waybook package in this folder."""
         self.sources[name] = source
         self.servers[name] = Supervised(name, partial(self._server_command, name))
         self.servers[name].start()
 
     async def await_ready(self, name: str) -> None:
-        """Wait until a server reports that it is ready."""
         try:
             ready = partial(is_ready, self.ports[name])
             await until(ready, f"{name} is ready", START_SECONDS)
@@ -127,18 +125,24 @@ class Fleet:
             raise TimeoutError(f"{error}\n{log[-2000:]}") from None
 
     async def replace_server(self, name: str, source: Path) -> float:
-        """Stop a server as an init system does, start it again; return the seconds of the stop."""
+        """Stop a server as an init system does, and start it again.
+
+        Return the duration of the stop.
+        """
         seconds = await self.servers[name].stop(signal.SIGTERM)
         self.start_server(name, source)
         await self.await_ready(name)
         return seconds
 
     async def migrate(self, source: Path) -> str:
-        """Run `waybook migrate` of the package in this folder, as the owner of the database."""
+        """Run `waybook migrate` with this source, as the owner of the database."""
         return await self.command(source, "migrate")
 
     async def command(self, source: Path, *words: str, may_fail: bool = False) -> str:
-        """Run a command of the package in this folder, as the owner; return its output."""
+        """Run a Waybook command with this source, as the owner of the database.
+
+        Return its output.
+        """
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "waybook", *words),
             env={
@@ -155,7 +159,7 @@ class Fleet:
         return output
 
     def logged_errors(self) -> list[str]:
-        """Return the lines in the logs of the servers that report an unexpected error."""
+        """Return the lines in the servers' logs that report an unexpected error."""
         return [
             f"{name}: {line[:2_000]}"
             for name in self.names
@@ -198,7 +202,7 @@ class Fleet:
 
 
 async def is_ready(port: int) -> bool:
-    """Return whether a server answers 200 on /readyz, to a request like that of HAProxy."""
+    """Return whether a server answers HAProxy's health check on /readyz with 200."""
     try:
         reader, writer = await asyncio.open_connection(HOST, port)
         writer.write(b"GET /readyz HTTP/1.0\r\n\r\n")
@@ -213,7 +217,10 @@ async def is_ready(port: int) -> bool:
 async def running_fleet(
     count: int, workers: int, variant: Variant | None = None
 ) -> AsyncIterator[Fleet]:
-    """Start everything but the servers; at the end, stop all processes and delete their files."""
+    """Start everything except the servers.
+
+    At the end, stop all processes and delete their files.
+    """
     home = new_home("fleet")
     names = [f"server-{number}" for number in range(count)]
     ports = free_ports(["postgres", "pgbouncer", "balancer", *names])
@@ -282,7 +289,7 @@ async def _start_database(fleet: Fleet) -> None:
 
 
 async def create_database(fleet: Fleet, maintenance: str) -> None:
-    """Create the roles and the migrated database through this superuser's connection string."""
+    """Create the roles and the migrated database with this superuser's connection string."""
     for statement in (
         f"create role {OWNER} login createrole",
         f"create database {DBNAME} owner {OWNER}",

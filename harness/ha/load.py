@@ -1,4 +1,7 @@
-"""Load on a database that fails over: acknowledged results are noted, and compared later."""
+"""Load on a database that fails over.
+
+Acknowledged results are noted, to be compared with the database.
+"""
 
 import asyncio
 import contextlib
@@ -9,24 +12,24 @@ from typing import Any, Final, NamedTuple
 from faults.wire import Address, Wire
 from fleet.load import STEPS, Load, Refused
 
-#: Pause of an agent after each answer, in seconds, so that the load leaves the machine idle time.
+#: Pause of an agent after each answer, so that the load leaves the machine some idle time.
 PAUSE_SECONDS: Final = 0.05
 
 
 class Acknowledged(NamedTuple):
-    """Plan of an acknowledged result, and the monotonic time of the acknowledgment."""
+    """Plan with an acknowledged result, and the time of the acknowledgment."""
 
     plan_id: str
     at: float
 
 
 class HaLoad(Load):
-    """Agents that note each acknowledged result, and give up a plan that the database lost."""
+    """Agents that note each acknowledged result. They give up a plan that the failover lost."""
 
     def __init__(self, address: Address, token: str, agents: int) -> None:
         super().__init__(address, token)
         self.max_attempts, self.max_pause_seconds = 2_000, 0.1
-        #: Results that were acknowledged in the current scenario, by the id of the step.
+        #: Acknowledged results of the current scenario, by step id.
         self.results: dict[str, Acknowledged] = {}
         self._agents = agents
         #: Times of the last answers, and of each agent's first answer after the failover.
@@ -34,7 +37,7 @@ class HaLoad(Load):
         self._resumed_at = 0.0
 
     def await_answers_after(self, moment: float) -> None:
-        """Set the moment at which the database worked again."""
+        """Set the time at which the database worked again."""
         self._resumed_at = moment
 
     async def all_answered(self) -> bool:

@@ -1,4 +1,4 @@
-"""Database cluster under test: two PostgreSQL servers managed by Patroni, and etcd."""
+"""Database cluster under test: etcd, and two PostgreSQL servers that Patroni manages."""
 
 import asyncio
 import contextlib
@@ -23,18 +23,21 @@ HOST: Final = "127.0.0.1"
 NODES: Final = ("node-1", "node-2")
 PATRONI: Final = shutil.which("patroni")
 ETCD: Final = shutil.which("etcd")
-#: Patroni's settings, in seconds: how long a leader may be silent, and how often a node checks.
+#: Patroni's settings in seconds: how long the primary may be silent, and how often a node checks.
 TTL_SECONDS: Final = 20
 LOOP_SECONDS: Final = 2
 CLUSTER_SECONDS: Final = 90.0
-#: Maximum lag of a standby that Patroni promotes. By default it is 1 MB, which the load may write
-#: in the second for which the standby of the asynchronous scenario receives nothing.
+#: Patroni promotes a standby only up to this lag. The default of 1 MB is too small: the load may
+#: write more while the standby of the asynchronous scenario is cut off for a second.
 MAX_LAG_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class Patroni:
-    """Two nodes and etcd; a node is a Patroni process and the PostgreSQL server that it manages."""
+    """Two nodes and etcd.
+
+    A node is a Patroni process with the PostgreSQL server that it manages.
+    """
 
     home: Path
     ports: dict[str, int]
@@ -47,11 +50,10 @@ class Patroni:
 
     @staticmethod
     def port_names() -> list[str]:
-        """Return the names of the ports that the cluster needs."""
         return ["etcd", "etcd-peer", *NODES, *(f"{name}-api" for name in NODES)]
 
     def hosts(self) -> str:
-        """Return the hosts and ports of all nodes, as in the URL of a database."""
+        """Return the hosts and ports of all nodes, as in a database URL."""
         return ",".join(f"{HOST}:{self.ports[name]}" for name in NODES)
 
     def node_dsn(self, name: str, dbname: str = "postgres") -> str:
@@ -59,7 +61,7 @@ class Patroni:
         return f"postgresql://postgres@{HOST}:{self.ports[name]}/{dbname}"
 
     async def start(self) -> None:
-        """Start etcd and both nodes, and wait until one is the primary and one replicates."""
+        """Start etcd and both nodes, and wait until one is the primary and the other replicates."""
         disk = self.home / "disk"
         disk.mkdir()
         for name in NODES:
@@ -74,13 +76,12 @@ class Patroni:
         await self.await_standby()
 
     async def stop(self) -> None:
-        """Stop all processes at once."""
         for name in NODES:
             await self.crash(name)
         await self.etcd.stop(signal.SIGKILL)
 
     async def members(self) -> list[dict[str, Any]]:
-        """Return the state of the nodes, as one of them reports it."""
+        """Return the state of all nodes, as one of them reports it."""
         for name in NODES:
             with contextlib.suppress(OSError, ValueError):
                 text = await asyncio.to_thread(self._request, name, "GET", "cluster", None)
@@ -88,7 +89,6 @@ class Patroni:
         return []
 
     async def primary(self) -> str | None:
-        """Return the name of the node that is the primary, if there is one."""
         for member in await self.members():
             if member["role"] == "leader" and member["state"] == "running":
                 return str(member["name"])
@@ -112,19 +112,19 @@ class Patroni:
         return dict(json.loads(await asyncio.to_thread(self._request, name, "GET", "config", None)))
 
     async def set_synchronous(self, *, on: bool) -> None:
-        """Switch synchronous replication on or off, and wait until it is in force."""
+        """Switch synchronous replication on or off, and wait until this has taken effect."""
         name = await self.primary() or NODES[0]
         await asyncio.to_thread(self._request, name, "PATCH", "config", {"synchronous_mode": on})
         await self.await_standby()
 
     async def switch_over(self, old: str) -> None:
-        """Let the other node take over in an orderly way."""
+        """Let Patroni switch the primary role to the other node."""
         (new,) = set(NODES) - {old}
         wanted = {"leader": old, "candidate": new}
         await asyncio.to_thread(self._request, old, "POST", "switchover", wanted)
 
     async def crash(self, name: str) -> None:
-        """Kill all processes of a node with SIGKILL, as a crash of its machine would."""
+        """Kill all processes of a node with SIGKILL, as if its machine crashed."""
         node = self.nodes[name]
         node.may_run.clear()
         processes = self._postgres_processes(name)
@@ -135,7 +135,7 @@ class Patroni:
         await node.stop(signal.SIGKILL)
 
     def freeze(self, name: str) -> None:
-        """Suspend all processes of a node, so that its peers notice no closed connection."""
+        """Suspend all processes of a node. Its peers see no closed connection."""
         node = self.nodes[name]
         node.send(signal.SIGSTOP)
         for pid in self._postgres_processes(name):
@@ -143,9 +143,9 @@ class Patroni:
                 os.kill(pid, signal.SIGSTOP)
 
     async def cut_replication(self, name: str) -> Callable[[], None]:
-        """Stop a standby's receiver; return the function that ends it, so that it reconnects.
+        """Stop the standby's replication. Return a function that lets it reconnect.
 
-        Data that the receiver has not read when it is ended is lost to the standby.
+        The standby loses everything that it was sent in the meantime and has not read.
         """
         for pid in self._postgres_processes(name):
             if b"walreceiver" in await asyncio.to_thread(Path(f"/proc/{pid}/cmdline").read_bytes):
@@ -235,11 +235,11 @@ class Patroni:
 
 
 class WriteProbe:
-    """Probe that writes to one node again and again; it notes when the node accepts writes."""
+    """Probe that writes to one node again and again, and notes when the node accepts writes."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        #: Monotonic times of the first and the last write that succeeded.
+        #: Times of the first and the last successful write.
         self.first: float | None = None
         self.last: float | None = None
 

@@ -3,11 +3,11 @@
     python -m ha.run [--agents 8] [--only TEXT]
 
 Two servers behind HAProxy use a database of two PostgreSQL servers that Patroni manages. While
-agents work, the primary is frozen and then killed with synchronous replication, a switchover is
-made, and the primary is killed with asynchronous replication whose standby lags behind by a
+agents work, the primary fails in several ways. With synchronous replication, it is frozen, killed,
+and switched over. With asynchronous replication, it is killed while the standby lags behind by a
 second. The run fails if synchronous replication lost an acknowledged result, if an audit anchor
 does not show a loss, if a call was lost, or if an agent waited more than two seconds longer than
-the database needed.
+the database was down.
 """
 
 import argparse
@@ -45,7 +45,7 @@ from waybook.core.short_ids import usual_form
 from waybook.settings_reading import read_settings
 
 SERVERS: Final = ["server-1", "server-2"]
-#: Maximum time in seconds for which an agent may wait longer than the database needed.
+#: Maximum time for which an agent may wait longer than the database was down.
 MAX_EXTRA_SECONDS: Final = 2.0
 WARM_SECONDS: Final = 4.0
 LAG_SECONDS: Final = 1.0
@@ -57,10 +57,10 @@ Failure: TypeAlias = Callable[["HaFleet", Patroni, str], Awaitable[None]]
 
 @dataclass(slots=True)
 class HaFleet(Fleet):
-    """Servers that reach the database through a URL with the hosts of both nodes."""
+    """Fleet of servers whose database URL contains the hosts of both nodes."""
 
     hosts: str = ""
-    #: Monotonic time at which the audit anchor was begun.
+    #: Time at which writing the audit anchor began.
     anchored_at: float = 0.0
 
     @property
@@ -76,17 +76,17 @@ class HaFleet(Fleet):
 
 @dataclass(slots=True)
 class Outcome:
-    """Figures of one scenario."""
+    """Figures of one failover scenario."""
 
     name: str
     is_loss_allowed: bool = False
-    #: Time in seconds until the new primary accepted writes, and until the last agent worked again.
+    #: Time until the new primary accepted writes, and until the last agent worked again.
     cluster_seconds: float = 0.0
     extra_seconds: float = 0.0
     acknowledged: int = 0
     lost_results: int = 0
-    #: Number of audit chains in which the anchor shows that entries are missing, and of plans that
-    #: lost a result of the time before the anchor, although the anchor does not show it.
+    #: Number of audit chains whose missing entries the anchor shows, and number of plans whose lost
+    #: result the anchor should show but does not.
     detected: int = 0
     undetected: int = 0
     healed: int = 0
@@ -94,7 +94,7 @@ class Outcome:
     failed: dict[str, int] = field(default_factory=dict)
 
     def violations(self) -> list[str]:
-        """Return what is wrong."""
+        """Return everything that went wrong."""
         violations = []
         if self.lost_results and not self.is_loss_allowed:
             violations.append(f"{self.name}: {self.lost_results} acknowledged results lost")
@@ -113,7 +113,7 @@ class Outcome:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[tuple[HaFleet, Patroni]]:
-    """Start the database and HAProxy; at the end, stop all processes and delete their files."""
+    """Start the database and HAProxy. At the end, stop all processes and delete their files."""
     home = new_home("ha")
     ports = free_ports([*Patroni.port_names(), "balancer", *SERVERS])
     cluster = Patroni(home, ports)
@@ -135,7 +135,7 @@ async def running() -> AsyncIterator[tuple[HaFleet, Patroni]]:
 
 
 async def kill_primary(_: HaFleet, cluster: Patroni, old: str) -> None:
-    """Kill the primary, as a crash of its machine would."""
+    """Kill the primary, as if its machine crashed."""
     await cluster.crash(old)
 
 
@@ -147,8 +147,8 @@ async def freeze_primary(_: HaFleet, cluster: Patroni, old: str) -> None:
 async def kill_primary_ahead(fleet: HaFleet, cluster: Patroni, old: str) -> None:
     """Kill the primary after its standby has received nothing for a second or more.
 
-    Just before, an anchor of the audit is written, with which the loss can be detected later. It is
-    written by this process, because the start of a command would add seconds to the lag.
+    Just before, this process writes an audit anchor, with which the loss can be detected later.
+    Running a command instead would add seconds to the lag.
     """
     (standby,) = set(NODES) - {old}
     settings = read_settings({"database_url": fleet.dsn(OWNER)}, {}).settings
@@ -195,7 +195,7 @@ async def scenario(
 
 
 async def switch_over(_: HaFleet, cluster: Patroni, old: str) -> None:
-    """Let the standby take over in an orderly way."""
+    """Let Patroni switch the primary role to the standby."""
     await cluster.switch_over(old)
 
 
@@ -220,7 +220,7 @@ async def _count(fleet: HaFleet, load: HaLoad, outcome: Outcome, phase: Phase) -
 
 
 async def _damaged_chains(fleet: HaFleet) -> set[str]:
-    """Return the ids of the subjects whose audit chains do not match the anchor."""
+    """Return the ids of the plans whose audit chains do not match the anchor."""
     words = ("audit", "anchor", str(fleet.anchor), "--json")
     checked = json.loads(await fleet.command(SOURCE, *words, may_fail=True))
     messages = itertools.chain.from_iterable(checked.get("errors", {}).values())
@@ -238,7 +238,6 @@ def print_outcome(outcome: Outcome) -> None:
 
 
 async def main(agents: int, only: str) -> int:
-    """Run all scenarios, print their figures, and return the exit status."""
     outcomes = []
     async with running() as (fleet, cluster):
         token = await make_token(fleet)

@@ -1,4 +1,4 @@
-"""Local server that speaks the Anthropic Messages API for a scripted agent."""
+"""Local server with Anthropic's messages API, for a scripted model."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ COMPACTION: Final = "create a detailed summary of"
 
 @dataclass
 class ScriptedModel:
-    """Scripted model for a client; it records its own tool calls and the client's requests.
+    """Scripted model that records its own tool calls and the client's requests.
 
     `before_answer` gets each answer before it is sent, and may kill the client instead.
     """
@@ -40,7 +40,7 @@ class ScriptedModel:
             return self.act(texts, names)
 
     def act(self, texts: list[str], names: list[str]) -> dict[str, Any]:
-        """Return the content block with the agent's next tool call, or with its final text."""
+        """Return the content block with the model's next tool call, or with its final text."""
         decision = decide(texts)
         self.before_answer(texts, decision)
         if isinstance(decision, str):
@@ -73,7 +73,7 @@ def tool_use(name: str, arguments: dict[str, Any], number: int) -> dict[str, Any
 
 
 def stream(model: str, block: dict[str, Any]) -> bytes:
-    """Return a message with one content block as server-sent events."""
+    """Return a message with one content block, as server-sent events."""
     is_text = block["type"] == "text"
     begun = {**block, "text": ""} if is_text else {**block, "input": {}}
     delta = (
@@ -105,7 +105,7 @@ def stream(model: str, block: dict[str, Any]) -> bytes:
 
 @contextmanager
 def serve_model(model: ScriptedModel) -> Iterator[str]:
-    """Serve a model on a loopback port; yield its URL."""
+    """Serve the scripted model on a loopback port, and yield its URL."""
 
     def reply(path: str, body: dict[str, Any]) -> tuple[bytes, str]:
         if "count_tokens" in path:
@@ -118,16 +118,16 @@ def serve_model(model: ScriptedModel) -> Iterator[str]:
 
 @contextmanager
 def serve(reply: Callable[[str, dict[str, Any]], tuple[bytes, str]]) -> Iterator[str]:
-    """Serve replies to the path and the body of each POST request; yield the URL.
+    """Serve replies to the path and the body of each POST request. Yield the URL.
 
-    A reply is the content and its media type.
+    A reply is a pair of content and media type.
     """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_: object) -> None:
-            """Do not log the request."""
+            pass
 
         def do_HEAD(self) -> None:
             self.send(b"", "application/json")
@@ -150,7 +150,7 @@ def serve(reply: Callable[[str, dict[str, Any]], tuple[bytes, str]]) -> Iterator
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """Ignore a client that was killed while it waited for an answer."""
+            """Ignore the error when a client was killed while it waited for an answer."""
 
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,7 +1,7 @@
-"""Scenario in Claude Code: compacted after every third step, killed after the seventh.
+"""Test of the Claude Code plugin: the plan must be finished although the client is killed.
 
-A plan of thirteen steps is completed with the real client, the real plugin and a scripted model on
-loopback. `make harness NAME=plugins` runs it.
+The real client with the real plugin and a scripted model completes a plan of thirteen steps. It is
+compacted after every third step, and killed after the seventh: `make harness NAME=plugins`.
 """
 
 import json
@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PLUGIN: Final = ROOT / "src" / "waybook" / "plugins" / "claude-code"
 STEPS: Final = 13
 KILLED_AFTER: Final = 7
-#: Maximum number of prompts. A scenario that needs more prompts is stuck.
+#: Maximum number of prompts. A test that needs more is stuck.
 MAX_PROMPTS: Final = 8
 PATIENCE: Final = 300.0
 MAX_TOKENS: Final = 400
@@ -36,7 +36,7 @@ NOTICE: Final = re.compile(
 
 @dataclass
 class Client:
-    """Claude Code with a separate home directory, the plugin, and no other settings."""
+    """Claude Code with its own home directory, the plugin, and no other settings."""
 
     program: str
     home: Path
@@ -70,7 +70,7 @@ class Client:
         return json.loads(done.stdout)
 
     def prompt(self, text: str, session: str | None) -> str | None:
-        """Run one prompt; return the id of the conversation, or None if the client was killed."""
+        """Run one prompt. Return the id of the conversation, or None if the client was killed."""
         work = self.home / "project"
         work.mkdir(exist_ok=True)
         self.process = subprocess.Popen(
@@ -89,7 +89,7 @@ class Client:
         return self.conversation(output)
 
     def command(self, text: str, session: str | None) -> list[str]:
-        """Return the command line of a prompt; only the tools of Waybook are allowed."""
+        """Return the command line of a prompt that allows only Waybook's tools."""
         options = ["--plugin-dir", str(PLUGIN), "--output-format", "json"]
         allowed = ["--allowedTools", "mcp__plugin_waybook_waybook"]
         resumed = ["--resume", session] if session else []
@@ -100,12 +100,12 @@ class Client:
         return str(json.loads(output)["session_id"])
 
     def kill(self) -> None:
-        """Kill the client and every process it started."""
+        """Kill the client and every process that it started."""
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGKILL)
 
     def has_ended(self) -> bool:
-        """Return whether every process that wrote a conversation state file has ended."""
+        """Return whether all processes that write the state file of a conversation have ended."""
         states = (self.data_dir / "conversations").glob("*.json")
         pids = [json.loads(path.read_text("utf-8"))["process"] for path in states]
         return not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -113,7 +113,7 @@ class Client:
 
 @dataclass
 class Interruption:
-    """Interruption: the client is killed while it holds the step after the seventh."""
+    """Kills the client while it holds the eighth step."""
 
     client: Client
     submitted: int = 0
@@ -131,7 +131,7 @@ class Interruption:
 
 
 def work_through(client: Client, plan_id: str) -> list[str]:
-    """Prompt the client until the plan is complete; return the events between the prompts."""
+    """Prompt the client until the plan is complete. Return what happened between the prompts."""
     events: list[str] = []
     session = client.prompt(f"{PROMPT} {plan_id}.", None)
     for _ in range(MAX_PROMPTS):
@@ -151,7 +151,7 @@ def work_through(client: Client, plan_id: str) -> list[str]:
 
 
 def check(client: Client, calls: list[Call], plan_id: str) -> None:
-    """Check that every step was submitted exactly once, by its first attempt."""
+    """Check that every step was submitted exactly once, on its first attempt."""
     submitted = [c.arguments["stepId"] for c in calls if c.tool == "submit_step_result"]
     assert len(submitted) == len(set(submitted)) == STEPS, submitted
     status = client.waybook("get_plan_status", planId=plan_id, detail=True)
@@ -164,21 +164,19 @@ def check(client: Client, calls: list[Call], plan_id: str) -> None:
 
 
 def longest_notice(contexts: list[list[str]]) -> int:
-    """Return the number of tokens of the longest hook notice in these requests."""
+    """Return the number of tokens of the longest hook message in these requests."""
     texts = [text for context in contexts for text in context]
     notices = {notice for text in texts for notice in NOTICE.findall(text)}
     return max(map(count_tokens, notices))
 
 
 def create_plan(client: Client) -> str:
-    """Create a plan with thirteen steps and return its id."""
     steps = [{"instructions": f"Do part {n}", "stepType": "analyze"} for n in range(STEPS)]
     question = {"name": "Thirteen", "researchQuestion": "All?"}
     return str(client.waybook("create_research_plan", **question, steps=steps)["planId"])
 
 
 def main(program: str) -> None:
-    """Run the scenario with a Claude Code program."""
     with make_data_directory() as place, tempfile.TemporaryDirectory() as home:
         model = ScriptedModel()
         with serve_model(model) as url:

@@ -1,7 +1,7 @@
-"""Scenario in Gemini CLI: each prompt is a new conversation, and the client is killed once.
+"""Test of the Gemini CLI extension: each prompt is a new conversation, and one is killed.
 
-A plan of thirteen steps is completed with the real client, the real extension and a scripted model
-on loopback. `make harness NAME=plugins` runs it.
+The real client with the real extension and a scripted model completes a plan of thirteen steps:
+`make harness NAME=plugins`.
 """
 
 import json
@@ -35,19 +35,19 @@ SETTINGS: Final = {
 
 
 class GeminiClient(Client):
-    """Gemini CLI with a separate home directory, the extension, and no other settings."""
+    """Gemini CLI with its own home directory, the extension, and no other settings."""
 
     def environment(self) -> dict[str, str]:
         return {
             **super().environment(),
             "GEMINI_API_KEY": "local",
             "GOOGLE_GEMINI_BASE_URL": self.url,
-            # The working directory is empty and belongs to this scenario.
+            # The working directory is empty and belongs to this test, so it can be trusted.
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
         }
 
     def command(self, text: str, session: str | None) -> list[str]:
-        """Return the command line of a prompt, which always starts a conversation."""
+        """Return the command line of a prompt, which always starts a new conversation."""
         del session
         node = str(NODE / "bin" / "node")
         return [node, self.program, "--model", "gemini-2.5-flash", "-p", text]
@@ -65,7 +65,6 @@ class GeminiClient(Client):
 
 
 def main(program: str) -> None:
-    """Run the scenario with a Gemini CLI program."""
     with make_data_directory() as place, tempfile.TemporaryDirectory() as home:
         model = GeminiModel()
         with serve_gemini(model) as url:

@@ -1,4 +1,4 @@
-"""Local server that speaks the Gemini API for a scripted agent."""
+"""Local server with Google's Gemini API, for a scripted model."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from plugin_clients.scripted_agent import Call, decide
 
 @dataclass
 class GeminiModel:
-    """Scripted model for Gemini CLI; it records its tool calls and the texts of each request."""
+    """Scripted model for Gemini CLI. It records its tool calls and the texts of each request."""
 
     before_answer: Callable[[list[str], Call | str], None] = lambda _texts, _answer: None
     calls: list[Call] = field(default_factory=list)
@@ -21,7 +21,7 @@ class GeminiModel:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the part that answers a request."""
+        """Return the content part that answers a request."""
         texts = [text for content in body["contents"] for text in texts_of(content)]
         declared = [
             function["name"]
@@ -42,7 +42,7 @@ class GeminiModel:
 
 
 SHORT = ("get_next_step", "submit_step_result")
-#: Marks that Gemini CLI puts around the text of a tool result.
+#: Markers that Gemini CLI puts around the text of a tool result.
 OPENED, CLOSED = "<untrusted_context>\n", "\n</untrusted_context>"
 
 
@@ -57,7 +57,6 @@ def texts_of(content: dict[str, Any]) -> Iterator[str]:
 
 
 def strings_in(value: object) -> Iterator[str]:
-    """Yield every text within a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -68,7 +67,7 @@ def strings_in(value: object) -> Iterator[str]:
 
 @contextmanager
 def serve_gemini(model: GeminiModel) -> Iterator[str]:
-    """Serve a model on a loopback port; yield its URL."""
+    """Serve the scripted model on a loopback port, and yield its URL."""
 
     def reply(path: str, body: dict[str, Any]) -> tuple[bytes, str]:
         if "countTokens" in path:

@@ -1,8 +1,7 @@
-"""Agent without memory: it decides the next call only from the texts of the current request.
+"""Scripted agent without memory, which replaces the language model of a real client.
 
-The agent replaces the model of a real client. If the client loses its context, because it is
-compacted or killed, the agent loses the context too, unless a hook adds it to the conversation
-again.
+It decides its next call only from the texts of the current request. When the client is compacted or
+killed, the agent therefore forgets its work, unless a hook adds it to the conversation again.
 """
 
 import json
@@ -11,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: Number of steps that the agent submits per prompt. After the first, it stops before it claims the
-#: next step; after the last, it stops while it holds the next step.
+#: Number of steps that the agent submits per prompt. It then stops while it holds the next step.
+#: It also stops after the first step, before it claims the next one.
 STEPS_PER_PROMPT: Final = 3
 PROMPT: Final = "Go on with the plan"
 SUMMARY: Final = "<summary>Some work was done.</summary>"
@@ -26,15 +25,13 @@ NAMED = re.compile(PROMPT + r" (\S+)\.")
 
 @dataclass(frozen=True)
 class Call:
-    """Tool call of the agent."""
-
     tool: str
     arguments: dict[str, Any]
 
 
 @dataclass
 class Knowledge:
-    """Facts that the agent learns from the texts of one request, read in order."""
+    """Facts that the agent learns from the texts of one request."""
 
     plan: dict[str, Any] = field(default_factory=dict)
     held: dict[str, Any] | None = None
@@ -43,7 +40,7 @@ class Knowledge:
     is_reminded: bool = False
 
     def read(self, text: str) -> None:
-        """Record the facts in a text: a prompt, a hook notice, or a tool result."""
+        """Record the facts in a text: a prompt, a hook message, or a tool result."""
         reply = parse_reply(text)
         if reply is not None:
             self.read_reply(reply)
