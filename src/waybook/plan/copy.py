@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from waybook.core.changes import Entity, Event, Row, Rows
 from waybook.core.decision_context import DecisionContext
@@ -13,6 +13,7 @@ from waybook.plan.draft import RESULT_FIELDS, Decision, Draft, step_row
 from waybook.plan.model import (
     DONE_STEP,
     GROWING,
+    KEPT_FIELDS,
     BranchAction,
     BranchOutcome,
     Budget,
@@ -134,24 +135,18 @@ def _copy_step(
     *,
     is_carried: bool,
 ) -> None:
+    kept: dict[str, Any] = {name: row.get(name) for name in KEPT_FIELDS}
     step = Step(
+        **{**kept, "type": StepType(str(row["type"]))},
         id=ids[original],
         order=order,
-        type=StepType(str(row["type"])),
-        title=cast("str | None", row["title"]),
         status=StepStatus(str(row["status"])) if is_carried else StepStatus.PENDING,
         attempt=1,
-        stall_seconds=cast("int | None", row["stall_seconds"]),
-        in_progress_since=None,
-        last_seen_at=None,
         completed_at=draft.moment.now if is_carried else None,
         # A copied result keeps its author, but not the author's session, which belongs to the
         # original plan.
         held_by=cast("str | None", row["held_by"]) if is_carried else None,
-        held_session=None,
-        fail_reason=None,
         depends_on=tuple(ids[str(i)] for i in _items(row.get("depends_on")) if str(i) in ids),
-        max_attempts=cast("int | None", row.get("max_attempts")),
         copied_from=original,
     )
     text = StepText(

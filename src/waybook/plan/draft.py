@@ -16,6 +16,7 @@ from waybook.json_values import Json
 from waybook.plan.model import (
     CLOSED_PLAN,
     DONE_STEP,
+    KEPT_FIELDS,
     MAX_WAIT_SECONDS,
     Budget,
     Condition,
@@ -35,29 +36,13 @@ from waybook.plan.model import (
 from waybook.plan.new_conditions import build_condition
 from waybook.plan.ordering import renumber, replace_ids, resolve_dependencies, resolve_reference
 
-#: Optional fields of a step that a condition may add. They are stored only if set.
-_OPTIONAL_FIELDS = frozenset(
-    {"depends_on", "depends_on_ids", "required_sources", "max_attempts", "conditions"}
-)
+#: Fields of a step that a condition may add. They are stored even if they are None.
+_ALWAYS_STORED = frozenset({"type", "instructions", "title", "stall_seconds", "result_schema"})
 
 
 def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
-    return Step(
-        id=step_id,
-        order=order,
-        type=new.type,
-        title=new.title,
-        status=StepStatus.PENDING,
-        attempt=1,
-        stall_seconds=new.stall_seconds,
-        in_progress_since=None,
-        last_seen_at=None,
-        completed_at=None,
-        held_by=None,
-        held_session=None,
-        fail_reason=None,
-        max_attempts=new.max_attempts,
-    )
+    kept = {name: getattr(new, name) for name in KEPT_FIELDS}
+    return Step(id=step_id, order=order, status=StepStatus.PENDING, attempt=1, **kept)
 
 
 def text_of(new: NewStep) -> StepText:
@@ -83,14 +68,13 @@ def condition_row(condition: Condition) -> dict[str, Json]:
 
 def _new_step_row(new: NewStep) -> dict[str, Json]:
     """Return a step that a condition may add, as JSON."""
-    names = [f.name for f in fields(NewStep) if f.name not in _OPTIONAL_FIELDS]
-    row = {name: as_json(getattr(new, name)) for name in names}
-    more: dict[str, Json] = {} if new.max_attempts is None else {"max_attempts": new.max_attempts}
-    if new.depends_on_ids:
-        more["depends_on_ids"] = [*new.depends_on_ids]
-    if new.conditions:
-        more["conditions"] = [_new_condition_row(condition) for condition in new.conditions]
-    return {**row, **_required(new.required_sources), **more}
+    values = {f.name: getattr(new, f.name) for f in fields(NewStep) if f.name != "depends_on"}
+    conditions = [_new_condition_row(condition) for condition in new.conditions]
+    return {
+        name: as_json(value)
+        for name, value in {**values, "conditions": conditions}.items()
+        if value or name in _ALWAYS_STORED
+    }
 
 
 def _new_condition_row(new: NewCondition) -> dict[str, Json]:

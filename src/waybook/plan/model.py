@@ -5,11 +5,11 @@ tables.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple, NewType, TypedDict
+from typing import Final, NamedTuple, NewType, TypedDict
 
 from waybook.core.decision_context import Channel, Holder
 from waybook.core.usage import NO_USAGE, Totals
@@ -236,13 +236,13 @@ class Step(NamedTuple):
     attempt: int
     stall_seconds: int | None
     #: When the step last became `in_progress`.
-    in_progress_since: datetime | None
+    in_progress_since: datetime | None = None
     #: Time of the last heartbeat. Heartbeats are not recorded in the audit.
-    last_seen_at: datetime | None
-    completed_at: datetime | None
-    held_by: str | None
-    held_session: str | None
-    fail_reason: str | None
+    last_seen_at: datetime | None = None
+    completed_at: datetime | None = None
+    held_by: str | None = None
+    held_session: str | None = None
+    fail_reason: str | None = None
     depends_on: tuple[StepId, ...] = ()
     #: How many holders may stop responding before the step fails. None uses the default.
     max_attempts: int | None = None
@@ -265,6 +265,12 @@ class Step(NamedTuple):
         """Return whether a copied plan took over this step's result from the original plan."""
         is_copied = self.copied_from is not None and self.in_progress_since is None
         return is_copied and self.status is StepStatus.COMPLETED
+
+
+#: Fields of a `NewStep` that its `Step` keeps unchanged, and that copies of the step get too.
+KEPT_FIELDS: Final = tuple(
+    f.name for f in fields(NewStep) if f.name in Step._fields and f.name != "depends_on"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from waybook.json_values import Json
 from waybook.plan.draft import Draft
 from waybook.plan.model import (
     DONE_STEP,
+    KEPT_FIELDS,
     MAX_CONDITIONS,
     MAX_STEPS,
     BranchAction,
@@ -171,14 +172,12 @@ def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:
 
 def _copy(plan: Plan, step: Step) -> NewStep:
     text = plan.texts[step.id]
+    kept = {name: getattr(step, name) for name in KEPT_FIELDS}
     return NewStep(
-        type=step.type,
         instructions=text.instructions,
-        title=step.title,
-        stall_seconds=step.stall_seconds,
         result_schema=text.result_schema,
         required_sources=text.required_sources,
-        max_attempts=step.max_attempts,
+        **kept,
     )
 
 
