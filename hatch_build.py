@@ -7,12 +7,9 @@ and links to other files of the repository become plain text.
 
 import os
 import re
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 VARIABLE = "WAYBOOK_REPOSITORY_URL"
@@ -53,26 +50,3 @@ class CustomMetadataHook(MetadataHookInterface):
             "text": long_description(text, url),
         }
         metadata["urls"] = addresses(url)
-
-
-class CustomBuildHook(BuildHookInterface[Any]):
-    """Adds the hook script to the plugin folders; a client installs only the folder of its plugin.
-
-    In a checkout, `waybook plugin` makes these copies.
-    """
-
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if version == "editable":
-            return
-        plugins = Path(self.root) / "src" / "waybook" / "plugins"
-        self.copies = tempfile.mkdtemp()
-        for manifest in plugins.glob("*/hooks/hooks.json"):
-            folder = Path(self.copies) / manifest.parent.relative_to(plugins)
-            folder.mkdir(parents=True)
-            shutil.copy(plugins / "waybook_hook.py", folder)
-        build_data["force_include"][self.copies] = "waybook/plugins"
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        del build_data, artifact_path
-        if version != "editable":
-            shutil.rmtree(self.copies)

@@ -22,7 +22,7 @@ from plugin_clients.scripted_agent import PROMPT, Call
 from tokens import count_tokens
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PLUGIN: Final = ROOT / "src" / "waybook" / "plugins" / "claude-code"
+PLUGIN: Final = ROOT / "build" / "plugins" / "claude-code"
 STEPS: Final = 13
 KILLED_AFTER: Final = 7
 #: Maximum number of prompts. A test that needs more is stuck.

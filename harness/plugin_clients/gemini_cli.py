@@ -25,7 +25,7 @@ from plugin_clients.claude_code import (
 )
 from plugin_clients.gemini_server import GeminiModel, serve_gemini
 
-EXTENSION: Final = ROOT / "src" / "waybook" / "plugins" / "gemini-cli"
+EXTENSION: Final = ROOT / "build" / "plugins" / "gemini-cli"
 SETTINGS: Final = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
     "tools": {"allowed": ["mcp_waybook_get_next_step", "mcp_waybook_submit_step_result"]},

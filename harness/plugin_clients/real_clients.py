@@ -7,7 +7,7 @@ from typing import Final
 from node_packages import NODE, environment, install
 from plugin_clients import claude_code, gemini_cli
 from plugins.hook_process import ROOT
-from waybook.cli.commands.plugin import add_hook
+from waybook.cli.commands.plugin import write_plugins
 
 WANTED: Final = Path(__file__).parent / "clients"
 MANIFEST: Final = ROOT / "src" / "waybook" / "plugins" / "mcpb" / "manifest.json"
@@ -19,8 +19,7 @@ def main() -> None:
     validate = packages / "@anthropic-ai" / "mcpb" / "dist" / "cli" / "cli.js"
     command = [str(NODE / "bin" / "node"), str(validate), "validate", str(MANIFEST)]
     subprocess.run(command, env=environment(), check=True)
-    for client in ("claude-code", "gemini-cli"):
-        add_hook(client)
+    write_plugins(claude_code.PLUGIN.parent)
     (program,) = (packages / "@anthropic-ai").glob("claude-code-*/claude")
     subprocess.run([str(program), "plugin", "validate", str(claude_code.PLUGIN)], check=True)
     claude_code.main(str(program))

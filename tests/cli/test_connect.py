@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -63,17 +62,17 @@ def test_connect_writes_config_that_starts_a_working_server(
     assert "is not connected" in terminal.say("connect", client, "--remove", "--yes")
 
 
-def place_data(terminal: Terminal, home: Path) -> None:
-    """Set the data directory in the configuration file, where the client's server reads it."""
+def place_setting(home: Path, name: str, value: str) -> None:
+    """Write a setting to the configuration file, where the client's server reads it."""
     file = home / ".config" / "waybook" / "config.toml"
     file.parent.mkdir(parents=True)
-    file.write_text(f"data_dir = {json.dumps(str(terminal.data_dir))}\n")
+    file.write_text(f"{name} = {json.dumps(value)}\n")
 
 
 def test_plugin_install_for_codex_writes_hooks_and_calls_the_server(
     terminal: Terminal, home: Path
 ) -> None:
-    place_data(terminal, home)
+    place_setting(home, "data_dir", str(terminal.data_dir))
     file = home / ".codex" / "config.toml"
     file.parent.mkdir()
     file.write_text('model = "m"\n')
@@ -100,9 +99,8 @@ def make_program(folder: Path, name: str, body: str) -> None:
 def test_plugin_install_runs_the_client_and_calls_the_server(
     terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place_data(terminal, home)
-    waybook = Path(sys.executable).parent
-    monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}{waybook}{os.pathsep}/usr/bin:/bin")
+    place_setting(home, "data_dir", str(terminal.data_dir))
+    monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}/usr/bin:/bin")
     missing = terminal.run("plugin", "claude-code", "--install")
     assert "claude is not on your PATH" in missing.stderr
     make_program(home / "bin", "claude", 'echo "$@" >> "$HOME/calls"')
@@ -122,10 +120,11 @@ def test_plugin_install_reports_a_client_or_server_that_fails(
     make_program(home / "bin", "gemini", "exit 3")
     assert "gemini exited with 3" in terminal.run("plugin", "gemini-cli", "--install").stderr
     make_program(home / "bin", "gemini", "exit 0")
+    place_setting(home, "tools", "none")
     failed = terminal.run("plugin", "gemini-cli", "--install")
     assert failed.exit_code == 1
     assert "its server did not answer" in failed.stderr
-    assert "add it to your PATH" in failed.stderr
+    assert "waybook doctor" in failed.stderr
 
 
 def test_connect_twice_with_same_options_leaves_file_unchanged(

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from plugins.hook_process import HOOK, ROOT
 from waybook.cli.app import app
+from waybook.cli.commands.plugin import ENTRIES
 from waybook.plugins.waybook_hook import EVENTS
 from waybook.transport.mcp.tools import published_tools
 
@@ -34,13 +35,28 @@ def commands_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-@pytest.mark.parametrize("folder", [CLAUDE, GEMINI], ids=lambda folder: folder.name)
-def test_plugin_command_copies_the_hook_to_the_plugin_folder(folder: Path) -> None:
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder to which `waybook plugin` writes the plugins."""
+    monkeypatch.setenv("WAYBOOK_DATA_DIR", str(tmp_path / "data"))
+    return tmp_path / "data" / "plugins"
+
+
+@pytest.mark.parametrize("client", ["claude-code", "gemini-cli"])
+def test_plugin_command_writes_hook_and_entry_that_connect_writes(
+    written: Path, client: str
+) -> None:
+    folder = written / client
     copy = folder / "hooks" / HOOK.name
-    copy.write_text("an older version", "utf-8")
-    assert CliRunner().invoke(app, ["plugin", folder.name]).exit_code == 0
-    assert copy.read_bytes() == HOOK.read_bytes()
-    copy.unlink()
+    for _ in range(2):
+        assert CliRunner().invoke(app, ["plugin", client]).exit_code == 0
+        assert copy.read_bytes() == HOOK.read_bytes()
+        copy.write_text("an older version", "utf-8")
+    reader, name = ENTRIES[client]
+    entry = reader.read((folder / name).read_text("utf-8")) or {}
+    printed = CliRunner().invoke(app, ["connect", client.removesuffix("-cli"), "--print"]).stdout
+    assert entry == json.loads(printed)["mcpServers"]["waybook"]
+    assert Path(entry["command"]).is_absolute()
     for hook in (hook for hooks in commands_of(folder).values() for hook in hooks):
         assert re.fullmatch(
             r'python3 -I -S "\$\{\w+\}/hooks/waybook_hook\.py"( \|\| true)?', hook["command"]
@@ -101,10 +117,11 @@ def test_plugin_texts_for_agents_name_only_existing_tools() -> None:
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex", "gemini-cli"])
-def test_plugin_command_prints_only_paths_that_exist(client: str) -> None:
+def test_plugin_command_prints_only_paths_that_exist(written: Path, client: str) -> None:
     done = CliRunner().invoke(app, ["plugin", client])
     assert done.exit_code == 0
-    paths = re.findall(rf"{re.escape(str(PLUGINS))}[\w./-]*", done.output)
+    folders = "|".join(re.escape(str(folder)) for folder in (PLUGINS, written))
+    paths = re.findall(rf"(?:{folders})[\w./-]*", done.output)
     assert paths
     assert all(Path(path).exists() for path in paths)
 

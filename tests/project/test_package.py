@@ -5,10 +5,8 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 from runpy import run_path
 from typing import Any
-from zipfile import ZipFile
 
 import pytest
 from markdown_it import MarkdownIt
@@ -63,19 +61,6 @@ def test_package_description_contains_the_server_name_of_the_mcp_registry(url: s
 def test_package_metadata_urls_start_with_the_repository_url() -> None:
     assert HOOK["addresses"](None) == {}
     assert all(address.startswith(URL.rstrip("/")) for address in HOOK["addresses"](URL).values())
-
-
-def test_wheel_contains_the_hook_script_in_each_plugin_folder(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    hook = Path("waybook/plugins/waybook_hook.py")
-    with ZipFile(wheel) as archive:
-        copies = [name for name in archive.namelist() if Path(name).name == hook.name]
-        assert {archive.read(name) for name in copies} == {(ROOT / "src" / hook).read_bytes()}
-    folders = {str(hook.parent / client / "hooks") for client in ("claude-code", "gemini-cli")}
-    assert {str(Path(name).parent) for name in copies} == {str(hook.parent), *folders}
-    assert len(copies) == len(set(copies))
 
 
 def test_package_classifiers_list_the_supported_python_versions() -> None:

@@ -11,27 +11,23 @@ from typing import Final
 import click
 
 import waybook
-from waybook.cli.client_config.clients import CLIENTS, codex_hooks
+from waybook.cli.client_config.clients import CLIENTS, codex_hooks, program_command
+from waybook.cli.client_config.files import read_config, write_config
 from waybook.cli.commands.connect import Request, carry_out, test_entry
+from waybook.cli.options import settings_from
 from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
-FOLDER: Final = Path(waybook.__file__).parent / "plugins"
-HOOK: Final = FOLDER / "waybook_hook.py"
+SOURCE: Final = Path(waybook.__file__).parent / "plugins"
+HOOK: Final = SOURCE / "waybook_hook.py"
 _CODEX: Final = "codex"
-#: Commands that install the plugin in the other clients.
-COMMANDS: Final = {
-    "claude-code": (
-        ("claude", "plugin", "marketplace", "add", str(FOLDER)),
-        ("claude", "plugin", "install", "waybook@waybook"),
-    ),
-    "gemini-cli": (("gemini", "extensions", "install", str(FOLDER / "gemini-cli")),),
-}
-#: The file that contains each plugin's entry, and the client that reads the file.
+#: The file in each plugin that contains its entry, and the client that reads the file.
 ENTRIES: Final = {
-    "claude-code": (CLIENTS["claude-code"], FOLDER / "claude-code" / ".mcp.json"),
-    "gemini-cli": (CLIENTS["gemini"], FOLDER / "gemini-cli" / "gemini-extension.json"),
+    "claude-code": (CLIENTS["claude-code"], ".mcp.json"),
+    "gemini-cli": (CLIENTS["gemini"], "gemini-extension.json"),
 }
+#: Others may pass through the data directory, as the embedded database needs it, and see nothing.
+_TRAVERSABLE: Final = 0o711
 TWICE: Final = "Remove an entry of `waybook connect`, or every tool is listed twice."
 _TRUST: Final = """\
 Codex skips hooks that you have not trusted, without a message. Start codex, enter
@@ -46,7 +42,7 @@ def command(*, client: str, install: bool, yes: bool) -> None:
     """Show how to install the plugin of a client, or install it.
 
     The plugin keeps an agent on its plan after a compaction, a restart or a pause. Without
-    --install, nothing is changed.
+    --install, nothing is changed in the client.
     """
     if client == _CODEX:
         hook = shlex.join(["python3", "-I", "-S", str(HOOK)])
@@ -54,21 +50,37 @@ def command(*, client: str, install: bool, yes: bool) -> None:
         carry_out(Request(_CODEX, plugin), only_print=not install, yes=yes)
         print_line(f"\n{_TRUST}")
         return
-    add_hook(client)
-    for words in COMMANDS[client]:
+    folder = settings_from({}).settings.data_dir.absolute() / "plugins"
+    write_plugins(folder)
+    for words in _install_commands(client, folder):
         print_line(f"$ {shlex.join(words)}")
         if install:
             _run(words)
     if install:
-        test_entry(*ENTRIES[client], "the plugin starts waybook by name: add it to your PATH")
+        reader, name = ENTRIES[client]
+        test_entry(reader, folder / client / name, "waybook doctor")
     print_line(f"\n{TWICE}")
 
 
-def add_hook(client: str) -> None:
-    """Copy the hook script to the folder of a plugin, unless it is there, as in the wheel."""
-    copy = FOLDER / client / "hooks" / HOOK.name
-    if not copy.is_file() or copy.read_bytes() != HOOK.read_bytes():
-        shutil.copyfile(HOOK, copy)
+def write_plugins(folder: Path) -> None:
+    """Write the plugins to a folder, with the hook and the command that starts this program."""
+    folder.parent.mkdir(_TRAVERSABLE, parents=True, exist_ok=True)
+    left_out = shutil.ignore_patterns("__pycache__", "mcpb")
+    shutil.copytree(SOURCE, folder, ignore=left_out, dirs_exist_ok=True)
+    for client, (reader, name) in ENTRIES.items():
+        shutil.copyfile(HOOK, folder / client / "hooks" / HOOK.name)
+        entry = reader.stdio_entry([*program_command(), "mcp"])
+        file, template = folder / client / name, SOURCE / client / name
+        write_config(file, reader.add(read_config(template), entry))
+
+
+def _install_commands(client: str, folder: Path) -> Sequence[Sequence[str]]:
+    if client == "gemini-cli":
+        return [("gemini", "extensions", "install", str(folder / client))]
+    return [
+        ("claude", "plugin", "marketplace", "add", str(folder)),
+        ("claude", "plugin", "install", "waybook@waybook"),
+    ]
 
 
 def _run(words: Sequence[str]) -> None:
