@@ -68,9 +68,16 @@ STATUSES = {
 @pytest.mark.parametrize("profile", PROFILES)
 async def test_server_instructions_name_only_tools_of_the_profile(profile: str) -> None:
     tools = set(await listed(profile))
-    instructions = instructions_for(tools)
+    instructions = instructions_for(tools, later_runs=profile == "auto")
     assert set(re.findall(r"\b[a-z]+_[a-z_]+\b", instructions)) - tools <= STATUSES
     assert len(instructions) <= 2_000
+
+
+async def test_instructions_without_add_dag_say_how_to_add_a_workflow() -> None:
+    gateway, command = make_gateway(RecordingDispatcher()), "waybook dag add"
+    servers = {p: build_server(published_tools(), gateway, profile=p) for p in PROFILES}
+    naming = {profile for profile, server in servers.items() if command in str(server.instructions)}
+    assert naming == {"auto", "runs"}
 
 
 async def test_tool_list_marks_claim_and_submit_tools_as_always_loaded() -> None:

@@ -130,7 +130,7 @@ def build_server(
         title="Waybook",
         version=version("waybook"),
         description="The plan book that AI agents and people share.",
-        instructions=instructions_for(always_listed),
+        instructions=instructions_for(always_listed, later_runs=is_auto),
         cache_hints=CACHE_SECONDS,
         lifespan=lambda _: _stopping(standing, asking, run_tools),
         get_tool_input_schema=schemas.get,
