@@ -19,11 +19,21 @@ from waybook.transport.mcp.tools import published_tools
 Schema = dict[str, Any]
 
 WORDS = ("the longest river", "Nile", "7", "true", "[1, 2]", '{"n": 0}', "für Elise ♪", "a\nb")
+BLANKS = (" ", "   ", "\n\t\r\n", "\u00a0\u2003", "\x1f \x85")
+#: All control characters except NUL, which PostgreSQL cannot store.
+CONTROLS = "".join(map(chr, [*range(1, 32), *range(127, 160), 0x200B, 0x202E, 0xFEFF]))
+#: A text without a published length has at most this length.
+MAX_LENGTH = 20_000
 MAX_ITEMS = 4
-#: Texts in a language that JSON Schema cannot describe.
+#: Texts in a language that JSON Schema cannot describe, and names that several calls must share.
 LANGUAGES: Mapping[str, tuple[str, ...]] = {
+    "models": ("a", "b"),
+    "modelId": ("a", "b"),
     "conditionExpression": ("result.n == 0", "confidence < 0.5", "has(result.n)", "true"),
-    "retrievedAt": ("2030-01-01T12:00:00Z", "2029-12-31"),
+    "retrievedAt": (
+        *("2030-01-01T12:00:00Z", "2029-12-31", "2030-01-01T12:00:00", "9999-12-31T23:59:59-23:00"),
+        *("0001-01-01T00:00:00+14:00", "2030-02-30", "yesterday", "12", " ", "\x07", ""),
+    ),
     "resultSchema": ('{"type": "object"}', "a list of rivers", '{"type": "string"}'),
     "schema": ('{"type": "object", "required": ["river"]}', "the river and its length"),
 }
@@ -147,14 +157,17 @@ class RandomCalls:
 
     def number(self, schema: Schema, name: str) -> Any:  # noqa: ANN401 - JSON
         if name in POSITIONS:
+            if self.random.random() < 0.02:
+                return self.random.choice([2**31, 2**53, 2**63 - 1])
             return 0 if name == "insertAfterOrder" else self.random.randint(1, self.steps)
-        low, high = schema.get("minimum", -(10**9)), schema.get("maximum", 10**9)
+        low, high = schema.get("minimum", -(2**63) + 1), schema.get("maximum", 2**63 - 1)
         if name == "waitSeconds":
             return 0
         if self.random.random() < 0.5:
             high = min(high, low + 10)
         if schema["type"] == "integer":
-            return self.random.choice([low, high, self.random.randint(low, high)])
+            borders = [n for n in (-1, 0, 1, 2**31 - 1, 2**31, 2**53) if low <= n <= high]
+            return self.random.choice([low, high, self.random.randint(low, high), *borders])
         return self.random.choice([low, high, self.random.uniform(low, high)])
 
     def text(self, schema: Schema, name: str, tool: str) -> str | None:
@@ -165,15 +178,27 @@ class RandomCalls:
             return json.dumps(make_definition(f"views-{self.made % 5}", stage))
         if name == "idempotencyKey" and self.random.random() < 0.9:
             return f"key-{self.made}"
-        if name in {"models", "modelId"}:
-            return self.random.choice("ab")
         if name in IDS or (name in {"name", "file"} and "skill" in tool):
             known = [*self.known_ids(name, tool)]
+            if self.random.random() < 0.02:
+                return self.any_text(schema, name)
             return self.random.choice(known) if known else None
+        return self.any_text(schema, name)
+
+    def any_text(self, schema: Schema, name: str) -> str:
+        """Return words, or a text that is blank, of control characters, or as long as allowed."""
+        least, most = schema.get("minLength", 0), schema.get("maxLength", MAX_LENGTH)
         text = self.random.choice(WORDS) * self.random.choice([1, 1, 1, 30])
-        least, most = schema.get("minLength", 0), schema.get("maxLength", 10**6)
-        if self.random.random() < 0.1:
-            text = ""
+        match self.random.randint(1, 20):
+            case 1:
+                text = ""
+            case 2:
+                text = self.random.choice(BLANKS)
+            case 3:
+                text = CONTROLS
+            case 4:
+                text = "https://example.org/" if name == "url" else self.random.choice("xé♪🌊")
+                text = text.ljust(most - self.random.randint(0, 1), "é")
         return text[:most].ljust(least, "x")
 
     def known_ids(self, name: str, tool: str) -> Iterator[str]:

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
-
 from waybook.app.queries.audit import entry_details
 from waybook.app.request.answers import build_within
+from waybook.app.request.arguments import clamped
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.errors import NextCall, NotFound
@@ -39,13 +38,13 @@ from waybook.store.plans.contexts import (
 _BYTES_PER_TOKEN = 4
 #: A larger token budget has no effect, unless the caller requests detail.
 _REPLY_TOKENS = 12_000
-MAX_TOKENS = 200_000
-BudgetTokens = Annotated[int, Field(ge=500, le=MAX_TOKENS)]
+_MAX_TOKENS = 200_000
+BudgetTokens = Annotated[int, clamped(500, _MAX_TOKENS)]
 
 
 def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
     if detail:
-        return min(_BYTES_PER_TOKEN * (tokens or MAX_TOKENS), MAX_REPLY_BYTES)
+        return min(_BYTES_PER_TOKEN * (tokens or _MAX_TOKENS), MAX_REPLY_BYTES)
     return _BYTES_PER_TOKEN * min(tokens or 6_000, _REPLY_TOKENS)
 
 

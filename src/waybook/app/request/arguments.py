@@ -45,23 +45,44 @@ def is_blank(value: object) -> bool:
     return isinstance(value, str) and (not value or value.isspace())
 
 
-def _refuse_blank(text: str) -> str:
-    if is_blank(text):
-        raise PydanticCustomError("blank", "must not be blank")
-    return text
+#: Stands for a required text of spaces. Schemas cannot exclude such a text: some clients refuse
+#: every schema with a `pattern`.
+BLANK = "(blank)"
 
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+def fill_blank(value: object) -> object:
+    return BLANK if isinstance(value, str) and value.isspace() else value
+
+
+_MAX_LINE_LENGTH = 2_000
+_MAX_TEXT_LENGTH = 20_000
+#: Longer than every id and slug, so that a text that is cut to this length is the id of nothing.
+_MAX_ID_LENGTH = 201
+
+
+def _cut_line(text: str) -> str:
+    return text if len(text) <= _MAX_LINE_LENGTH else text[: _MAX_LINE_LENGTH - 1] + "…"
+
+
+Name = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200, strip_whitespace=True),
+    BeforeValidator(fill_blank),
+]
+#: Reason, question or similar. Cut if it is too long, because its length is not published.
 Line = Annotated[
-    str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(_refuse_blank)
+    str,
+    StringConstraints(min_length=1),
+    BeforeValidator(fill_blank),
+    AfterValidator(_cut_line),
 ]
 Text = Annotated[
-    str, StringConstraints(min_length=1, max_length=20_000), AfterValidator(_refuse_blank)
+    str,
+    StringConstraints(min_length=1, max_length=_MAX_TEXT_LENGTH),
+    BeforeValidator(fill_blank),
 ]
-#: Id or slug of something that exists. Its length is not published, because the server chose it.
-Id = Annotated[
-    str, StringConstraints(min_length=1, max_length=200), WithJsonSchema({"type": "string"})
-]
+#: Id or slug of something that exists. Every other text is the id of nothing.
+Id = Annotated[str, AfterValidator(lambda text: text[:_MAX_ID_LENGTH])]
 #: Models of a stage.
 Models = Annotated[list[Name], Field(min_length=1, max_length=MAX_MODELS)]
 #: Name that the caller chooses for its session or for a call.
@@ -73,14 +94,15 @@ StageSlugField = Annotated[Id, Field(description="slug of the stage")]
 DetailField = Annotated[bool, Field(description="return everything")]
 
 
-def _clamp(number: int) -> int:
-    """Return a number that the database can compare; larger ones are beyond the end of any text."""
-    return min(number, 2**30)
+def clamped(low: int, high: int) -> AfterValidator:
+    """Replace a number outside of these limits by the nearer one."""
+    return AfterValidator(lambda number: min(max(number, low), high))
 
 
-#: Position in a text, list or audit.
-Offset = Annotated[int, Field(ge=0), AfterValidator(_clamp)]
-Attempt = Annotated[int, Field(ge=0, le=2**31 - 1)]
+#: Position in a text, list or audit. One that the database cannot compare is beyond every end.
+Offset = Annotated[int, Field(ge=0), clamped(0, 2**30)]
+#: Attempt of a step or job. One that the database cannot store names no attempt.
+Attempt = Annotated[int, clamped(0, 2**31 - 1)]
 Minutes = Annotated[float, Field(ge=0.01, le=43_200)]
 
 

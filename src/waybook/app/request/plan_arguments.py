@@ -22,6 +22,7 @@ from waybook.app.request.arguments import (
     Nested,
     SchemaJson,
     Text,
+    clamped,
     refuse_boolean,
 )
 from waybook.core.durations import MINUTE
@@ -51,9 +52,11 @@ class StepArgument(Nested):
     instructions: Text = Field(description="what to do; all the agent sees")
     title: Name | None = Field(default=None, description="short name")
     stall_minutes: Minutes | None = Field(
-        default=None, description="silent minutes until it is stalled"
+        default=None, description="minutes of silence until others may take it"
     )
-    result_schema: SchemaJson = Field(default=None, description="JSON Schema or form of the result")
+    result_schema: SchemaJson = Field(
+        default=None, description="JSON Schema of the result, or its form in words"
+    )
     depends_on: LenientJson[list[StepOrder]] = Field(
         default=[],
         description="orders (from 1) to wait for; default: none",
@@ -62,10 +65,13 @@ class StepArgument(Nested):
         default=None,
         ge=1,
         le=MAX_REQUIRED_SOURCES,
-        description="sources that the result needs",
+        description="sources the result must have",
     )
     max_attempts: int | None = Field(
-        default=None, ge=1, le=MAX_ATTEMPTS, description="stalled attempts allowed"
+        default=None,
+        ge=1,
+        le=MAX_ATTEMPTS,
+        description="silent holders until the step fails",
     )
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
@@ -106,7 +112,7 @@ AddedSteps = Annotated[
                     "dependsOn": {
                         "type": "array",
                         "items": {"type": "integer"},
-                        "description": "orders after the insertion",
+                        "description": "orders to wait for, after the insertion",
                     },
                 },
                 "required": ["stepType", "instructions"],
@@ -126,7 +132,7 @@ class ActionParams(Nested):
         default=None, description=f"for repeat; default {_DEFAULT_REPEATS}"
     )
     on_exhausted: Literal["continue", "review", "fail"] | None = Field(
-        default=None, description="for repeat: if still true after max"
+        default=None, description="for repeat: what to do if still true after max"
     )
     reason: Line | None = Field(default=None, description="why")
 
@@ -139,7 +145,7 @@ class StepConditionArgument(Nested):
         description="action if it is true"
     )
     action_params: LenientJson[ActionParams] | None = Field(
-        default=None, description="for the action"
+        default=None, description="arguments of the action"
     )
 
     def new_condition(self) -> NewCondition:
@@ -200,12 +206,12 @@ class UsageFields(Nested):
 
 
 class BudgetFields(Nested):
-    tokens: Annotated[int, Field(ge=1, le=10**15)] | None = Field(
+    tokens: Annotated[int, Field(ge=1), clamped(1, 10**15)] | None = Field(
         default=None, description="tokens"
     )
-    cost_usd: Annotated[float, Field(ge=1 / DOLLAR, le=10**9, allow_inf_nan=False)] | None = Field(
-        default=None, description="US dollars"
-    )
+    cost_usd: (
+        Annotated[float, Field(ge=1 / DOLLAR, allow_inf_nan=False), clamped(0, 10**9)] | None
+    ) = Field(default=None, description="US dollars")
 
 
 UsageArgument = Annotated[LenientJson[UsageFields] | None, Field(description="cost, if known")]

@@ -47,15 +47,18 @@ class CreateResearchPlan(MutatingArguments):
     sequential: bool = Field(
         default=False,
         description=(
-            "true if each step needs the results of all steps before it; otherwise several agents "
-            "may work at once"
+            "true if each step needs all results before it; otherwise agents may work in parallel"
         ),
     )
     branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
-        default=None, max_length=MAX_CONDITIONS, description="tests when a step completes"
+        default=None, max_length=MAX_CONDITIONS, description="tested when a step completes"
     )
-    output_formatting_notes: Text | None = Field(default=None, description="format of the output")
-    stall_minutes: Minutes | None = Field(default=None, description="for steps without their own")
+    output_formatting_notes: Text | None = Field(
+        default=None, description="how to format the plan's output"
+    )
+    stall_minutes: Minutes | None = Field(
+        default=None, description="stallMinutes of steps without their own"
+    )
     budget: BudgetArgument = None
 
 

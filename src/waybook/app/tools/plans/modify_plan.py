@@ -196,8 +196,10 @@ class _ModifyPlan(MutatingArguments):
     modifications: LenientJson[list[ModificationArgument]] = Field(
         min_length=1, max_length=50, description="in order"
     )
-    modification_rationale: Line | None = Field(default=None, description="why")
-    expected_revision: Offset | None = Field(default=None, description="revision you have seen")
+    modification_rationale: Line | None = Field(default=None, description="why you change the plan")
+    expected_revision: Offset | None = Field(
+        default=None, description="refuse if the plan has another revision"
+    )
     dry_run: bool = Field(default=False, description="only show the changes")
 
 

@@ -56,10 +56,10 @@ _MAX_EVENTS_SINCE = 200
 
 class _GetResearchContext(SessionArguments):
     plan_id: PlanIdField
-    since: Offset | None = Field(default=None, description="return only changes after this seq")
-    budget_tokens: BudgetTokens | None = Field(default=None, description="size in tokens")
+    since: Offset | None = Field(default=None, description="return only what is new since this seq")
+    budget_tokens: BudgetTokens | None = Field(default=None, description="reply size in tokens")
     detail: DetailField = False
-    part: Id | None = Field(default=None, description="part that cut names")
+    part: Id | None = Field(default=None, description="read this part, which cut named")
     offset: Offset = Field(default=0, description="continue at this character")
 
 

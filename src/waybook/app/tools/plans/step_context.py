@@ -56,8 +56,8 @@ _LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 class _GetStepContext(ReadArguments):
     step_id: StepIdField
-    budget_tokens: BudgetTokens | None = Field(default=None, description="size in tokens")
-    part: Id | None = Field(default=None, description="part that cut names")
+    budget_tokens: BudgetTokens | None = Field(default=None, description="reply size in tokens")
+    part: Id | None = Field(default=None, description="read this part, which cut named")
     offset: Offset = Field(default=0, description="continue at this character")
 
 

@@ -10,6 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 from waybook.app.request.access import plan_of_step
 from waybook.app.request.arguments import (
     AnyJson,
+    Attempt,
     Id,
     LenientJson,
     Line,
@@ -76,8 +77,10 @@ class SubmitStepResult(MutatingArguments):
     )
     confidence: float | None = Field(default=None, ge=0, le=1, description="how sure you are")
     step_execution_report: AnyJson = Field(default=None, description="how you worked")
-    output_formatting_notes: Text | None = Field(default=None, description="format of the output")
-    attempt: int | None = Field(default=None, description="from get_next_step")
+    output_formatting_notes: Text | None = Field(
+        default=None, description="how to format the plan's output"
+    )
+    attempt: Attempt | None = Field(default=None, description="from get_next_step")
     usage: UsageArgument = None
     take_next: bool = Field(default=False, description="also claim the next step")
 
@@ -215,7 +218,7 @@ class _RequestUserReview(MutatingArguments):
         default=None, max_length=50, description="questions for the person"
     )
     result_summary: AnyJson = Field(default=None, description="result if approved")
-    attempt: int | None = Field(default=None, description="from get_next_step")
+    attempt: Attempt | None = Field(default=None, description="from get_next_step")
 
 
 @Tool(

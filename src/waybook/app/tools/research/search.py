@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from waybook.app.accounts.authentication import database_time
 from waybook.app.queries.search import run_search
@@ -16,11 +16,12 @@ from waybook.app.request.arguments import (
     Offset,
     PlanIdField,
     ReadArguments,
+    clamped,
 )
 from waybook.app.request.reply import fit_views, next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import Tool
-from waybook.app.tools.research.store_research import Query, Tag, Word
+from waybook.app.tools.research.store_research import visible_line
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.fusion import WEIGHTS, Hit, MatchReason
@@ -33,25 +34,31 @@ from waybook.store.research.search import HitRow, Scope, SourceRow
 
 _MAX_HITS_BYTES = 42_000
 _MAX_MATCHED_WORDS = 12
-_MAX_OFFSET = 100
 _MAX_DAYS = 36_500
+_MAX_QUERY_LENGTH = 1_000
 _NOTHING_FITS = "No stored research fits this query."
 
 
+#: Kind or tag to filter by, in the form in which it was stored.
+_Filter = Annotated[Id, StringConstraints(strip_whitespace=True), BeforeValidator(visible_line)]
+
+
 class SearchSources(ReadArguments):
-    query: Query = Field(description="words or a question")
+    query: Annotated[str, AfterValidator(lambda text: text[:_MAX_QUERY_LENGTH])] = Field(
+        min_length=1, description="words or a question"
+    )
     plan_id: PlanIdField | None = Field(default=None, description="only of this plan")
-    kinds: LenientJson[list[Word]] | None = Field(
+    kinds: LenientJson[list[_Filter]] | None = Field(
         default=None, max_length=20, description="only of these kinds"
     )
-    tags: LenientJson[list[Tag]] | None = Field(
+    tags: LenientJson[list[_Filter]] | None = Field(
         default=None, max_length=20, description="only with all these tags"
     )
-    within_days: Annotated[float, Field(ge=0, le=_MAX_DAYS)] | None = Field(
+    within_days: Annotated[float, Field(ge=0), clamped(0, _MAX_DAYS)] | None = Field(
         default=None, description="only stored in the last days"
     )
     limit: int = Field(default=10, ge=1, le=50, description="default 10")
-    cursor: int = Field(default=0, ge=0, le=_MAX_OFFSET, description="nextCursor of the last reply")
+    cursor: Offset = Field(default=0, description="nextCursor of the last reply")
 
 
 @Tool(

@@ -6,19 +6,28 @@ from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import (
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from waybook.app.request.access import plan_of_step
 from waybook.app.request.arguments import (
+    BLANK,
     AnyJson,
     LenientJson,
-    Line,
     MutatingArguments,
     Nested,
     PlanIdField,
     SomeJson,
     StepIdField,
+    Text,
     check_result_size,
+    fill_blank,
 )
 from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
@@ -47,45 +56,45 @@ MAX_SOURCES = 50
 MAX_TAGS = 20
 
 
-def _visible_line(text: object) -> object:
+def visible_line(text: object) -> object:
     """Replace invisible characters by spaces, since names are compared exactly."""
     if not isinstance(text, str) or text.isprintable():
-        return text
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        return fill_blank(text)
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split()) or BLANK
 
 
-def _in_utc(at: datetime) -> datetime:
+def _time_or_none(value: object, parse: ValidatorFunctionWrapHandler) -> datetime | None:
+    """Return a time in UTC, or None for a text such as "yesterday"."""
     try:
+        at: datetime = parse(value)
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("must be a time between the years 1 and 9999") from None
+    except (ValidationError, OverflowError):
+        if isinstance(value, str):
+            return None
+        raise
 
 
 Word = Annotated[
     str,
     StringConstraints(min_length=1, max_length=200, strip_whitespace=True),
-    BeforeValidator(_visible_line),
+    BeforeValidator(visible_line),
 ]
 Tag = Annotated[
     str,
     StringConstraints(min_length=1, max_length=60, strip_whitespace=True),
-    BeforeValidator(_visible_line),
+    BeforeValidator(visible_line),
 ]
-Query = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
-
-
-_Moment = Annotated[datetime, AfterValidator(_in_utc)]
 
 
 class SourceArgument(Nested):
-    url: Line | None = Field(default=None, description="address")
-    title: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(
-        description="title of the source"
+    url: Text | None = Field(default=None, description="address")
+    title: Annotated[
+        str, StringConstraints(min_length=1, max_length=500), BeforeValidator(fill_blank)
+    ] = Field(description="title of the source")
+    quote: Text | None = Field(default=None, description="quote from the source")
+    retrieved_at: Annotated[datetime | None, WrapValidator(_time_or_none)] = Field(
+        default=None, description="ISO 8601 time of reading; else ignored"
     )
-    quote: Annotated[str, StringConstraints(min_length=1, max_length=5_000)] | None = Field(
-        default=None, description="quote from the source"
-    )
-    retrieved_at: _Moment | None = Field(default=None, description="time (ISO 8601)")
 
 
 class _StoreResearch(MutatingArguments):
@@ -98,7 +107,7 @@ class _StoreResearch(MutatingArguments):
         default=None, max_length=MAX_SOURCES, description="its sources"
     )
     tags: LenientJson[list[Tag]] | None = Field(
-        default=None, max_length=MAX_TAGS, description="to filter searches"
+        default=None, max_length=MAX_TAGS, description="words to filter searches by"
     )
     metadata: AnyJson = Field(default=None, description="text or JSON to keep with it")
 
