@@ -4,6 +4,7 @@ No other role can tamper: the serving role can only append to the audit and read
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from datetime import UTC
 from typing import NamedTuple
 
 import psycopg
@@ -118,7 +119,8 @@ class Owner:
                  from audit_entry where subject_id = %(id)s order by seq""",
             {"id": self._chain.id},
         )
-        return audit.read_entries(map(audit.SealedEntry._make, rows))
+        entries = map(audit.SealedEntry._make, rows)
+        return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
 
     def _execute(self, statement: str, values: Mapping[str, object]) -> psycopg.Cursor:
         # On a cluster, the setting of the session does not reach the nodes.

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC
 
 import psycopg
 import pytest
@@ -165,8 +166,8 @@ def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
         (plan_id,),
     ).fetchall()
     previous = audit.GENESIS
-    for entry in audit.read_entries(map(audit.SealedEntry._make, rows)):
-        forged = entry._replace(channel="cli")
+    for entry in map(audit.SealedEntry._make, rows):
+        forged = entry._replace(at=entry.at.astimezone(UTC), channel="cli")
         previous = audit.seal(forged, previous)
         admin.execute(
             "update audit_entry set channel = 'cli', hash = %s where subject_id = %s and seq = %s",

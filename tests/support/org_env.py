@@ -233,7 +233,9 @@ class OrgEnv:
     async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
         """Return the audit entries of a plan or of a skill execution."""
         statement = audit.SQL["entries"](subject_id=full_id(subject_id), since=0, most=100_000)
-        return audit.read_entries((await self.database.read_org(org_id, statement))[0])
+        entries: list[audit.SealedEntry]
+        (entries,) = await self.database.read_org(org_id, statement)
+        return entries
 
 
 #: Open connections as the database owner, by database name. They are reused, because opening a

@@ -127,7 +127,7 @@ class StoredPlan:
             load.stored_rows_statement(self.plan.id),
             audit.SQL["entries"](subject_id=self.plan.id, since=0, most=100_000),
         )
-        stored, entries = load.read_stored_rows(rows), audit.read_entries(entry_rows)
+        stored, entries = load.read_stored_rows(rows), entry_rows
         assert audit.first_broken(entries) is None
         assert differences(replay(changes_in(entries)), stored) == []
         actual, expected = known_rows(stored), rows_of(self.plan)

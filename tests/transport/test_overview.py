@@ -232,7 +232,7 @@ async def test_retry_form_retries_failed_jobs_only_once(
     assert again["stepKey"] == job["stepKey"]
     statement = audit.SQL["entries"](subject_id=full_id(run["runId"]), since=0, most=1000)
     rows = await agent.dispatcher.services.database.read_org(agent.org_id, statement)
-    retries = [e for e in audit.read_entries(rows[0]) if "retry_failed" in str(e.details)]
+    retries = [e for e in rows[0] if "retry_failed" in str(e.details)]
     assert len(retries) == 1
 
 

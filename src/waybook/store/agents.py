@@ -4,7 +4,7 @@ An agent is a user and a session, which may be empty.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from waybook.core.usage import Totals, read_totals
@@ -165,13 +165,6 @@ def cost_statements(since: datetime | None, most: int) -> tuple[Statement, State
         SQL["usage_by_agent"](since=since, most=most),
         SQL["results_without_usage"](since=since, most=MAX_ENTRIES_READ),
     )
-
-
-def read_agents(rows: Iterable[AgentRow]) -> list[AgentRow]:
-    return [
-        row._replace(last_seen_at=row.last_seen_at.astimezone(UTC), now=row.now.astimezone(UTC))
-        for row in rows
-    ]
 
 
 def names_statement(ids: Iterable[str]) -> Statement:

@@ -6,7 +6,7 @@ The seal of an entry is a hash of its content and of the previous seal.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
@@ -171,11 +171,6 @@ def changes_of(details: Json) -> Iterator[Change]:
         changes = details.get("changes")
         for change in changes if isinstance(changes, list) else []:
             yield from changes_from_json(change)
-
-
-def read_entries(rows: Iterable[SealedEntry]) -> list[SealedEntry]:
-    """Convert the times of audit entries to UTC, because hashes are computed from UTC times."""
-    return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
 @dataclass(slots=True)

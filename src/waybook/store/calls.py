@@ -9,7 +9,7 @@ import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -144,14 +144,6 @@ SQL = load(
 
 def calls_of_step(step_id: str) -> Statement:
     return SQL["calls_of_step"](step_id=step_id, most=MAX_SHOWN)
-
-
-def read_calls(rows: Iterable[CallRecord]) -> list[CallRecord]:
-    return [record._replace(at=record.at.astimezone(UTC)) for record in rows]
-
-
-def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
-    return tuple(stats._replace(last_at=stats.last_at.astimezone(UTC)) for stats in rows)
 
 
 def _log_statements(calls: Iterable[LoggedCall]) -> list[Statement]:

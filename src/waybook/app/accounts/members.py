@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from waybook.accounts import manage
@@ -217,5 +217,5 @@ async def list_members(ctx: RequestContext) -> _Members:
         org=accounts.read_org(org).org,
         users=accounts.read_users(users),
         tokens=accounts.read_tokens(tokens),
-        now=first_value(now).astimezone(UTC),
+        now=first_value(now),
     )

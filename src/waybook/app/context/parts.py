@@ -170,7 +170,7 @@ async def read_continuation(
     if not rows:
         raise not_found("entry" if part.startswith("event:") else "part")
     if part.startswith("event:"):
-        (entry,) = audit.read_entries(rows)
+        (entry,) = rows
         details = as_text(entry_details(entry))
         length, text = len(details), details[page.offset :]
     else:

@@ -217,7 +217,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
             f"this org has a {file.kind} with the id {file.id} already, and an import keeps ids; "
             "import into another org or database"
         )
-    now = free.now.astimezone(UTC)
+    now = free.now
     # One more audit entry names the importing user.
     last = file.entries[-1]
     details: dict[str, Json] = {

@@ -1,7 +1,6 @@
 """Passes of a server over one org: stalled plans, overdue reviews, and the count of open work."""
 
 from contextlib import suppress
-from datetime import UTC
 
 from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.outbox import link_statements, notification_statement
@@ -77,7 +76,7 @@ async def _store_reminder(ctx: RequestContext, overdue: OverdueReview) -> bool:
         review = open_review(locked.plan)
         if review is None or review.id != overdue.review_id:
             return False
-        notice = overdue_notification(locked.plan, review, overdue.due_at.astimezone(UTC))
+        notice = overdue_notification(locked.plan, review, overdue.due_at)
         context, reminder_id = locked.write_context, overdue.reminder_id
         _, statement = notification_statement(
             ctx.services, ctx.caller, notice, context, notification_id=reminder_id

@@ -114,12 +114,11 @@ async def list_agents(
         at=at, name=name, session=session, most=limit + 1, counted=agents.MAX_COUNTED
     )
     rows, *held = await ctx.read(statement, *agents.held_statements())
-    read = agents.read_agents(rows)
-    shown = read[:limit]
+    shown = rows[:limit]
     items: dict[AgentKey, list[HeldRow]] = {row.key: [] for row in shown}
     for item in (item for items_of_kind in held for item in items_of_kind):
         items.get(AgentKey(item.held_by, item.session), []).append(item)
-    last = shown[-1] if len(read) > limit else None
+    last = shown[-1] if len(rows) > limit else None
     place = (rfc3339(last.last_seen_at), *(quote(t, safe="") for t in last.key)) if last else ()
     return AgentsPage(shown, items, ",".join(place) or None)
 
@@ -150,9 +149,8 @@ async def read_agent(
     )
     if not rows:
         raise NotFound("there is no agent with this name and session; choose one from the list")
-    (row,) = agents.read_agents(rows)
-    read = audit.read_entries(listed)
-    shown = read[:PAGE_SIZE]
+    (row,) = rows
+    shown = listed[:PAGE_SIZE]
     return AgentActivity(
         agent=row,
         held=[item for items in held for item in items],
@@ -160,7 +158,7 @@ async def read_agent(
         names=await find_names(ctx, shown),
         counts=counted,
         now=row.now,
-        next_cursor=entry_cursor(shown[-1]) if len(read) > PAGE_SIZE else None,
+        next_cursor=entry_cursor(shown[-1]) if len(listed) > PAGE_SIZE else None,
     )
 
 

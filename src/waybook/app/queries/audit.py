@@ -35,9 +35,8 @@ async def read_entries(
         (rows,) = await ctx.read(statement)
         if not rows:
             return
-        page = audit.read_entries(rows)
-        yield page
-        since = page[-1].seq
+        yield rows
+        since = rows[-1].seq
 
 
 async def read_all_entries(
@@ -103,8 +102,7 @@ async def browse_audit(
     members = Scope.ADMIN in ctx.caller.scopes
     named = await find_full_id(ctx, filter_.subject_id or "", IdKind.PLAN, IdKind.RUN)
     filter_ = replace(filter_, subject_id=named) if named else filter_
-    (rows,) = await ctx.read(_statement(filter_, limit + 1, members=members))
-    entries = audit.read_entries(rows)
+    (entries,) = await ctx.read(_statement(filter_, limit + 1, members=members))
     shown = entries[:limit]
     return EntriesPage(shown, entry_cursor(shown[-1]) if len(entries) > limit else None)
 
@@ -194,7 +192,7 @@ async def list_audit(
         most=min(limit, _MAX_LIMIT),
     )
     (rows,) = await ctx.read(statement)
-    return [entry_view(entry) for entry in audit.read_entries(rows)]
+    return [entry_view(entry) for entry in rows]
 
 
 def entry_view(entry: SealedEntry) -> Body:

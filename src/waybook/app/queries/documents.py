@@ -37,7 +37,7 @@ async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Out
     plan_id = id_or_nil(plan_id)
     wanted = PlanRequest(plan_id=plan_id, review=False)
     loaded, (rows,) = await load_plan(ctx, wanted, details.outputs_statement(plan_id))
-    return loaded.plan.name, details.read_outputs(rows)
+    return loaded.plan.name, rows
 
 
 async def latest_outputs(
@@ -45,7 +45,7 @@ async def latest_outputs(
 ) -> tuple[list[tuple[Output, str, str]], str | None]:
     """Return a page of outputs, each with the id and name of its plan, and the next cursor."""
     (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
-    outputs = details.read_outputs(row.output for row in rows)
+    outputs = [row.output for row in rows]
     shown = [
         (output, row.plan_id, row.plan_name)
         for output, row in zip(outputs[:limit], rows[:limit], strict=True)
@@ -69,7 +69,7 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
     (rows,) = await ctx.read(details.output_statement(id_or_nil(output_id)))
     if not rows:
         raise not_found("output")
-    (output,) = details.read_outputs(row.output for row in rows)
+    (output,) = (row.output for row in rows)
     return ReadableOutput(
         output_id=output.id,
         plan_id=rows[0].plan_id,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.usage import NO_USAGE, Totals, read_totals
@@ -47,7 +47,7 @@ async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
         calls.SQL["calls_by_tool"](seconds=seconds, most=MAX_COUNTED),
         calls.SQL["last_errors"](seconds=seconds, most=MAX_ERRORS),
     )
-    return CallStats(tools=calls.read_tool_calls(tools), errors=calls.read_calls(errors))
+    return CallStats(tools=tuple(tools), errors=errors)
 
 
 _DEFAULT_LIMIT = 20
@@ -75,8 +75,8 @@ def org_usage(
 ) -> OrgUsage:
     (totals,) = sums
     return OrgUsage(
-        since=totals.since.astimezone(UTC),
-        until=totals.until.astimezone(UTC),
+        since=totals.since,
+        until=totals.until,
         usage=read_totals(totals),
         models=models,
         work=work,

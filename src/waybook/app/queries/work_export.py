@@ -187,7 +187,7 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> ExportedRows:
         now=loaded.now,
         seq=loaded.plan.seq,
         rows=rows,
-        history=details.read_history(happenings),
+        history=happenings,
     )
 
 

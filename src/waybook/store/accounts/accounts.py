@@ -153,7 +153,7 @@ def check_statement(token: TokenIdentity) -> Statement:
 
 def read_org(rows: list[_OrgRow], last: Sequence[Sequence[datetime]] = ()) -> _LoadedOrg:
     row = rows[0]
-    at, seq = _in_utc(first_value(last)), row.audit_seq
+    at, seq = first_value(last), row.audit_seq
     return _LoadedOrg(
         _org(row), ChainHead(seq, row.audit_hash or GENESIS, at) if seq else ChainHead()
     )
@@ -174,19 +174,19 @@ def read_users(rows: Iterable[UserRow]) -> list[User]:
             id=row.id,
             name=row.name,
             scopes=tuple(map(Scope, row.scopes)),
-            created_at=row.created_at.astimezone(UTC),
+            created_at=row.created_at,
             created_by=row.created_by,
             email=row.email,
             issuer=row.issuer,
             subject=row.subject,
-            disabled_at=_in_utc(row.disabled_at),
+            disabled_at=row.disabled_at,
         )
         for row in rows
     ]
 
 
 def read_tokens(rows: Iterable[_TokenRow]) -> list[TokenUse]:
-    return [TokenUse(_token(row), row.user, _in_utc(row.last_used_at)) for row in rows]
+    return [TokenUse(_token(row), row.user, row.last_used_at) for row in rows]
 
 
 def _token(row: _TokenRow) -> Token:
@@ -196,10 +196,10 @@ def _token(row: _TokenRow) -> Token:
         label=row.label,
         hash=row.hash,
         scopes=tuple(map(Scope, row.scopes)),
-        created_at=row.created_at.astimezone(UTC),
+        created_at=row.created_at,
         created_by=row.created_by,
-        expires_at=_in_utc(row.expires_at),
-        revoked_at=_in_utc(row.revoked_at),
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
         revoked_by=row.revoked_by,
     )
 
@@ -219,10 +219,6 @@ def read_rows(rows: Iterable[StoredRow]) -> Rows:
             for name, value in row.values.items()
         }
     return by_entity
-
-
-def _in_utc(at: datetime | None) -> datetime | None:
-    return at and at.astimezone(UTC)
 
 
 def by_session_statements(*, is_org_known: bool) -> list[Statement]:
@@ -262,7 +258,7 @@ def orgs_statement() -> Statement:
 
 
 def read_orgs(rows: Iterable[_OrgRow]) -> list[OrgListItem]:
-    return [OrgListItem(_org(row), row.created_at.astimezone(UTC)) for row in rows]
+    return [OrgListItem(_org(row), row.created_at) for row in rows]
 
 
 def policy_statement() -> Statement:

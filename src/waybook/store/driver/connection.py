@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import orjson
 import psycopg
 from psycopg import AsyncConnection, errors
-from psycopg.adapt import Transformer
+from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
@@ -41,6 +41,9 @@ _CANCEL_SECONDS = 1.0
 _DISCARD_PLANS = Query("discard_plans", "discard plans")()
 _ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _ROLLBACK = "rollback"
+#: Without a connection, psycopg reads times in UTC, whatever the time zone of the server is.
+_ADAPTERS = AdaptersMap(psycopg.adapters)
+set_json_loads(orjson.loads, _ADAPTERS)
 #: Errors after which the connection may be unusable.
 _LOST = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, TimeoutError)
 _DEALLOCATE_ALL = "deallocate all"
@@ -48,11 +51,10 @@ _DEALLOCATE_ALL = "deallocate all"
 
 class DbConnection:
     def __init__(self, connection: Connection, wire: WireSettings) -> None:
-        set_json_loads(orjson.loads, connection)
         self.connection = connection
         self.org = NO_ORG
         self._wire = wire
-        self._transformer = Transformer(connection)
+        self._transformer = Transformer(_ADAPTERS)
         self._prepared: set[bytes] = set()
         self._prepared_before = 0
         self._plans = PreparedPlans()

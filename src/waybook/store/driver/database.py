@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Hashable
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final, Self, TypeVar
 from uuid import UUID
@@ -78,7 +78,7 @@ class Clock:
         self._last_reading: tuple[datetime, float] | None = None
 
     def set(self, now: datetime) -> None:
-        self._last_reading = now.astimezone(UTC), time.monotonic()
+        self._last_reading = now, time.monotonic()
 
     def now(self) -> datetime | None:
         if self._last_reading is None:
@@ -214,7 +214,7 @@ class Database:
     async def read_now(self, org_id: UUID) -> datetime:
         (rows,) = await self.read_org(org_id, "select app_now()")
         now: datetime = first_value(rows)
-        return now.astimezone(UTC)
+        return now
 
     async def is_cluster(self) -> bool:
         if self.wire.is_cluster is None:

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import NotFound
-from waybook.store.audit import ChainHead, SealedEntry, first_broken, read_entries
+from waybook.store.audit import ChainHead, SealedEntry, first_broken
 from waybook.store.driver.queries import as_json_text, first_column, first_value, load
 from waybook.store.maintenance.owner import (
     Erasure,
@@ -96,7 +96,9 @@ def tables_in_order(owner: OwnerTransaction) -> list[str]:
 
 
 def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
-    return read_entries(owner.fetch(SQL["chain_entries"], id=subject_id))
+    entries: list[SealedEntry] = owner.fetch(SQL["chain_entries"], id=subject_id)
+    # The seals were computed from times in UTC.
+    return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
 
 
 def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:

@@ -1,7 +1,7 @@
 """Queries for the web pages of a plan, a step and an output."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from waybook.json_values import Json
@@ -188,19 +188,13 @@ def output_texts_statement(plan_id: str) -> Statement:
     return SQL["output_texts"](plan_id=plan_id)
 
 
-def read_history(rows: Iterable[HistoryEntry]) -> list[HistoryEntry]:
-    return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
-
-
 def read_names(rows: Iterable[_StepNameRow]) -> Mapping[str, str]:
     return {row.step_id: row.beginning.strip().split("\n", 1)[0] for row in rows}
 
 
 def read_status_changes(rows: Iterable[_StatusChangesRow]) -> list[StepStatusChange]:
     return [
-        StepStatusChange(
-            step_id, row.at.astimezone(UTC), StepStatus(status), row.actor, row.session
-        )
+        StepStatusChange(step_id, row.at, StepStatus(status), row.actor, row.session)
         for row in rows
         for step_id, status in row.moves
     ]
@@ -220,10 +214,6 @@ def output_statement(output_id: str) -> Statement:
 
 def latest_statement(before: tuple[str, str], most: int) -> Statement:
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
-
-
-def read_outputs(rows: Iterable[Output]) -> list[Output]:
-    return [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]
 
 
 def finished_steps_statement(plan_id: str) -> Statement:

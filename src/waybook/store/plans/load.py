@@ -107,7 +107,6 @@ _READ_STEPS = TABLES["plan_step"].reader(
     {
         "type": StepType,
         "status": StepStatus,
-        "timestamptz": lambda at: at.astimezone(UTC),
         "uuid[]": lambda ids: tuple(ids.split()) if ids else (),
     },
 )
@@ -218,7 +217,7 @@ def build_plan(
         status=PlanStatus(row.status),
         revision=row.revision,
         stall_seconds=row.stall_seconds,
-        resumed_at=_in_utc(row.resumed_at),
+        resumed_at=row.resumed_at,
         fail_reason=row.fail_reason,
         seq=row.audit_seq,
         steps=steps,
@@ -228,14 +227,14 @@ def build_plan(
         usage=totals_from_json(row.usage),
         budget=Budget(**row.budget) if row.budget else None,
         created_by=row.created_by,
-        created_at=_in_utc(row.created_at),
+        created_at=row.created_at,
         copied_from=PlanId(row.copied_from) if row.copied_from else None,
         copied_seq=row.copied_seq,
         sequential=bool(row.sequential),
         canceled=row.canceled,
     )
-    head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at.astimezone(UTC))
-    return LoadedPlan(plan, row.now.astimezone(UTC), head)
+    head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at)
+    return LoadedPlan(plan, row.now, head)
 
 
 def read_answer(results: Results, key: Key) -> StoredAnswer | None:
@@ -288,11 +287,11 @@ def read_reviews(rows: Iterable[ReviewRow]) -> list[Review]:
             summary=row.summary,
             questions=tuple(row.questions),
             result_summary=row.result_summary,
-            requested_at=row.requested_at.astimezone(UTC),
+            requested_at=row.requested_at,
             requested_by=row.requested_by,
             decision=DecisionKind(row.decision) if row.decision else None,
             feedback=row.feedback,
-            decided_at=_in_utc(row.decided_at),
+            decided_at=row.decided_at,
             decided_by=row.decided_by,
             decided_via=Channel(row.decided_via) if row.decided_via else None,
             requested_as=row.requested_as,
@@ -300,10 +299,6 @@ def read_reviews(rows: Iterable[ReviewRow]) -> list[Review]:
         )
         for row in rows
     ]
-
-
-def _in_utc(at: datetime | None) -> datetime | None:
-    return at.astimezone(UTC) if at is not None else None
 
 
 def _utc(text: str) -> datetime:

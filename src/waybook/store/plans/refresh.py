@@ -112,8 +112,8 @@ def apply_entries(loaded: LoadedPlan, rows: list[ChangeRow]) -> LoadedPlan | Non
             plan = _apply(plan, rows[1:])
         except ReplayError:
             return None
-        head = ChainHead(last.seq, last.hash, last.at.astimezone(UTC))
-    return LoadedPlan(plan, last.now.astimezone(UTC), head)
+        head = ChainHead(last.seq, last.hash, last.at)
+    return LoadedPlan(plan, last.now, head)
 
 
 def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:

@@ -1,7 +1,6 @@
 """Queries for jobs and documents of runs."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC
 from typing import Any, NamedTuple
 
 from waybook.core.decision_context import Holder
@@ -14,7 +13,6 @@ from waybook.run.next_job import OpenJobs
 from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.runs.inputs import document_of
-from waybook.store.runs.load import in_utc
 from waybook.store.runs.rows import (
     AvailableRow,
     DocumentJobRow,
@@ -155,11 +153,11 @@ def read_job(row: JobRow) -> Job:
         status=JobStatus(row.status),
         attempt=row.attempt,
         tries=row.tries,
-        ready_at=row.ready_at.astimezone(UTC),
+        ready_at=row.ready_at,
         held_by=row.held_by,
         held_session=row.held_session,
-        started_at=in_utc(row.started_at),
-        completed_at=in_utc(row.completed_at),
+        started_at=row.started_at,
+        completed_at=row.completed_at,
         error=row.error,
         continues=row.continues_id,
         part=row.part,
@@ -193,18 +191,10 @@ def read_open(rows: Sequence[OpenJobsRow]) -> tuple[OpenJobs, ...]:
             status=JobStatus(row.status),
             model=row.model,
             count=row.jobs,
-            ready_at=in_utc(row.ready_at),
+            ready_at=row.ready_at,
         )
         for row in rows
     )
-
-
-def read_workers(rows: Sequence[WorkerRow]) -> tuple[WorkerRow, ...]:
-    return tuple(row._replace(since=row.since.astimezone(UTC)) for row in rows)
-
-
-def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
-    return tuple(row._replace(at=row.at.astimezone(UTC)) for row in rows)
 
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
@@ -276,10 +266,6 @@ def readable_statement(run_id: str) -> Statement:
 
 def rendered_statement(resource_id: str) -> Statement:
     return SQL["rendered"](resource_id=resource_id)
-
-
-def read_readable(rows: Iterable[ReadableRow]) -> list[ReadableRow]:
-    return [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]
 
 
 def texts_statement(run_id: str) -> Statement:

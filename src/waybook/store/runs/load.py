@@ -1,6 +1,6 @@
 """Queries that load runs, with a lock or as a snapshot, and versions of workflow definitions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -103,16 +103,16 @@ def read_run(results: Results) -> LoadedRun | None:
     if not runs:
         return None
     row: RunRow = runs[0]
-    head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at.astimezone(UTC))
+    head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at)
     run = Run(
         id=row.id,
         name=row.name,
         seq=row.audit_seq,
-        completed_at=in_utc(row.completed_at),
+        completed_at=row.completed_at,
         stages={stage.slug: stage for stage in map(_stage, stages)},
-        steps={step.id: step for step in map(_step, steps)},
+        steps={step.id: step for step in steps},
         usage=totals_from_json(row.usage),
-        canceled_at=in_utc(row.canceled_at),
+        canceled_at=row.canceled_at,
         canceled_by=row.canceled_by,
         cancel_reason=row.cancel_reason,
         copied_from=row.copied_from,
@@ -123,7 +123,7 @@ def read_run(results: Results) -> LoadedRun | None:
         run=run,
         dag_slug=row.dag_slug,
         dag_version=row.dag_version,
-        now=head.after(row.now.astimezone(UTC)),
+        now=head.after(row.now),
         head=head,
     )
 
@@ -144,22 +144,7 @@ def _stage(row: StageRun) -> StageRun:
         prior=Origins(
             lineages=tuple(first_author), authors=tuple(prior["authors"]), first_author=first_author
         ),
-        started_at=row.started_at.astimezone(UTC),
-        completed_at=in_utc(row.completed_at),
-        feedback_at=in_utc(row.feedback_at),
     )
-
-
-def _step(row: StepRun) -> StepRun:
-    return row._replace(opened_at=row.opened_at.astimezone(UTC), closed_at=in_utc(row.closed_at))
-
-
-def read_events(rows: Sequence[RunEventRow]) -> tuple[RunEventRow, ...]:
-    return tuple(row._replace(at=row.at.astimezone(UTC)) for row in reversed(rows))
-
-
-def in_utc(at: datetime | None) -> datetime | None:
-    return at.astimezone(UTC) if at else None
 
 
 TIMES = frozenset(

@@ -1,12 +1,11 @@
 """Queries for the work in a run: jobs, attempts, usage, and versions of documents."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from waybook.core.usage import Totals
 from waybook.store.driver.queries import AsJson, Statement, load
-from waybook.store.runs.load import in_utc
 from waybook.store.runs.rows import ReadableRow
 
 
@@ -182,26 +181,6 @@ def step_documents_statement(
 
 def document_text_statement(run_id: str, resource_id: str, most: int) -> Statement:
     return SQL["document_text"](run_id=run_id, resource_id=resource_id, most=most)
-
-
-def read_jobs(rows: Sequence[RunJobRow]) -> tuple[RunJobRow, ...]:
-    return tuple(
-        row._replace(
-            ready_at=row.ready_at.astimezone(UTC),
-            started_at=in_utc(row.started_at),
-            completed_at=in_utc(row.completed_at),
-        )
-        for row in rows
-    )
-
-
-def read_times(rows: Sequence[JobTimesRow]) -> tuple[JobTimesRow, ...]:
-    return tuple(
-        row._replace(
-            started_at=row.started_at.astimezone(UTC), completed_at=in_utc(row.completed_at)
-        )
-        for row in reversed(rows)
-    )
 
 
 def read_usage(rows: Iterable[_AttemptUsageRow]) -> dict[int, Totals]:

@@ -23,7 +23,7 @@ from waybook.plan.modify import (
 )
 from waybook.plan.progress import detect_stalled_steps
 from waybook.store import calls as calls_store
-from waybook.store.calls import CallRecord, calls_of_step, read_calls
+from waybook.store.calls import CallRecord, calls_of_step
 from waybook.store.driver.queries import new_id
 from waybook.store.plans import contexts, details, load
 from waybook.store.plans.contexts import StoredArtifact
@@ -99,9 +99,9 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
         research_total=contexts.total_count(research),
         sources=sources,
         status_changes=details.read_status_changes(moves),
-        history=details.read_history(happenings),
+        history=happenings,
         usage=calls_store.read_steps(used).get(step.id),
-        calls=read_calls(called),
+        calls=called,
         names=details.read_names(names),
         blockers=modification_blockers(plan, step, moment),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Flag, auto
 from functools import cached_property
 from typing import TypeAlias, cast
@@ -191,17 +191,17 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         now=seen.loaded.now,
         report=_report(seen.loaded.run, seen.compiled_dag, available, outdated),
         input_text=brief.input if brief else None,
-        created_at=brief.created_at.astimezone(UTC) if brief else None,
+        created_at=brief.created_at if brief else None,
         created_by=brief.created_by if brief else "",
         # The jobs of a canceled run still name their last holder, who no longer works on them.
-        workers=() if is_canceled else jobs.read_workers(rows[RunInclude.WORKERS]),
-        history=load.read_events(rows[RunInclude.HISTORY]),
-        failures=jobs.read_failures(rows[RunInclude.FAILURES]),
+        workers=() if is_canceled else tuple(rows[RunInclude.WORKERS]),
+        history=tuple(reversed(rows[RunInclude.HISTORY])),
+        failures=tuple(rows[RunInclude.FAILURES]),
         documents=_order_documents(seen.compiled_dag, available if lists_documents else ()),
         outdated=outdated,
         job_counts=rows[RunInclude.JOB_COUNTS],
         model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
-        job_times=work.read_times(rows[RunInclude.JOB_TIMES]),
+        job_times=tuple(reversed(rows[RunInclude.JOB_TIMES])),
         finished_runs=rows[RunInclude.FINISHED_RUNS],
         result_costs=rows[RunInclude.RESULT_COSTS],
     )
@@ -236,4 +236,4 @@ def _order_documents(
     compiled_dag: CompiledDag, rows: Iterable[ReadableRow]
 ) -> list[DocumentListItem]:
     ranks = compiled_dag.dispatch_ranks
-    return sorted(jobs.read_readable(rows), key=lambda row: ranks[row.stage, row.step_key])
+    return sorted(rows, key=lambda row: ranks[row.stage, row.step_key])

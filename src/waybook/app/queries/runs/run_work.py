@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
@@ -83,7 +83,7 @@ def _jobs_statement(
 
 
 def _job_list(rows: Sequence[RunJobRow], page: int) -> JobList:
-    return JobList(jobs=work.read_jobs(rows), total=rows[0].total if rows else 0, page=page)
+    return JobList(jobs=tuple(rows), total=rows[0].total if rows else 0, page=page)
 
 
 async def read_run_step(
@@ -118,7 +118,7 @@ async def read_run_job(
     )
     if not rows:
         raise job_not_found()
-    (job,) = work.read_jobs(rows)
+    (job,) = rows
     statement = work.step_documents_statement(
         run_id, job.stage, job.step_key, _MAX_STEP_DOCUMENTS, job_id=job_id
     )
@@ -189,7 +189,7 @@ async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocume
     row: RenderedRow = rows[0]
     seen = await load_run(ctx, row.run_id, jobs.versions_statement(row.run_id, always=True))
     inputs = _inputs(seen.compiled_dag, row.document_id, seen.results[0])[:MAX_INPUTS_LISTED]
-    fields = row._replace(created_at=row.created_at.astimezone(UTC))._asdict()
+    fields = row._asdict()
     del fields["document_id"]
     made_from: list[Json] = [
         non_empty(
@@ -224,12 +224,11 @@ async def read_document_sheet(
     run_id, resource_id = id_or_nil(run_id), id_or_nil(resource_id).lower()
     wanted = [resource_id, *([id_or_nil(other_id).lower()] if other_id else [])]
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
-    version_rows, rows, *texts = await ctx.read(
+    version_rows, related, *texts = await ctx.read(
         jobs.versions_statement(run_id, always=True),
         work.document_versions_statement(run_id, resource_id, _MAX_COMPARABLE),
         *(work.document_text_statement(run_id, item, MAX_SHOWN_LENGTH) for item in wanted),
     )
-    related = [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]
     by_id = {row.resource_id: row for row in related}
     if not all(item in by_id and text for item, text in zip(wanted, texts, strict=True)):
         raise NotFound(

@@ -6,7 +6,7 @@ needs only one.
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum, auto
 from functools import partial
 from typing import Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
@@ -96,7 +96,7 @@ class Locked(ABC, Generic[DecisionT]):
     async def read(self, results: Results, tx: Transaction) -> None:
         count = len(self.more)
         self.tx, self.results = tx, results[:count]
-        self.now = results[count][0][0].astimezone(UTC)
+        self.now = results[count][0][0]
 
     async def enter(
         self, key: Key | None = None, *, use_cache: bool = False

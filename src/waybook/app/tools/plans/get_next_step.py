@@ -231,7 +231,7 @@ async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, s
         load.SQL["formatting_notes"](plan_id=plan_id),
         details.outputs_statement(plan_id),
     )
-    there, media_type = details.read_outputs(output_rows), brief.output_media_type
+    there, media_type = output_rows, brief.output_media_type
     all_notes = {**{row.step_id: row.notes for row in notes}, **new_notes}
     formatting: list[Json] = [
         non_empty(

@@ -130,7 +130,7 @@ async def _material(
     )
     (brief,), instructions, results, newest, entries, *able = result_sets
     library.store_capabilities(able)
-    events = audit.read_entries(entries)
+    events = entries
     return _PlanMaterial(
         plan=loaded.plan,
         brief=brief,

@@ -1,7 +1,5 @@
 """Skills: list them, and record that one is started and completed."""
 
-from datetime import UTC
-
 from pydantic import Field
 
 from waybook.app.request.arguments import Id, Key, Line, MutatingArguments, ReadArguments
@@ -194,9 +192,7 @@ async def complete_skill(ctx: RequestContext, args: _CompleteSkill) -> ToolReply
                 new="completed",
                 next_call=NextCall("list_active_plans", {}, "List the open plans."),
             )
-        head = ChainHead(
-            execution.audit_seq, execution.audit_hash, execution.started_at.astimezone(UTC)
-        )
+        head = ChainHead(execution.audit_seq, execution.audit_hash, execution.started_at)
         now = head.after(opened.now)
         row: dict[str, Json] = {
             "status": "completed",

@@ -349,7 +349,7 @@ async def store_research_output(ctx: RequestContext, args: _StoreResearchOutput)
     locked = LockedPlan(ctx, *there, plan_id=plan_id, review=False)
 
     async def decide() -> PlanProposal:
-        before = details.read_outputs(locked.results[0])
+        before = locked.results[0]
         decision = store_output(locked.plan, new, before, locked.decision_context)
         plan, output = locked.plan, decision.reply.output
         following = next_call("get_next_step", "Claim the next step.", planId=plan.id)
