@@ -147,7 +147,7 @@ async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
             migrate(postgres.owner_dsn)
             async with open_database(postgres, settings) as database:
                 ids = await store(database, backend)
-                (rows,) = await database.read_org(LOCAL_ORG, search.capabilities_statement())
+                (rows,) = await database.read_org(LOCAL_ORG, search.SQL["search_capabilities"]())
                 search_notes = make_search(database, search.read_capabilities(rows, backend))
                 exact_search = make_exact_search(search_notes, ids)
                 return await rank_notes(search_notes, ids), await rank_notes(exact_search, ids)

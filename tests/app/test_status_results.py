@@ -40,7 +40,7 @@ async def make_plan_of(agent: AgentClient, *results: object) -> Body:
 async def test_get_plan_status_returns_only_the_start_of_large_results(agent: AgentClient) -> None:
     structured = {"rows": ["é" * 1_000] * 100}
     plan = await make_plan_of(agent, *[RESULT] * 12, structured, "short")
-    statement = load.results_within_statement(full_id(plan["planId"]), MAX_REPLY_BYTES)
+    statement = load.SQL["results_within"](plan_id=full_id(plan["planId"]), most=MAX_REPLY_BYTES)
     (rows,) = await RequestContext(services=agent.dispatcher.services, caller=agent.caller).read(
         statement
     )

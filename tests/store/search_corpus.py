@@ -93,5 +93,5 @@ async def make_search_corpus(
 ) -> SearchCorpus:
     org_id = UUID(new_id())
     add_org(place.owner_dsn, org_id, f"org-{org_id}")
-    (rows,) = await database.read_org(org_id, search.capabilities_statement())
+    (rows,) = await database.read_org(org_id, search.SQL["search_capabilities"]())
     return SearchCorpus(database, org_id, search.read_capabilities(rows, wanted))

@@ -72,7 +72,7 @@ def test_lookup_by_id_uses_the_primary_key_without_statistics(
     """With an index that begins with the org, a lookup by id reads all rows of the org."""
     lock = load.lock_statements(PlanRequest(plan_id=new_id(), holder=ME))[0]
     assert {"plan_pkey", "plan_brief_pkey"} <= used_indexes(explain(fresh, lock, *settings))
-    step = load.plan_of_step_statement(new_id())
+    step = load.SQL["plan_of_step"](step_id=new_id())
     assert used_indexes(explain(fresh, step, *settings)) == {"plan_step_pkey"}
     document = Query("document", "select content from document where id = %(id)s")(id=new_id())
     assert used_indexes(explain(fresh, document, *settings)) == {"document_pkey"}
@@ -120,7 +120,7 @@ def limited_reads() -> dict[str, Statement]:
     return {
         **unbounded_reads(),
         "waiting": lists.SQL["waiting"](most=1_000),
-        "waiting runs": run_load.awaiting_statement(10),
+        "waiting runs": run_load.SQL["awaiting_runs"](most=10),
         "plans by name": plans_statement(named, 20),
         "runs by name": runs_statement(RunFilter(order=ListOrder.CREATION, text="river delta"), 20),
         "runs by activity": runs_statement(RunFilter(order=ListOrder.ACTIVITY), 20),

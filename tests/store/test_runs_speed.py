@@ -140,25 +140,27 @@ HOT = {
 def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
     lock, stages, steps = load.lock_statements(run_id)
     return {
-        "run_of_job": jobs.run_of_job_statement(job_id),
-        "load_job": jobs.job_statement(job_id),
+        "run_of_job": jobs.SQL["run_of_job"](job_id=job_id),
+        "load_job": jobs.SQL["load_job"](job_id=job_id),
         "held_job": jobs.held_statement(run_id, SELECT_1),
         "free_job": jobs.claimable_statement(run_id, ANY),
         "free_job_for_model": jobs.claimable_statement(run_id, SELECT_1),
         "open_jobs": jobs.open_statement(run_id, 40),
-        "failed_jobs": jobs.failed_statement(run_id, "s1", None),
-        "to_render": jobs.to_render_statement(run_id, 20),
+        "failed_jobs": jobs.SQL["failed_jobs"](run_id=run_id, stage="s1", step_key=None),
+        "to_render": jobs.SQL["to_render"](run_id=run_id, most=20),
         "lock_run": lock,
         "load_stages": stages,
         "load_steps": steps,
-        "run_brief": load.brief_statement(run_id),
+        "run_brief": load.SQL["run_brief"](run_id=run_id),
         "documents_of": inputs.documents_statements(run_id, [DocumentSlot("s1", "d1")], 9)[0],
         "documents_of_lineage": inputs.documents_statements(
             run_id, [DocumentSlot("s1", "d1", "l1")], 9
         )[0],
-        "content": documents.content_statement(run_id, document_id, 0, 100),
-        "run_of_document": documents.run_of_document_statement(document_id),
-        "definition": load.definition_statement("dag-7", 1),
+        "content": documents.SQL["content"](
+            run_id=run_id, document_id=document_id, start=0, most=100
+        ),
+        "run_of_document": documents.SQL["run_of_document"](document_id=document_id),
+        "definition": load.SQL["definition"](slug="dag-7", version=1),
     }
 
 
@@ -176,7 +178,7 @@ def test_frequent_run_query_uses_the_intended_index(
 
 def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
     """The cache reads them with each 32 free jobs; a run may have thousands of free jobs."""
-    nodes = plan(full, cache.held_jobs_statement(new_id(), cache.MAX_HELD_JOBS))
+    nodes = plan(full, cache.SQL["held_jobs"](run_id=new_id(), most=cache.MAX_HELD_JOBS))
     assert "job_holder" in {node.through for node in nodes}, nodes
 
 
@@ -200,11 +202,11 @@ def test_run_queries_use_no_sequential_scan(
     run_id, job_id, document_id = named
     statement = {
         "run_with_free_job": jobs.run_with_claimable_job_statement(ANY),
-        "parts": jobs.parts_statement(job_id),
-        "document_job": documents.document_job_statement(run_id, document_id),
+        "parts": jobs.SQL["parts"](job_id=job_id),
+        "document_job": documents.SQL["document_job"](run_id=run_id, document_id=document_id),
         "contents": documents.contents_statement([document_id], 100),
-        "available": documents.available_statement(run_id),
-        "run_rows": load.rows_statement(run_id),
+        "available": documents.SQL["available"](run_id=run_id),
+        "run_rows": load.SQL["run_rows"](run_id=run_id),
     }[name]
     nodes = plan(full, statement)
     assert [node for node in nodes if node.kind == "Seq Scan"] == [], nodes

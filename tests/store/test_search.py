@@ -212,7 +212,7 @@ async def test_documents_without_index_or_embedding_are_listed(
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")
     (rows,) = await library.database.read_org(
-        library.org_id, artifacts.unindexed_statement(None, 9)
+        library.org_id, artifacts.SQL["without_passages"](since=None, most=9)
     )
     assert [row[0] for row in rows] == [artifact_id]
     await library.write(
@@ -220,7 +220,9 @@ async def test_documents_without_index_or_embedding_are_listed(
             artifacts.split_subjects([index_source(WIKI, NOON)]), None, library.org_id
         )
     )
-    statement = embeddings.without_embeddings_statement(EMBEDDER.model, Backend.PORTABLE, None, 9)
+    statement = embeddings.SQL["without_embeddings"](
+        model=EMBEDDER.model, backend=Backend.PORTABLE, since=None, most=9
+    )
     (rows,) = await library.database.read_org(library.org_id, statement)
     assert [row[0] for row in rows] == [WIKI.id]
 

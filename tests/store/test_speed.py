@@ -136,26 +136,28 @@ def test_frequent_plan_query_uses_no_sequential_scan(full: ServerDatabase, name:
     by_plan = load.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
     for_work = load.lock_statements(PlanRequest(plan_id=plan_id, candidates=True, holder=ME), key)
     statements = {
-        "plan of a step": load.plan_of_step_statement(step_id),
+        "plan of a step": load.SQL["plan_of_step"](step_id=step_id),
         "lock": by_plan[0],
         "steps": by_plan[1],
         "candidates": for_work[1],
         "call": by_plan[2],
         "review": by_plan[3],
-        "results": load.results_within_statement(plan_id, 24_000),
-        "results, cut": load.results_cut_statement(plan_id, 160),
+        "results": load.SQL["results_within"](plan_id=plan_id, most=24_000),
+        "results, cut": load.SQL["results_cut"](plan_id=plan_id, most=160),
         "formatting notes": load.SQL["formatting_notes"](plan_id=plan_id),
         "artifacts": contexts.newest_statement(plan_id, None, contexts.FIRST_PAGE),
         "artifacts of a step": contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),
         "artifacts by id": contexts.artifacts_statement(plan_id, {step_id: 1}, 1_200),
         "what a step is about": contexts.about_step_statement(step_id),
-        "beginnings of results": contexts.results_statement(plan_id, 1_000),
-        "beginnings of instructions": contexts.instructions_statement(plan_id, 1_000),
+        "beginnings of results": contexts.SQL["result_prefixes"](plan_id=plan_id, most=1_000),
+        "beginnings of instructions": contexts.SQL["instruction_prefixes"](
+            plan_id=plan_id, most=1_000
+        ),
         "feedback": contexts.feedback_statement(plan_id, step_id, contexts.FIRST_PAGE),
         "piece of a step": contexts.step_text_slice_statement(
             plan_id, "result", step_id, contexts.FIRST_PAGE
         ),
-        "brief": load.brief_statement(plan_id),
+        "brief": load.SQL["brief"](plan_id=plan_id),
     }
     table_scans = scans(explain(full, statements[name]))
     assert table_scans
@@ -222,7 +224,7 @@ def unbounded_reads() -> dict[str, Statement]:
         **dict(zip(names, look, strict=True)),
         "plans by activity": plans_statement(PlanFilter(order=ListOrder.ACTIVITY), 20),
         "counts": lists.SQL["count_plans"](most=1_000, closed=True),
-        "plans to check for stalls": writer.check_stalls_statement(1_800, 100),
+        "plans to check for stalls": writer.SQL["check_stalls"](patience=1_800, most=100),
         "stalls": load.SQL["count_stalls"](patience=1_800, most=100),
         "finished steps": details.finished_steps_statement(LAST_ID),
         "audit of an actor": audit.SQL["page_of_actor"](**{**filters, "actor": "ann"}),

@@ -33,7 +33,6 @@ from waybook.store.driver.queries import Query, new_id
 from waybook.store.driver.wire import LOCK_TIMEOUT
 from waybook.store.plans import load
 from waybook.store.plans.cache import PlanCache
-from waybook.store.plans.load import read_stored_rows
 from waybook.store.runs.slots import RunCache
 from waybook.store.short_ids import ParentCache, ShortIdCache
 
@@ -223,7 +222,7 @@ class OrgEnv:
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
         """Return the rows of a plan that the audit covers."""
         statement = load.SQL["stored_rows"](plan_id=full_id(plan_id))
-        return read_stored_rows((await self.database.read_org(org_id, statement))[0])
+        return audit.read_rows((await self.database.read_org(org_id, statement))[0])
 
     async def set_policy(self, policy: ReviewPolicy) -> None:
         """Set the review policy of the org under test."""
@@ -312,7 +311,7 @@ async def read_state(database: Database, org_id: UUID, plan_id: str) -> tuple[Ro
     """Return the rows of a plan and the number of audit entries of its org."""
     statement = load.SQL["stored_rows"](plan_id=full_id(plan_id))
     rows, counted = await database.read_org(org_id, statement, COUNT_ENTRIES())
-    return read_stored_rows(rows), int(counted[0][0])
+    return audit.read_rows(rows), int(counted[0][0])
 
 
 @asynccontextmanager

@@ -124,10 +124,10 @@ class StoredPlan:
     async def check_rows(self) -> None:
         """Check that the rows equal the decided plan and the replayed audit."""
         rows, entry_rows = await self.tx.send(
-            load.stored_rows_statement(self.plan.id),
+            load.SQL["stored_rows"](plan_id=self.plan.id),
             audit.SQL["entries"](subject_id=self.plan.id, since=0, most=100_000),
         )
-        stored, entries = load.read_stored_rows(rows), entry_rows
+        stored, entries = audit.read_rows(rows), entry_rows
         assert audit.first_broken(entries) is None
         assert differences(replay(changes_in(entries)), stored) == []
         actual, expected = known_rows(stored), rows_of(self.plan)

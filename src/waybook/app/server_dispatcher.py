@@ -27,7 +27,7 @@ from waybook.app.skills.skill import Skill
 from waybook.app.tools.plans.skills import installed_skills
 from waybook.core.decision_context import Scope
 from waybook.core.short_ids import IdKind
-from waybook.store.runs.load import any_definition_statement
+from waybook.store.runs import load
 
 
 class ServerDispatcher(Dispatcher):
@@ -37,7 +37,7 @@ class ServerDispatcher(Dispatcher):
 
     async def has_workflows(self, caller: Caller) -> bool:
         """Return whether the org has workflows of its own, or has started a run."""
-        (rows,) = await self._reading(caller).read(any_definition_statement())
+        (rows,) = await self._reading(caller).read(load.SQL["any_definition"]())
         return bool(rows)
 
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:

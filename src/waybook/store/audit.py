@@ -6,7 +6,7 @@ The seal of an entry is a hash of its content and of the previous seal.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
@@ -20,10 +20,13 @@ from waybook.core.changes import (
     changes_from_json,
     group_changes,
 )
+from waybook.core.changes import Rows as StoredRows
 from waybook.core.decision_context import Actor
 from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 
+#: Endings of the names of columns with times. JSON has these times in the server's time zone.
+_TIME_SUFFIXES = ("_at", "_since")
 #: Hash that the first entry of every chain refers to.
 GENESIS = bytes(32)
 
@@ -88,8 +91,17 @@ SQL = load(
 )
 
 
-def chain_end_statement(subject_id: str) -> Statement:
-    return SQL["head"](subject_id=subject_id)
+def read_rows(rows: Iterable[tuple[str, str, Row]]) -> StoredRows:
+    """Convert stored rows so that they can be compared with the rows rebuilt from the audit."""
+    by_entity: StoredRows = {}
+    for entity, row_id, row in rows:
+        by_entity.setdefault(entity, {})[row_id] = {
+            name: datetime.fromisoformat(value).astimezone(UTC).isoformat()
+            if isinstance(value, str) and (name == "at" or name.endswith(_TIME_SUFFIXES))
+            else value
+            for name, value in row.items()
+        }
+    return by_entity
 
 
 class ChainHead(NamedTuple):

@@ -274,9 +274,5 @@ def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str
     )
 
 
-def steps_statement(plan_id: str) -> Statement:
-    return SQL["usage_of_steps"](plan_id=plan_id)
-
-
 def read_steps(rows: Iterable[_StepUsageRow]) -> dict[str, Totals]:
     return {row.step_id: read_totals(row) for row in rows}

@@ -89,10 +89,6 @@ def outcome_statements(
     return [noted, SQL["unindex"](days=_RETENTION_DAYS)]
 
 
-def latest_statement(most: int, message_id: str | None = None) -> Statement:
-    return SQL["latest"](most=most, id=message_id)
-
-
 def read_latest(rows: list[Delivery]) -> list[Delivery]:
     return [row._replace(status=DeliveryStatus(row.status)) for row in rows]
 

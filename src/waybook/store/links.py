@@ -86,27 +86,3 @@ def insert_action_link(
     if not grant.needs_account:
         statements.append(SQL["insert_link_without_account"](**values))
     return statements
-
-
-def insert_snapshot_link(
-    link_id: str, secret_hash: bytes, *, plan_id: str, seq: int, created_by: str, days: int
-) -> Statement:
-    return SQL["insert_snapshot_link"](
-        id=link_id, hash=secret_hash, plan_id=plan_id, seq=seq, for_user=created_by, days=days
-    )
-
-
-def snapshot_links_statement(plan_id: str, most: int) -> Statement:
-    return SQL["snapshot_links"](plan_id=plan_id, most=most)
-
-
-def revoke_snapshot_link(link_id: str, plan_id: str, by: str) -> Statement:
-    return SQL["revoke_snapshot_link"](id=link_id, plan_id=plan_id, by=by)
-
-
-def usable_statement(link_id: str) -> Statement:
-    return SQL["is_link_usable"](id=link_id)
-
-
-def revoke_action_links(subject_id: str | None, by: str) -> Statement:
-    return SQL["revoke_action_links"](subject_id=subject_id, by=by)

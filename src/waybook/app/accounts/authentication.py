@@ -131,14 +131,14 @@ async def _member_rows(
     database: Database, issuer: IssuerClient, who: IssuedIdentity
 ) -> list[Member]:
     """Read the org and the user."""
-    identity = issuer.settings.issuer, who.subject
     if not await database.is_cluster():
-        statements = accounts.member_statements(who.org, *identity)
+        statements = accounts.member_statements(who.org, issuer.settings.issuer, who.subject)
         return (await database.read_by_slug(who.org, *statements))[-1]
-    orgs = await database.list_org_ids(accounts.org_of_slug_statement(who.org))
+    orgs = await database.list_org_ids(accounts.SQL["org_of_slug"](slug=who.org))
     if not orgs:
         return []
-    (rows,) = await database.read_org(orgs[0], accounts.member_of_org_statement(*identity))
+    statement = accounts.SQL["member_of_org"](issuer=issuer.settings.issuer, subject=who.subject)
+    (rows,) = await database.read_org(orgs[0], statement)
     return rows
 
 
@@ -205,7 +205,11 @@ async def start_by_token(services: Services, token: str) -> _StartedSession:
         str(caller.credential).partition(":")[2],
     )
     async with services.database.org_transaction(caller.org_id) as tx:
-        await tx.commit(accounts.start_by_token_statement(new_id(), hash_token(secret), token_id))
+        await tx.commit(
+            accounts.SQL["insert_session_by_token"](
+                id=new_id(), hash=hash_token(secret), token_id=token_id
+            )
+        )
     return await _started(services, secret, caller)
 
 
@@ -222,7 +226,9 @@ async def start_by_issuer(
     if not member.scopes:
         raise Forbidden("you have no permissions in this org; ask your administrator")
     secret, session_id = secrets.token_urlsafe(_SECRET_BYTES), new_id()
-    started = accounts.start_statement(session_id, hash_token(secret), member.user_id)
+    started = accounts.SQL["insert_session"](
+        id=session_id, user_id=member.user_id, hash=hash_token(secret)
+    )
     async with services.database.org_transaction(member.org_id) as tx:
         await tx.commit(started)
     caller = Caller(
@@ -256,7 +262,7 @@ async def authenticate_session(
         raise Unauthenticated
     if person.record_use and notes:
         async with services.database.org_transaction(person.org_id) as tx:
-            await tx.commit(accounts.seen_statement(person.session_id))
+            await tx.commit(accounts.SQL["session_seen"](id=person.session_id))
     kind, key = ("token", person.token_id) if person.token_id else ("session", person.session_id)
     caller = Caller(
         org_id=person.org_id,
@@ -274,4 +280,4 @@ async def end_session(services: Services, secret: str) -> None:
     except Unauthenticated:
         return
     async with services.database.org_transaction(known.person.org_id) as tx:
-        await tx.commit(accounts.end_statement(known.person.session_id))
+        await tx.commit(accounts.SQL["end_session"](id=known.person.session_id))

@@ -70,5 +70,7 @@ def link_decider(link: AccessLink) -> Caller:
 
 async def revoke_action_links(ctx: RequestContext, subject_id: str | None) -> int:
     """Revoke the action links of a plan or run, or of the whole org. Return their number."""
-    (rows,) = await ctx.write_and_read(links.revoke_action_links(subject_id, ctx.caller.user))
+    (rows,) = await ctx.write_and_read(
+        links.SQL["revoke_action_links"](subject_id=subject_id, by=ctx.caller.user)
+    )
     return len(rows)

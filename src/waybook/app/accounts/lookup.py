@@ -152,7 +152,7 @@ async def authenticate_token(
 
 
 async def find_orgs(services: Services) -> list[OrgListItem]:
-    (rows,) = await services.database.read_directory(accounts.orgs_statement())
+    (rows,) = await services.database.read_directory(accounts.SQL["orgs"]())
     return accounts.read_orgs(rows)
 
 

@@ -101,7 +101,7 @@ async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...
 
 
 async def _changed(ctx: RequestContext, name: str, rule: _UserChange) -> User:
-    async with LockedOrg(ctx, accounts.user_statement(name)) as locked:
+    async with LockedOrg(ctx, accounts.SQL["user_by_name"](name=name)) as locked:
         user, entry = rule(_require_user(locked.results[0], name), locked.decision_context)
         if entry is not None:
             await locked.write(OrgDecision((entry,)))
@@ -145,7 +145,7 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
         InvalidInput: no scope or no name is given for the token.
     """
     secret = generate_token(secrets.choice)
-    async with LockedOrg(ctx, accounts.user_statement(request.user)) as locked:
+    async with LockedOrg(ctx, accounts.SQL["user_by_name"](name=request.user)) as locked:
         user = _require_user(locked.results[0], request.user)
         lasts = None if request.days is None else locked.now + timedelta(days=request.days)
         new = NewToken(

@@ -146,7 +146,7 @@ def _unknown_slots(
 
 async def read_job_materials(ctx: RequestContext, run_id: str, job_id: str) -> JobMaterials:
     """Return the prompt, inputs and submitted parts of a job."""
-    statement = jobs.job_statement(id_or_nil(job_id).lower())
+    statement = jobs.SQL["load_job"](job_id=id_or_nil(job_id).lower())
     async with LockedRun(ctx, run_id, statement, is_locked=False) as locked:
         job = jobs.first_job(locked.results[0])
         if job is None:
@@ -171,8 +171,8 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
         run_brief, so_far = locked.brief, ""
     else:
         documents_before = _document_statements(locked, _slots(locked, job), job.started_at)
-        parts_before = [jobs.parts_statement(job.id)] if job.continues else []
-        statements = (*documents_before, *parts_before, load.brief_statement(locked.run.id))
+        parts_before = [jobs.SQL["parts"](job_id=job.id)] if job.continues else []
+        statements = (*documents_before, *parts_before, load.SQL["run_brief"](run_id=locked.run.id))
         *rest, brief_rows = await locked.send(*statements)
         count, run_brief = len(documents_before), brief_rows[0]
         documents = inputs.read_documents(chain.from_iterable(rest[:count]))
@@ -370,7 +370,9 @@ async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
     if job.document is None:
         return ""
     rows: list[DocumentSliceRow]
-    (rows,) = await locked.send(jobs.content_statement(locked.run.id, job.document, 0, room))
+    (rows,) = await locked.send(
+        jobs.SQL["content"](run_id=locked.run.id, document_id=job.document, start=0, most=room)
+    )
     length, content = rows[0].length, truncate(rows[0].content, room)
     if len(content) < length:
         args: Body = {"jobId": job.id, "documentId": job.document, "offset": len(content)}

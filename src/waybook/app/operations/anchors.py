@@ -49,7 +49,7 @@ async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
     at = await ctx.services.database.read_now(ctx.caller.org_id)
     taken: list[Anchor] = []
     for org_ctx in await contexts_of_all_orgs(ctx):
-        (rows,) = await org_ctx.read(anchors.ends_statement())
+        (rows,) = await org_ctx.read(anchors.SQL["ends"]())
         taken += anchors.read_ends(org_ctx.caller.org_id, rows)
     with private_file(path, force=True) as file:
         return anchors.write_anchors(file, at, taken)

@@ -5,11 +5,10 @@ Chains are verified one by one, so that memory use is limited by the longest cha
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from waybook.app.queries.audit import RUN, changes_in, read_all_entries
 from waybook.app.request.request_context import RequestContext
-from waybook.core.changes import ReplayError, Row, Rows, differences, replay
+from waybook.core.changes import ReplayError, Rows, differences, replay
 from waybook.store import audit
 from waybook.store.accounts import accounts
 from waybook.store.audit import GENESIS, ChainEnd, SealedEntry, StoredRow, Subject
@@ -17,7 +16,6 @@ from waybook.store.driver.queries import Statement, first_value
 from waybook.store.maintenance import owner
 from waybook.store.maintenance.owner import ResealedChain
 from waybook.store.plans import load, writer
-from waybook.store.plans.load import read_stored_rows
 from waybook.store.research import artifacts
 from waybook.store.runs import load as runs
 
@@ -55,7 +53,7 @@ async def verify_audit(
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     """Verify that audit entries are unchanged, and that the stored rows match them."""
     ends, stored, resealed = await ctx.read(
-        audit.chain_end_statement(subject.id),
+        audit.SQL["head"](subject_id=subject.id),
         _stored_statement(subject),
         owner.SQL["resealed_chains"](subject_id=subject.id),
     )
@@ -103,25 +101,17 @@ def _sealed_otherwise(
 
 def _stored_statement(subject: Subject) -> Statement:
     if subject.kind == PLAN:
-        return load.stored_rows_statement(subject.id)
+        return load.SQL["stored_rows"](plan_id=subject.id)
     if subject.kind == RUN:
-        return runs.rows_statement(subject.id)
+        return runs.SQL["run_rows"](run_id=subject.id)
     if subject.kind == _ARTIFACT:
-        return artifacts.rows_statement(subject.id)
+        return artifacts.SQL["stored_standalone_rows"](artifact_id=subject.id)
     if subject.kind == ORG:
-        return accounts.rows_statement(subject.id)
+        return accounts.SQL["stored_org"](org_id=subject.id)
     return writer.SQL["stored_execution"](id=subject.id)
 
 
 def _stored_rows(subject: Subject, rows: list[StoredRow]) -> Rows:
-    if subject.kind in {PLAN, _ARTIFACT}:
-        return read_stored_rows(rows)
-    if subject.kind == RUN:
-        return runs.read_rows(rows)
-    if subject.kind == ORG:
-        return accounts.read_rows(rows)
-    row: Row = {**first_value(rows)}
-    for name, value in row.items():
-        if name.endswith("_at") and isinstance(value, str):
-            row[name] = datetime.fromisoformat(value).astimezone(UTC).isoformat()
-    return {subject.kind: {subject.id: row}}
+    if subject.kind in {PLAN, RUN, _ARTIFACT, ORG}:
+        return audit.read_rows(rows)
+    return audit.read_rows([(subject.kind, subject.id, first_value(rows))])

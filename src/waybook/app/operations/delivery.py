@@ -65,7 +65,7 @@ async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> Webhook
     configured = ctx.services.action_links
     if configured is None or message.event not in LINKED_ACTIONS:
         return message
-    (usable,) = await ctx.read(links.usable_statement(message.id))
+    (usable,) = await ctx.read(links.SQL["is_link_usable"](id=message.id))
     if not usable:
         return message
     kind = NotificationKind(message.event)

@@ -271,7 +271,7 @@ async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckRes
     database, left_out = ctx.services.database, 0
     orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
     for org_id in orgs:
-        ((row,),) = await database.read_org(org_id, embeddings.count_statement())
+        ((row,),) = await database.read_org(org_id, embeddings.SQL["quarantined_passages"]())
         left_out += row.passages
     if not left_out:
         return CheckResult("indexing", CheckState.OK, "no passage is left out")
@@ -337,7 +337,7 @@ async def _find(
 
 
 async def _render(_: RequestContext, tx: Transaction) -> str:
-    await attempt(tx, jobs.runs_to_render_statement(1))
+    await attempt(tx, jobs.SQL["runs_to_render"](most=1))
     place: dict[str, Json] = {"document": {"title": _TITLE}, "content": _TEXT, "text": _TEXT}
     rendered = await asyncio.to_thread(render, None, place)
     if _TEXT not in rendered.html:

@@ -207,11 +207,11 @@ async def import_export(ctx: RequestContext, file: ExportFile) -> None:
 
 async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> None:
     named = (
-        [runs.definition_statement(file.compiled_dag.dag.slug, file.compiled_dag.version)]
+        [runs.SQL["definition"](slug=file.compiled_dag.dag.slug, version=file.compiled_dag.version)]
         if file.compiled_dag
         else []
     )
-    ((free,), *definitions) = await tx.send(import_rows.is_taken_statement(file.id), *named)
+    ((free,), *definitions) = await tx.send(import_rows.SQL["is_taken"](id=file.id), *named)
     if free.is_taken:
         raise Refused(
             f"this org has a {file.kind} with the id {file.id} already, and an import keeps ids; "
@@ -233,13 +233,12 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
     added = _added_definition(ctx, file.compiled_dag, definitions[0], now) if definitions else []
     if file.kind == "plan":
         statements = import_rows.plan_statements(copy)
-        check = plans.stored_rows_statement(file.id)
+        check = plans.SQL["stored_rows"](plan_id=file.id)
     else:
         statements = import_rows.run_statements(copy)
-        check = runs.rows_statement(file.id)
+        check = runs.SQL["run_rows"](run_id=file.id)
     stored = (await tx.send(*added, *statements, check))[-1]
-    read = plans.read_stored_rows if file.kind == "plan" else runs.read_rows
-    wrong = differences(replay(changes_in(entries)), read(stored))
+    wrong = differences(replay(changes_in(entries)), audit.read_rows(stored))
     if wrong:
         raise InvalidInput(f"the rows of this export differ from its audit entries: {wrong[0]}")
     await tx.commit()

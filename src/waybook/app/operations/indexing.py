@@ -33,14 +33,16 @@ async def index_research(ctx: RequestContext) -> int:
     able = await library.capabilities(ctx.services.database, org_id)
     await _set_aside(ctx, able)
     since = library.swept.get(org_id)
-    statements = [artifacts.unindexed_statement(since, _MAX_ARTIFACTS)]
+    statements = [artifacts.SQL["without_passages"](since=since, most=_MAX_ARTIFACTS)]
     if able.backend is not None:
-        missing = {Backend.PORTABLE: embeddings.without_embeddings_statement}.get(
-            able.backend, artifacts.without_vectors_statement
+        missing = artifacts.SQL["without_vectors"]
+        if able.backend is Backend.PORTABLE:
+            missing = embeddings.SQL["without_embeddings"]
+        statements.append(
+            missing(model=library.model.name, backend=able.backend, since=since, most=_MAX_PASSAGES)
         )
-        statements.append(missing(library.model.name, able.backend, since, _MAX_PASSAGES))
     now, (quarantine,), unknown, *bare = await ctx.read(
-        "select app_now()", embeddings.count_statement(), *statements
+        "select app_now()", embeddings.SQL["quarantined_passages"](), *statements
     )
     index_statements: list[Statement] = []
     if subjects := artifacts.read_unindexed(unknown):

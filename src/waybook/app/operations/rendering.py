@@ -26,16 +26,16 @@ _MAX_BATCH_CHARACTERS = 1 << 19
 
 
 async def render_documents(ctx: RequestContext) -> int:
-    (rows,) = await ctx.read(jobs.runs_to_render_statement(_MAX_RUNS))
+    (rows,) = await ctx.read(jobs.SQL["runs_to_render"](most=_MAX_RUNS))
     return sum([await _render_run_if_possible(ctx, run_id) for run_id in first_column(rows)])
 
 
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
     """Render the documents of a run. A failure does not affect other runs."""
     try:
-        waiting = jobs.to_render_statement(run_id, _MAX_PAGES)
+        waiting = jobs.SQL["to_render"](run_id=run_id, most=_MAX_PAGES)
         async with LockedRun(
-            ctx, run_id, waiting, load.brief_statement(run_id), is_locked=False
+            ctx, run_id, waiting, load.SQL["run_brief"](run_id=run_id), is_locked=False
         ) as locked:
             rows, brief = locked.results
             if not rows:

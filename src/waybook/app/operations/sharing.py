@@ -37,7 +37,8 @@ class _SharedPlan:
 async def read_shared_plan(ctx: RequestContext, plan_id: str) -> _SharedPlan:
     plan = await resolve_plan(ctx, id_or_nil(plan_id))
     ends, listed = await ctx.read(
-        audit.chain_end_statement(plan.id), links.snapshot_links_statement(plan.id, _MAX_LINKS)
+        audit.SQL["head"](subject_id=plan.id),
+        links.SQL["snapshot_links"](plan_id=plan.id, most=_MAX_LINKS),
     )
     end = ends[0]
     return _SharedPlan(
@@ -63,12 +64,12 @@ async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> 
     plan = await read_shared_plan(ctx, plan_id)
     await read_snapshot_entries(ctx, plan.id, plan.seq)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
-    statement = links.insert_snapshot_link(
-        new_id(),
-        hash_token(secret),
+    statement = links.SQL["insert_snapshot_link"](
+        id=new_id(),
+        hash=hash_token(secret),
         plan_id=plan.id,
         seq=plan.seq,
-        created_by=ctx.caller.user,
+        for_user=ctx.caller.user,
         days=days,
     )
     await ctx.write_and_read(statement)
@@ -78,7 +79,9 @@ async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> 
 
 async def revoke_snapshot_link(ctx: RequestContext, plan_id: str, link_id: str) -> None:
     require_scope(ctx.caller, Scope.PLAN_WRITE, "revoking a link")
-    statement = links.revoke_snapshot_link(id_or_nil(link_id), id_or_nil(plan_id), ctx.caller.user)
+    statement = links.SQL["revoke_snapshot_link"](
+        id=id_or_nil(link_id), plan_id=id_or_nil(plan_id), by=ctx.caller.user
+    )
     (rows,) = await ctx.write_and_read(statement)
     if not rows:
         raise not_found("link")

@@ -29,7 +29,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
     count = load.SQL["count_stalls"](patience=patience, most=_MAX_COUNTED)
     row: StallCountRow
     silent, (row,) = await ctx.write_and_read(
-        writer.check_stalls_statement(patience, _MAX_CHECKED), count
+        writer.SQL["check_stalls"](patience=patience, most=_MAX_CHECKED), count
     )
     moved = 0
     for plan_id in first_column(silent):

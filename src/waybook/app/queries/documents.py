@@ -21,7 +21,7 @@ DocumentListItem: TypeAlias = ReadableRow
 
 
 async def are_documents_pending(ctx: RequestContext) -> bool:
-    (rows,) = await ctx.read(jobs.runs_to_render_statement(1))
+    (rows,) = await ctx.read(jobs.SQL["runs_to_render"](most=1))
     return bool(rows)
 
 
@@ -66,7 +66,7 @@ def _place(behind: str | None) -> tuple[str, str]:
 
 
 async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
-    (rows,) = await ctx.read(details.output_statement(id_or_nil(output_id)))
+    (rows,) = await ctx.read(details.SQL["output"](id=id_or_nil(output_id)))
     if not rows:
         raise not_found("output")
     (output,) = (row.output for row in rows)

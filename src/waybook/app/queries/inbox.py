@@ -51,7 +51,7 @@ async def list_reviews(
     ctx: RequestContext, plan_id: str | None = None, *, limit: int = 100
 ) -> list[ReviewRecord]:
     """Return the open reviews, longest waiting first."""
-    statement = lists.open_reviews_statement(
+    statement = lists.SQL["open_reviews"](
         plan_id=id_or_nil(plan_id) if plan_id else None, most=limit
     )
     (rows,) = await ctx.read(statement)
@@ -82,7 +82,7 @@ class PendingFeedback:
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
-    rows: Sequence[RunSummaryRow] = (await ctx.read(load.awaiting_statement(most)))[0]
+    rows: Sequence[RunSummaryRow] = (await ctx.read(load.SQL["awaiting_runs"](most=most)))[0]
     runs = await read_run_summaries(ctx, rows)
     return [
         PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=row.awaiting_since)
@@ -113,7 +113,9 @@ class FailedStage:
 
 async def list_failed_stages(ctx: RequestContext, *, most: int) -> list[FailedStage]:
     """Return the failed stages of open runs, longest waiting first."""
-    statement = load.failed_stages_statement(shown=most, most=_MAX_PENDING, wide=EXCERPT_LENGTH)
+    statement = load.SQL["failed_stages_of_runs"](
+        shown=most, most=_MAX_PENDING, wide=EXCERPT_LENGTH
+    )
     (rows,) = await ctx.read(statement)
     return [FailedStage(row.run_id, row.run_name, row.at, RunFailure(*row.failure)) for row in rows]
 
@@ -182,7 +184,7 @@ REASONS: Final = {
 
 async def read_review_outcome(ctx: RequestContext, review_id: str) -> ReadableReview:
     statement = lists.SQL["review_outcome"](review_id=id_or_nil(review_id))
-    rows, policy_rows = await ctx.read(statement, accounts.policy_statement())
+    rows, policy_rows = await ctx.read(statement, accounts.SQL["review_policy"]())
     if not rows:
         raise not_found("review")
     row: ReviewOutcomeRow = rows[0]

@@ -282,9 +282,9 @@ class ResearchItem:
 async def read_research_item(ctx: RequestContext, item_id: str) -> ResearchItem:
     item_id = id_or_nil(item_id)
     artifact_rows, cited, source_rows = await ctx.read(
-        artifacts.artifact_statement(item_id),
+        artifacts.SQL["artifact"](artifact_id=item_id),
         search.sources_statement([item_id]),
-        artifacts.source_statement(item_id, MAX_CITATIONS),
+        artifacts.SQL["source"](source_id=item_id, most=MAX_CITATIONS),
     )
     if artifact_rows:
         return ResearchItem(artifact=artifact_rows[0], sources=cited)

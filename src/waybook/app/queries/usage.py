@@ -86,13 +86,13 @@ def org_usage(
 
 
 async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Delivery]:
-    (rows,) = await ctx.read(deliveries.latest_statement(limit))
+    (rows,) = await ctx.read(deliveries.SQL["latest"](most=limit, id=None))
     return deliveries.read_latest(rows)
 
 
 async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
     if is_id(message_id):
-        (rows,) = await ctx.read(deliveries.latest_statement(1, message_id))
+        (rows,) = await ctx.read(deliveries.SQL["latest"](most=1, id=message_id))
         for delivery in deliveries.read_latest(rows):
             return delivery
     raise delivery_not_found()

@@ -34,12 +34,13 @@ from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, non_empty, rfc3339
 from waybook.plan.model import DONE_STEP, GROWING, BranchAction, BranchOutcome, plan_state
 from waybook.plan.ordering import added_reference
-from waybook.store.audit import SealedEntry
+from waybook.store.audit import SealedEntry, read_rows
 from waybook.store.plans import details
 from waybook.store.plans.details import HistoryEntry
-from waybook.store.plans.load import PlanRequest, read_stored_rows, stored_rows_statement
+from waybook.store.plans.load import SQL as PLAN_SQL
+from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
-from waybook.store.runs.load import read_rows, rows_statement
+from waybook.store.runs.load import SQL as RUN_SQL
 
 PLAN_FORMAT: Final = "waybook.plan"
 RUN_FORMAT: Final = "waybook.run"
@@ -173,11 +174,11 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> ExportedRows:
     loaded, (stored, texts, happenings) = await load_plan(
         ctx,
         PlanRequest(plan_id=plan_id),
-        stored_rows_statement(plan_id),
-        details.output_texts_statement(plan_id),
+        PLAN_SQL["stored_rows"](plan_id=plan_id),
+        details.SQL["output_texts"](plan_id=plan_id),
         details.history_statement(plan_id, None, MAX_HISTORY_ENTRIES),
     )
-    rows = read_stored_rows(stored)
+    rows = read_rows(stored)
     for text in texts:
         rows["artifact"][text.id]["content"] = text.content
     return ExportedRows(
@@ -408,7 +409,9 @@ def _time(at: datetime) -> str:
 
 
 async def read_run_rows(ctx: RequestContext, run_id: str) -> ExportedRows:
-    seen = await load_run(ctx, run_id, rows_statement(run_id), jobs.texts_statement(run_id))
+    seen = await load_run(
+        ctx, run_id, RUN_SQL["run_rows"](run_id=run_id), jobs.SQL["run_texts"](run_id=run_id)
+    )
     stored, texts = seen.results
     rows = read_rows(stored)
     for text in texts:

@@ -55,7 +55,7 @@ async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
     remembered = ctx.services.step_parents.get(ctx.caller.org_id, step_id)
     if remembered is not None:
         return remembered
-    (rows,) = await ctx.read(plans.plan_of_step_statement(step_id))
+    (rows,) = await ctx.read(plans.SQL["plan_of_step"](step_id=step_id))
     if not rows:
         raise not_found("step")
     plan_id: str = first_value(rows)
@@ -101,7 +101,7 @@ async def load_definition(
     org_id, cache = ctx.caller.org_id, ctx.services.shared(DefinitionCache)
     compiled_dag = cache.get(org_id, slug, version)
     if compiled_dag is None:
-        statement = runs.definition_statement(slug, version)
+        statement = runs.SQL["definition"](slug=slug, version=version)
         (rows,) = await (ctx.read(statement) if tx is None else tx.send(statement))
         compiled_dag = cache.put(org_id, compile_definition(rows[0][2], rows[0][0]))
     return compiled_dag
@@ -117,7 +117,7 @@ async def run_of_job(ctx: RequestContext, job_id: str) -> str:
     remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
     if remembered is not None:
         return remembered
-    (rows,) = await ctx.read(jobs.run_of_job_statement(job_id))
+    (rows,) = await ctx.read(jobs.SQL["run_of_job"](job_id=job_id))
     if not rows:
         raise job_not_found()
     run_id: str = first_value(rows)

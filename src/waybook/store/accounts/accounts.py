@@ -1,14 +1,14 @@
 """Queries for orgs, users, API tokens and web sessions."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
 
 from waybook.accounts.model import Org, OrgListItem, Token, TokenUse, User
-from waybook.core.changes import Entity, Entry, Rows
+from waybook.core.changes import Entity, Entry
 from waybook.core.decision_context import ReviewPolicy, Scope, expand_scopes
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
@@ -164,10 +164,6 @@ def _org(row: _OrgRow) -> Org:
     return Org(id=row.id, slug=row.slug, name=row.name, review_policy=policy)
 
 
-def user_statement(name: str) -> Statement:
-    return SQL["user_by_name"](name=name)
-
-
 def read_users(rows: Iterable[UserRow]) -> list[User]:
     return [
         User(
@@ -204,43 +200,10 @@ def _token(row: _TokenRow) -> Token:
     )
 
 
-def rows_statement(org_id: str) -> Statement:
-    return SQL["stored_org"](org_id=org_id)
-
-
-def read_rows(rows: Iterable[StoredRow]) -> Rows:
-    """Convert rows, so that they can be compared with the rows rebuilt from the audit."""
-    by_entity: Rows = {}
-    for row in rows:
-        by_entity.setdefault(row.entity, {})[row.id] = {
-            name: datetime.fromisoformat(value).astimezone(UTC).isoformat()
-            if name.endswith("_at") and isinstance(value, str)
-            else value
-            for name, value in row.values.items()
-        }
-    return by_entity
-
-
 def by_session_statements(*, is_org_known: bool) -> list[Statement]:
     if is_org_known:
         return [SQL["name_org_by_session_of_org"](), SQL["person_of_session_of_org"]()]
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
-
-
-def start_statement(session_id: str, secret_hash: bytes, user_id: str | None) -> Statement:
-    return SQL["insert_session"](id=session_id, user_id=user_id, hash=secret_hash)
-
-
-def start_by_token_statement(session_id: str, secret_hash: bytes, token_id: str) -> Statement:
-    return SQL["insert_session_by_token"](id=session_id, hash=secret_hash, token_id=token_id)
-
-
-def seen_statement(session_id: str) -> Statement:
-    return SQL["session_seen"](id=session_id)
-
-
-def end_statement(session_id: str) -> Statement:
-    return SQL["end_session"](id=session_id)
 
 
 def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
@@ -253,16 +216,8 @@ def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
         raise InvalidInput(f"there is an org {slug} already", argument="slug") from None
 
 
-def orgs_statement() -> Statement:
-    return SQL["orgs"]()
-
-
 def read_orgs(rows: Iterable[_OrgRow]) -> list[OrgListItem]:
     return [OrgListItem(_org(row), row.created_at) for row in rows]
-
-
-def policy_statement() -> Statement:
-    return SQL["review_policy"]()
 
 
 def read_policy(rows: list[tuple[str]]) -> ReviewPolicy:
@@ -326,11 +281,3 @@ def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
         SQL["close_directory"](),
         SQL["member"](issuer=issuer, subject=subject),
     ]
-
-
-def org_of_slug_statement(slug: str) -> Statement:
-    return SQL["org_of_slug"](slug=slug)
-
-
-def member_of_org_statement(issuer: str, subject: str) -> Statement:
-    return SQL["member_of_org"](issuer=issuer, subject=subject)

@@ -41,7 +41,7 @@ _CANCEL_SECONDS = 1.0
 _DISCARD_PLANS = Query("discard_plans", "discard plans")()
 _ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _ROLLBACK = "rollback"
-#: Without a connection, psycopg reads times in UTC, whatever the time zone of the server is.
+#: psycopg reads times in the time zone of the server if it is given the connection, else in UTC.
 _ADAPTERS = AdaptersMap(psycopg.adapters)
 set_json_loads(orjson.loads, _ADAPTERS)
 #: Errors after which the connection may be unusable.

@@ -132,10 +132,6 @@ def _read_anchor(values: list[Any]) -> Anchor:
         raise InvalidInput("this audit anchor is damaged: a line names no chain") from None
 
 
-def ends_statement() -> Statement:
-    return SQL["ends"]()
-
-
 def read_ends(org_id: UUID, rows: Iterable[_ChainRow]) -> Iterator[Anchor]:
     for row in rows:
         yield Anchor(org_id, row.subject, row.subject_id, row.seq, row.hash or b"")
@@ -143,7 +139,7 @@ def read_ends(org_id: UUID, rows: Iterable[_ChainRow]) -> Iterator[Anchor]:
 
 def ends_in(connection: psycopg.Connection, org_id: UUID) -> Iterator[Anchor]:
     with connection.cursor(name="chain_ends") as cursor:
-        cursor.execute(ends_statement().form.text)
+        cursor.execute(SQL["ends"]().form.text)
         yield from read_ends(org_id, map(_ChainRow._make, cursor))
 
 

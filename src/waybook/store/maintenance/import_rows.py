@@ -49,10 +49,6 @@ def refusals() -> Iterator[None]:
         ) from error
 
 
-def is_taken_statement(subject_id: str) -> Statement:
-    return SQL["is_taken"](id=subject_id)
-
-
 def plan_statements(copy: Copy) -> list[Statement]:
     return _statements(_plan_tables(copy), copy.entries)
 

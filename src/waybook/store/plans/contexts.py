@@ -119,14 +119,6 @@ def about_step_statement(step_id: str) -> Statement:
     return SQL["about_step"](step_id=step_id, most=_QUERY_TEXT_LENGTH)
 
 
-def results_statement(plan_id: str, most: int) -> Statement:
-    return SQL["result_prefixes"](plan_id=plan_id, most=most)
-
-
-def instructions_statement(plan_id: str, most: int) -> Statement:
-    return SQL["instruction_prefixes"](plan_id=plan_id, most=most)
-
-
 def feedback_statement(plan_id: str, step_id: str, page: Page) -> Statement:
     return SQL["feedback"](
         plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE

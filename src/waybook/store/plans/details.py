@@ -150,14 +150,6 @@ SQL = load(
 )
 
 
-def research_statement(plan_id: str, most: int) -> Statement:
-    return SQL["research"](plan_id=plan_id, most=most)
-
-
-def added_statement(plan_id: str) -> Statement:
-    return SQL["added"](plan_id=plan_id)
-
-
 def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement:
     return SQL["history"](plan_id=plan_id, step_id=step_id, words=EXCERPT_LENGTH, most=most)
 
@@ -184,10 +176,6 @@ def step_statements(plan_id: str, step_id: str) -> list[Statement]:
     ]
 
 
-def output_texts_statement(plan_id: str) -> Statement:
-    return SQL["output_texts"](plan_id=plan_id)
-
-
 def read_names(rows: Iterable[_StepNameRow]) -> Mapping[str, str]:
     return {row.step_id: row.beginning.strip().split("\n", 1)[0] for row in rows}
 
@@ -206,10 +194,6 @@ def read_conditions(rows: Iterable[ConditionRow]) -> list[Condition]:
 
 def outputs_statement(plan_id: str) -> Statement:
     return SQL["outputs"](plan_id=plan_id, most=MAX_OUTPUTS)
-
-
-def output_statement(output_id: str) -> Statement:
-    return SQL["output"](id=output_id)
 
 
 def latest_statement(before: tuple[str, str], most: int) -> Statement:

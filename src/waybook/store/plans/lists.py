@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from waybook.json_values import Json
 from waybook.plan.model import OPEN_STATES, DecisionKind, PlanState, StepStatus
 from waybook.plan.progress import Progress
-from waybook.store.driver.queries import Statement, load
+from waybook.store.driver.queries import load
 
 #: A lookup by name is faster than calling the enumeration.
 _STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for status in StepStatus}
@@ -111,10 +111,6 @@ SQL = load(
     review_outcome=ReviewOutcomeRow,
     waiting=PendingCounts,
 )
-
-
-def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
-    return SQL["open_reviews"](plan_id=plan_id, most=most)
 
 
 def read_review_records(rows: Iterable[ReviewRecord]) -> list[ReviewRecord]:

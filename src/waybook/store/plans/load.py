@@ -1,11 +1,10 @@
 """Queries that load plans, with a lock for changes or as a snapshot for reading."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from waybook.core.changes import Rows as PlanRows
 from waybook.core.decision_context import Channel, Holder
 from waybook.core.usage import totals_from_json
 from waybook.plan.model import (
@@ -52,19 +51,6 @@ from waybook.store.plans.rows import (
 )
 
 NO_SESSIONS: frozenset[str] = frozenset()
-TIMES = frozenset(
-    {
-        "resumed_at",
-        "completed_at",
-        "created_at",
-        "in_progress_since",
-        "requested_at",
-        "decided_at",
-        "seen_at",
-        "retrieved_at",
-        "at",
-    }
-)
 
 
 class LoadedPlan(NamedTuple):
@@ -142,7 +128,7 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
         ),
     ]
     if wanted.review:
-        rest.append(review_statement(plan_id))
+        rest.append(SQL["load_review"](plan_id=plan_id))
     return rest
 
 
@@ -150,10 +136,6 @@ def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
     """Lock a plan if its cached copy is current. Otherwise the whole message fails."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
-
-
-def review_statement(plan_id: str) -> Statement:
-    return SQL["load_review"](plan_id=plan_id)
 
 
 def texts_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
@@ -164,30 +146,9 @@ def read_texts(rows: Iterable[StepTextRow]) -> dict[StepId, StepText]:
     return {StepId(row.id): read_text(row.text) for row in rows}
 
 
-def left_behind_statement(step_id: str, most: int) -> Statement:
-    return SQL["left_behind"](step_id=step_id, most=most)
-
-
-def plan_of_step_statement(step_id: str) -> Statement:
-    return SQL["plan_of_step"](step_id=step_id)
-
-
-def brief_statement(plan_id: str | None) -> Statement:
-    return SQL["brief"](plan_id=plan_id)
-
-
-def results_within_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the sizes of a plan's results, and the results if they are small enough."""
-    return SQL["results_within"](plan_id=plan_id, most=most)
-
-
 def results_of_statement(step_ids: Iterable[str], most: int) -> Statement:
     """Select the sizes of these steps' results, and the results that are small enough."""
     return SQL["results_of"](ids=Ids(tuple(step_ids)), most=most)
-
-
-def results_cut_statement(plan_id: str | None, most: int) -> Statement:
-    return SQL["results_cut"](plan_id=plan_id, most=most)
 
 
 def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
@@ -243,20 +204,6 @@ def read_answer(results: Results, key: Key) -> StoredAnswer | None:
     return None if call.answer is None else calls.read_answer(call.answer, key)
 
 
-def stored_rows_statement(plan_id: str) -> Statement:
-    return SQL["stored_rows"](plan_id=plan_id)
-
-
-def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRows:
-    by_entity: PlanRows = {}
-    for entity, row_id, row in rows:
-        by_entity.setdefault(entity, {})[row_id] = {
-            name: _utc(value).isoformat() if name in TIMES and value else value
-            for name, value in row.items()
-        }
-    return by_entity
-
-
 @lru_cache(maxsize=8_000)
 def _step(columns: tuple[Any, ...]) -> Step:
     """Convert a row to a step. The result is cached, because most steps rarely change."""
@@ -299,10 +246,6 @@ def read_reviews(rows: Iterable[ReviewRow]) -> list[Review]:
         )
         for row in rows
     ]
-
-
-def _utc(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def read_condition(row: ConditionRow) -> Condition:

@@ -83,11 +83,6 @@ def statements(
     return _LedgerWrite(written + audit_statements(sealed), head)
 
 
-def check_stalls_statement(patience_seconds: int, most: int) -> Statement:
-    """Select stalled plans among those due for a check, and schedule their next checks."""
-    return SQL["check_stalls"](patience=patience_seconds, most=most)
-
-
 def start_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:

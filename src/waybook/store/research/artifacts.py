@@ -101,18 +101,6 @@ def read_existing(
     return ExistingResearch(row.id, row.version, row.content_hash, known)
 
 
-def rows_statement(artifact_id: str) -> Statement:
-    return SQL["stored_standalone_rows"](artifact_id=artifact_id)
-
-
-def artifact_statement(artifact_id: str) -> Statement:
-    return SQL["artifact"](artifact_id=artifact_id)
-
-
-def source_statement(source_id: str, most: int) -> Statement:
-    return SQL["source"](source_id=source_id, most=most)
-
-
 #: Without `hnsw.iterative_scan`, the index would return only a few rows, perhaps of other orgs.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
@@ -141,12 +129,6 @@ def nearest_statement(**values: Value) -> Statement:
 
 def nearest_in_plan_statement(**values: Value) -> Statement:
     return SQL["nearest_vectors_in_plan"](**values)
-
-
-def without_vectors_statement(
-    model: str, backend: str, since: datetime | None, most: int
-) -> Statement:
-    return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
 SOURCE = "source"
@@ -271,10 +253,6 @@ def unindex_statements(artifact_id: str) -> list[Statement]:
 def unindex_earlier_statements(artifact_ids: Iterable[str]) -> list[Statement]:
     ids = Ids([*artifact_ids])
     return [SQL["record_earlier_unindexed"](ids=ids), SQL["unindex_earlier"](ids=ids)]
-
-
-def unindexed_statement(since: datetime | None, most: int) -> Statement:
-    return SQL["without_passages"](since=since, most=most)
 
 
 def read_unindexed(rows: Iterable[_UnindexedRow]) -> list[IndexedSubject]:

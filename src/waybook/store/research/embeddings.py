@@ -98,11 +98,7 @@ def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> 
 
 def page_statements(model: str, after: _Key) -> list[Statement]:
     page = SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
-    return [_snapshot_statement(), page]
-
-
-def _snapshot_statement() -> Statement:
-    return SQL["snapshot"]()
+    return [SQL["snapshot"](), page]
 
 
 def read_page(states: _AnyRows, rows: _AnyRows) -> tuple[bytes, Snapshot]:
@@ -116,7 +112,7 @@ def fitting_page_statement(model: str, after: _Key, **filters: Value) -> Stateme
 
 def changes_statements(model: str, since: int, *, is_cluster: bool) -> list[Statement]:
     changes = SQL["changes"](model=model, since=since, is_cluster=is_cluster, most=PAGE_ROWS + 1)
-    return [_snapshot_statement(), changes]
+    return [SQL["snapshot"](), changes]
 
 
 def read_changes(states: _AnyRows, rows: _AnyRows) -> Changes:
@@ -158,19 +154,9 @@ def last_key(blob: bytes) -> _Key:
     return _Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:_KEY_BYTES]))
 
 
-def without_embeddings_statement(
-    model: str, backend: str, since: datetime | None, most: int
-) -> Statement:
-    return SQL["without_embeddings"](model=model, backend=backend, since=since, most=most)
-
-
 def quarantine_statement(keys: Sequence[tuple[str, int]], *, model: str, backend: str) -> Statement:
     """Exclude these passages from indexing for a day."""
     return SQL["quarantine_passages"](**_key_arrays(keys), model=model, backend=backend)
-
-
-def count_statement() -> Statement:
-    return SQL["quarantined_passages"]()
 
 
 def encode_vector(vector: Vector, org_id: UUID) -> str:

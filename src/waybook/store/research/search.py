@@ -122,10 +122,6 @@ class QueryVector:
     org_id: UUID
 
 
-def capabilities_statement() -> Statement:
-    return SQL["search_capabilities"]()
-
-
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
     """Return the search features. `wanted` is a backend, or "auto" for the best one.
 
@@ -174,10 +170,6 @@ def hits_statement(hits: Sequence[Hit], start: int, most: int) -> Statement:
         for place, hit in enumerate(hits)
     ]
     return SQL["hits"](ranked=AsJson(ranked), start=start, most=most, sources=MAX_SOURCES)
-
-
-def plan_exists_statement(plan_id: str | None) -> Statement:
-    return SQL["plan_exists"](plan_id=plan_id)
 
 
 def sources_statement(artifact_ids: Iterable[str]) -> Statement:

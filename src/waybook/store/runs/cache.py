@@ -115,10 +115,6 @@ def filter_of(wanted: JobRequest) -> JobFilter:
     return wanted.model, wanted.job_type
 
 
-def held_jobs_statement(run_id: str, most: int) -> Statement:
-    return SQL["held_jobs"](run_id=run_id, most=most)
-
-
 def free_jobs_statement(run_id: str, request: JobRequest, most: int) -> Statement:
     job_type, lease = request.job_type, request.lease_seconds
     if request.model is None:
@@ -131,8 +127,8 @@ def free_jobs_statement(run_id: str, request: JobRequest, most: int) -> Statemen
 def load_statements(run_id: str, wanted: JobRequest, most: int) -> list[Statement]:
     return [
         *load.snapshot_statements(run_id),
-        load.brief_statement(run_id),
-        held_jobs_statement(run_id, MAX_HELD_JOBS + 1),
+        load.SQL["run_brief"](run_id=run_id),
+        SQL["held_jobs"](run_id=run_id, most=MAX_HELD_JOBS + 1),
         free_jobs_statement(run_id, wanted, most),
     ]
 

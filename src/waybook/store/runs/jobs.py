@@ -67,18 +67,6 @@ class JobRequest(NamedTuple):
     holder: Holder | None
 
 
-def run_of_job_statement(job_id: str) -> Statement:
-    return SQL["run_of_job"](job_id=job_id)
-
-
-def job_statement(job_id: str) -> Statement:
-    return SQL["load_job"](job_id=job_id)
-
-
-def failures_statement(run_id: str, most: int) -> Statement:
-    return SQL["failures"](run_id=run_id, most=most)
-
-
 def held_statement(run_id: str, request: JobRequest) -> Statement:
     return SQL["held_job"](
         run_id=run_id, model=request.model, job_type=request.job_type, **_holder_values(request)
@@ -119,26 +107,6 @@ def seconds_until_claimable_statement(run_id: str | None, request: JobRequest) -
 
 def open_statement(run_id: str, most: int) -> Statement:
     return SQL["open_jobs"](run_id=run_id, first=MAX_OPEN_COUNTED, most=most)
-
-
-def workers_statement(run_id: str, most: int) -> Statement:
-    return SQL["workers"](run_id=run_id, most=most)
-
-
-def failed_statement(run_id: str, stage: str, step_key: str | None) -> Statement:
-    return SQL["failed_jobs"](run_id=run_id, stage=stage, step_key=step_key)
-
-
-def parts_statement(job_id: str) -> Statement:
-    return SQL["parts"](job_id=job_id)
-
-
-def to_render_statement(run_id: str, most: int) -> Statement:
-    return SQL["to_render"](run_id=run_id, most=most)
-
-
-def runs_to_render_statement(most: int) -> Statement:
-    return SQL["runs_to_render"](most=most)
 
 
 def read_job(row: JobRow) -> Job:
@@ -199,11 +167,7 @@ def read_open(rows: Sequence[OpenJobsRow]) -> tuple[OpenJobs, ...]:
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
     """Select the finished jobs and the documents that a copy of a run needs."""
-    return finished_jobs_statement(run_id), SQL["original_documents"](run_id=run_id)
-
-
-def finished_jobs_statement(run_id: str) -> Statement:
-    return SQL["finished_jobs"](run_id=run_id)
+    return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
 
 
 def read_originals(rows: Iterable[OriginalDocumentRow]) -> list[OriginalDocument]:
@@ -225,23 +189,6 @@ def contents_statement(ids: Iterable[str], most: int) -> Statement:
     return SQL["contents"](ids=Ids(ids), most=most)
 
 
-def content_statement(run_id: str, document_id: str, start: int, most: int) -> Statement:
-    return SQL["content"](run_id=run_id, document_id=document_id, start=start, most=most)
-
-
-def document_job_statement(run_id: str, document_id: str) -> Statement:
-    return SQL["document_job"](run_id=run_id, document_id=document_id)
-
-
-def run_of_document_statement(document_id: str) -> Statement:
-    return SQL["run_of_document"](document_id=document_id)
-
-
-def versions_statement(run_id: str, *, always: bool) -> Statement:
-    """Select all versions of documents; unless `always`, only if one was regenerated."""
-    return SQL["versions"](run_id=run_id, always=always)
-
-
 def read_versions(rows: Iterable[DocumentVersionRow]) -> list[DocumentVersion]:
     return [
         DocumentVersion(
@@ -254,20 +201,3 @@ def read_versions(rows: Iterable[DocumentVersionRow]) -> list[DocumentVersion]:
         )
         for row in rows
     ]
-
-
-def available_statement(run_id: str) -> Statement:
-    return SQL["available"](run_id=run_id)
-
-
-def readable_statement(run_id: str) -> Statement:
-    return SQL["readable"](run_id=run_id)
-
-
-def rendered_statement(resource_id: str) -> Statement:
-    return SQL["rendered"](resource_id=resource_id)
-
-
-def texts_statement(run_id: str) -> Statement:
-    """Select the texts of a run that the audit records only as hashes."""
-    return SQL["run_texts"](run_id=run_id)

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
-from waybook.core.changes import Rows as RunRows
 from waybook.core.usage import totals_from_json
 from waybook.dag.expansion.units import Origins
 from waybook.run.model import Run, RunList, StageRun, StepRun
@@ -69,10 +68,6 @@ def _rest(run_id: str) -> tuple[Statement, Statement]:
     return SQL["load_stages"](run_id=run_id), SQL["load_steps"](run_id=run_id)
 
 
-def brief_statement(run_id: str) -> Statement:
-    return SQL["run_brief"](run_id=run_id)
-
-
 def list_statement(*, by_activity: bool, **values: str | int | None) -> Statement:
     query = SQL["runs_by_activity"] if by_activity else SQL["runs_by_start"]
     return query(**values)
@@ -80,22 +75,6 @@ def list_statement(*, by_activity: bool, **values: str | int | None) -> Statemen
 
 def text_statement(**values: str | int | bool | None) -> Statement:
     return SQL["runs_with_text"](**values)
-
-
-def awaiting_statement(most: int) -> Statement:
-    return SQL["awaiting_runs"](most=most)
-
-
-def failed_stages_statement(*, shown: int, most: int, wide: int) -> Statement:
-    return SQL["failed_stages_of_runs"](shown=shown, most=most, wide=wide)
-
-
-def recent_events_statement(run_id: str, most: int) -> Statement:
-    return SQL["run_recent_events"](run_id=run_id, most=most)
-
-
-def rows_statement(run_id: str) -> Statement:
-    return SQL["run_rows"](run_id=run_id)
 
 
 def read_run(results: Results) -> LoadedRun | None:
@@ -147,56 +126,6 @@ def _stage(row: StageRun) -> StageRun:
     )
 
 
-TIMES = frozenset(
-    {
-        "canceled_at",
-        "completed_at",
-        "created_at",
-        "started_at",
-        "feedback_at",
-        "opened_at",
-        "closed_at",
-        "ready_at",
-        "at",
-    }
-)
-
-
-def read_rows(records: Iterable[StoredRow]) -> RunRows:
-    rows: RunRows = {}
-    for record in records:
-        rows.setdefault(record.entity, {})[record.id] = {
-            name: _audit_time(value) if name in TIMES and isinstance(value, str) else value
-            for name, value in record.values.items()
-        }
-    return rows
-
-
-def _audit_time(value: str) -> str:
-    return datetime.fromisoformat(value).astimezone(UTC).isoformat()
-
-
-def definition_statement(slug: str, version: int | None = None) -> Statement:
-    return SQL["definition"](slug=slug, version=version)
-
-
-def any_definition_statement() -> Statement:
-    return SQL["any_definition"]()
-
-
-def lock_statement(slug: str) -> Statement:
-    """Lock a workflow definition, so that no other call adds a version meanwhile."""
-    return SQL["lock_definition"](slug=slug)
-
-
-def definitions_statement() -> Statement:
-    return SQL["definitions"]()
-
-
 def named_statement(named: Iterable[tuple[str, int]]) -> Statement:
     versions = [{"slug": slug, "version": version} for slug, version in named]
     return SQL["definitions_named"](named=AsJson(versions))
-
-
-def versions_statement(slug: str, most: int) -> Statement:
-    return SQL["versions"](slug=slug, most=most)

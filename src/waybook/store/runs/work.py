@@ -147,42 +147,6 @@ def jobs_statement(
     return SQL["run_jobs"](run_id=run_id, most=most, skipped=skipped, statuses=named, **filters)
 
 
-def job_events_statement(run_id: str, job_id: str, most: int) -> Statement:
-    return SQL["job_events"](run_id=run_id, job_id=job_id, most=most)
-
-
-def attempt_usage_statement(run_id: str, job_id: str) -> Statement:
-    return SQL["attempt_usage"](run_id=run_id, job_id=job_id)
-
-
-def model_usage_statement(run_id: str, most: int) -> Statement:
-    return SQL["model_usage"](run_id=run_id, most=most)
-
-
-def job_counts_statement(run_id: str) -> Statement:
-    return SQL["job_counts"](run_id=run_id)
-
-
-def job_times_statement(run_id: str, most: int) -> Statement:
-    return SQL["job_times"](run_id=run_id, most=most)
-
-
-def document_versions_statement(run_id: str, resource_id: str, most: int) -> Statement:
-    return SQL["document_versions"](run_id=run_id, resource_id=resource_id, most=most)
-
-
-def step_documents_statement(
-    run_id: str, stage: str, step_key: str, most: int, *, job_id: str | None = None
-) -> Statement:
-    return SQL["step_documents"](
-        run_id=run_id, stage=stage, step_key=step_key, job_id=job_id, most=most
-    )
-
-
-def document_text_statement(run_id: str, resource_id: str, most: int) -> Statement:
-    return SQL["document_text"](run_id=run_id, resource_id=resource_id, most=most)
-
-
 def read_usage(rows: Iterable[_AttemptUsageRow]) -> dict[int, Totals]:
     return {row.attempt: _totals(row) for row in rows}
 

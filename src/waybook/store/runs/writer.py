@@ -60,7 +60,7 @@ def statements(
     sealed = [entry for write in writes for entry in write.sealed]
     if not sealed:
         return [
-            touch(job_id, write.write_context.now)
+            SQL["touch_job"](id=job_id, now=write.write_context.now)
             for write in writes
             for job_id in write.decision.touched
         ]
@@ -77,10 +77,6 @@ def statements(
         *(_usage(run, patches) if Entity.USAGE in patches.entities else ()),
         *audit_statements(sealed),
     ]
-
-
-def touch(job_id: str, now: datetime) -> Statement:
-    return SQL["touch_job"](id=job_id, now=now)
 
 
 def add_definition(

@@ -290,7 +290,7 @@ async def read_plan_detail(
     possible = _statements(plan_id, before.plan.seq if before else 0, most_results)
     statements = {part: statement for part, statement in possible.items() if part in include}
     loaded, ((brief,), *results) = await load_plan(
-        ctx, PlanRequest(plan_id=plan_id), load.brief_statement(plan_id), *statements.values()
+        ctx, PlanRequest(plan_id=plan_id), load.SQL["brief"](plan_id=plan_id), *statements.values()
     )
     detail = _detail(ctx, loaded, brief, dict(zip(statements, results, strict=True)))
     detail = replace(detail, page=page)
@@ -311,13 +311,13 @@ async def read_plan_detail(
 
 def _statements(plan_id: str, since: int, most_results: int) -> dict[PlanInclude, Statement]:
     return {
-        PlanInclude.RESULTS: load.results_within_statement(plan_id, most_results),
-        PlanInclude.USAGE: calls.steps_statement(plan_id),
-        PlanInclude.REVIEW: lists.open_reviews_statement(plan_id=plan_id, most=1),
+        PlanInclude.RESULTS: load.SQL["results_within"](plan_id=plan_id, most=most_results),
+        PlanInclude.USAGE: calls.SQL["usage_of_steps"](plan_id=plan_id),
+        PlanInclude.REVIEW: lists.SQL["open_reviews"](plan_id=plan_id, most=1),
         PlanInclude.OUTPUTS: details.outputs_statement(plan_id),
-        PlanInclude.RESEARCH: details.research_statement(plan_id, _RESEARCH_ITEMS),
+        PlanInclude.RESEARCH: details.SQL["research"](plan_id=plan_id, most=_RESEARCH_ITEMS),
         PlanInclude.HISTORY: details.history_statement(plan_id, None, _HISTORY_ENTRIES),
-        PlanInclude.ADDED: details.added_statement(plan_id),
+        PlanInclude.ADDED: details.SQL["added"](plan_id=plan_id),
         PlanInclude.FINISHED_STEPS: details.finished_steps_statement(plan_id),
         PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
     }

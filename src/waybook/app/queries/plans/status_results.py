@@ -46,7 +46,7 @@ async def _beginnings(
 ) -> dict[str, Body]:
     sizes = {row.step_id: row.octets for row in rows}
     share = result_share([*sizes.values()], budget)
-    statement = load.results_cut_statement(plan_id, MAX_BYTES_PER_CHARACTER * share + 2)
+    statement = load.SQL["results_cut"](plan_id=plan_id, most=MAX_BYTES_PER_CHARACTER * share + 2)
     (prefixes,) = await ctx.read(statement)
     return {
         row.step_id: _beginning(row.step_id, row.beginning, sizes[row.step_id], share)

@@ -73,7 +73,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
         *details.step_statements(plan_id, step_id),
         contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),
         details.history_statement(plan_id, step_id, MAX_HISTORY_ENTRIES),
-        calls_store.steps_statement(plan_id),
+        calls_store.SQL["usage_of_steps"](plan_id=plan_id),
         calls_of_step(step_id),
     )
     result, conditions, reviews, sources, moves, research, happenings, used, called = results

@@ -164,22 +164,22 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
     """
     run_id = id_or_nil(run_id)
     lists_documents = RunInclude.DOCUMENTS in include
-    documents = jobs.readable_statement if lists_documents else jobs.available_statement
+    documents = jobs.SQL["readable"] if lists_documents else jobs.SQL["available"]
     parts = {
-        RunInclude.BRIEF: load.brief_statement(run_id),
-        RunInclude.WORKERS: jobs.workers_statement(run_id, MAX_WORKERS),
-        RunInclude.HISTORY: load.recent_events_statement(run_id, _MAX_HISTORY),
-        RunInclude.FAILURES: jobs.failures_statement(run_id, MAX_FAILURES),
-        RunInclude.JOB_COUNTS: work.job_counts_statement(run_id),
-        RunInclude.MODEL_USAGE: work.model_usage_statement(run_id, _MAX_MODELS_LISTED),
-        RunInclude.JOB_TIMES: work.job_times_statement(run_id, _MAX_TIMELINE_JOBS),
+        RunInclude.BRIEF: load.SQL["run_brief"](run_id=run_id),
+        RunInclude.WORKERS: jobs.SQL["workers"](run_id=run_id, most=MAX_WORKERS),
+        RunInclude.HISTORY: load.SQL["run_recent_events"](run_id=run_id, most=_MAX_HISTORY),
+        RunInclude.FAILURES: jobs.SQL["failures"](run_id=run_id, most=MAX_FAILURES),
+        RunInclude.JOB_COUNTS: work.SQL["job_counts"](run_id=run_id),
+        RunInclude.MODEL_USAGE: work.SQL["model_usage"](run_id=run_id, most=_MAX_MODELS_LISTED),
+        RunInclude.JOB_TIMES: work.SQL["job_times"](run_id=run_id, most=_MAX_TIMELINE_JOBS),
         RunInclude.FINISHED_RUNS: work.finished_runs_statement(run_id=run_id),
         RunInclude.RESULT_COSTS: work.result_costs_statement(run_id),
     }
     wanted = [part for part in parts if part in include]
-    versions = jobs.versions_statement(run_id, always=False)
+    versions = jobs.SQL["versions"](run_id=run_id, always=False)
     more = (parts[part] for part in wanted)
-    seen = await load_run(ctx, run_id, documents(run_id), versions, *more)
+    seen = await load_run(ctx, run_id, documents(run_id=run_id), versions, *more)
     available, version_rows, *results = seen.results
     outdated = outdated_documents(seen.compiled_dag, jobs.read_versions(version_rows))
     rows = {**dict.fromkeys(parts, ()), **dict(zip(wanted, results, strict=True))}
@@ -228,7 +228,7 @@ def _report(
 
 async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
     run_id = id_or_nil(run_id)
-    seen = await load_run(ctx, run_id, jobs.readable_statement(run_id))
+    seen = await load_run(ctx, run_id, jobs.SQL["readable"](run_id=run_id))
     return _order_documents(seen.compiled_dag, seen.results[0])
 
 

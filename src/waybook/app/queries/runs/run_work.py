@@ -100,7 +100,9 @@ async def read_run_step(
         )
     rows, documents = await ctx.read(
         _jobs_statement(run_id, page, stage=stage, step_key=step_key),
-        work.step_documents_statement(run_id, stage, step_key, _MAX_STEP_DOCUMENTS),
+        work.SQL["step_documents"](
+            run_id=run_id, stage=stage, step_key=step_key, job_id=None, most=_MAX_STEP_DOCUMENTS
+        ),
     )
     return detail, _job_list(rows, page), documents
 
@@ -113,14 +115,18 @@ async def read_run_job(
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     rows, events, used = await ctx.read(
         work.jobs_statement(run_id, most=1, job_id=job_id),
-        work.job_events_statement(run_id, job_id, _MAX_JOB_EVENTS),
-        work.attempt_usage_statement(run_id, job_id),
+        work.SQL["job_events"](run_id=run_id, job_id=job_id, most=_MAX_JOB_EVENTS),
+        work.SQL["attempt_usage"](run_id=run_id, job_id=job_id),
     )
     if not rows:
         raise job_not_found()
     (job,) = rows
-    statement = work.step_documents_statement(
-        run_id, job.stage, job.step_key, _MAX_STEP_DOCUMENTS, job_id=job_id
+    statement = work.SQL["step_documents"](
+        run_id=run_id,
+        stage=job.stage,
+        step_key=job.step_key,
+        job_id=job_id,
+        most=_MAX_STEP_DOCUMENTS,
     )
     (documents,) = await ctx.read(statement)
     return detail, job, [*_job_attempts(events, work.read_usage(used))], documents
@@ -180,14 +186,14 @@ class DocumentSheet:
 
 
 async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
-    (rows,) = await ctx.read(jobs.rendered_statement(id_or_nil(resource_id)))
+    (rows,) = await ctx.read(jobs.SQL["rendered"](resource_id=id_or_nil(resource_id)))
     if not rows:
         raise NotFound(
             "there is no document with this id here",
             next_call=NextCall("list_dags", {}, "List the workflows and runs."),
         )
     row: RenderedRow = rows[0]
-    seen = await load_run(ctx, row.run_id, jobs.versions_statement(row.run_id, always=True))
+    seen = await load_run(ctx, row.run_id, jobs.SQL["versions"](run_id=row.run_id, always=True))
     inputs = _inputs(seen.compiled_dag, row.document_id, seen.results[0])[:MAX_INPUTS_LISTED]
     fields = row._asdict()
     del fields["document_id"]
@@ -225,9 +231,12 @@ async def read_document_sheet(
     wanted = [resource_id, *([id_or_nil(other_id).lower()] if other_id else [])]
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     version_rows, related, *texts = await ctx.read(
-        jobs.versions_statement(run_id, always=True),
-        work.document_versions_statement(run_id, resource_id, _MAX_COMPARABLE),
-        *(work.document_text_statement(run_id, item, MAX_SHOWN_LENGTH) for item in wanted),
+        jobs.SQL["versions"](run_id=run_id, always=True),
+        work.SQL["document_versions"](run_id=run_id, resource_id=resource_id, most=_MAX_COMPARABLE),
+        *(
+            work.SQL["document_text"](run_id=run_id, resource_id=item, most=MAX_SHOWN_LENGTH)
+            for item in wanted
+        ),
     )
     by_id = {row.resource_id: row for row in related}
     if not all(item in by_id and text for item, text in zip(wanted, texts, strict=True)):

@@ -31,7 +31,7 @@ class Workflow:
 
 
 async def list_workflows(ctx: RequestContext) -> list[Workflow]:
-    (rows,) = await ctx.read(load.definitions_statement())
+    (rows,) = await ctx.read(load.SQL["definitions"]())
     stored: dict[str, DefinitionRow] = {row.slug: row for row in rows}
     slugs = sorted({*stored, *builtin_dags()})
     return [_workflow(ctx, slug, [stored[slug]] if slug in stored else []) for slug in slugs]
@@ -39,8 +39,8 @@ async def list_workflows(ctx: RequestContext) -> list[Workflow]:
 
 async def read_workflow(ctx: RequestContext, slug: str, version: int | None = None) -> Workflow:
     rows, versions = await ctx.read(
-        load.definition_statement(slug, version),
-        load.versions_statement(slug, MAX_VERSIONS),
+        load.SQL["definition"](slug=slug, version=version),
+        load.SQL["versions"](slug=slug, most=MAX_VERSIONS),
     )
     if version is not None and rows:
         row: DefinitionRow = rows[0]

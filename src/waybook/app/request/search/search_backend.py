@@ -82,7 +82,7 @@ class SearchBackend:
 
     def pending_statements(self) -> list[Statement]:
         """Return the query for the search capabilities, unless they are known."""
-        return [] if self._abilities else [search.capabilities_statement()]
+        return [] if self._abilities else [search.SQL["search_capabilities"]()]
 
     def store_capabilities(self, answers: Results) -> None:
         for rows in answers:
@@ -91,7 +91,7 @@ class SearchBackend:
     async def capabilities(self, database: Database, org_id: UUID) -> SearchCapabilities:
         """Return the database's search capabilities, which are queried once."""
         if self._abilities is None:
-            (rows,) = await database.read_org(org_id, search.capabilities_statement())
+            (rows,) = await database.read_org(org_id, search.SQL["search_capabilities"]())
             self._abilities = search.read_capabilities(rows, self._backend)
         return self._abilities
 
@@ -99,7 +99,7 @@ class SearchBackend:
         """Raise `Misconfigured` if the settings require a backend that the database lacks."""
         if self._backend != Backend.PGVECTOR:
             return
-        (rows,) = await database.read_org(org_id, search.capabilities_statement())
+        (rows,) = await database.read_org(org_id, search.SQL["search_capabilities"]())
         search.read_capabilities(rows, self._backend)
 
     async def warm(self) -> None:

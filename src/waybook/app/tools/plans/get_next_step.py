@@ -142,7 +142,7 @@ async def next_step_reply(
         case PlanComplete():
             return await _complete(locked, plan, notes)
         case AwaitingReview():
-            (rows,) = await locked.send(load.review_statement(plan.id))
+            (rows,) = await locked.send(load.SQL["load_review"](plan_id=plan.id))
             review, base_url = load.read_review(rows), locked.ctx.services.base_url
             return {
                 "status": "awaiting_review",
@@ -210,7 +210,7 @@ async def _round(
 
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
-    (rows,) = await locked.send(load.left_behind_statement(step.id, _MAX_LEFT_BEHIND))
+    (rows,) = await locked.send(load.SQL["left_behind"](step_id=step.id, most=_MAX_LEFT_BEHIND))
     left: list[Json] = [{"artifactId": r.id, "kind": r.kind, "title": r.title} for r in rows]
     earlier = non_empty(
         heldBy=replaced.user,
@@ -227,7 +227,7 @@ async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) 
 async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, str]) -> Body:
     plan_id = plan.id
     (brief,), notes, output_rows = await locked.send(
-        load.brief_statement(plan_id),
+        load.SQL["brief"](plan_id=plan_id),
         load.SQL["formatting_notes"](plan_id=plan_id),
         details.outputs_statement(plan_id),
     )

@@ -119,9 +119,9 @@ async def _material(
     loaded, result_sets = await load_plan(
         ctx,
         wanted,
-        load.brief_statement(plan_id),
-        contexts.instructions_statement(plan_id, most),
-        contexts.results_statement(plan_id, most),
+        load.SQL["brief"](plan_id=plan_id),
+        contexts.SQL["instruction_prefixes"](plan_id=plan_id, most=most),
+        contexts.SQL["result_prefixes"](plan_id=plan_id, most=most),
         contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
         audit.SQL["tail"](subject_id=plan_id, most=_RECENT_EVENTS)
         if args.since is None

@@ -124,8 +124,8 @@ async def _material(
     loaded, result_sets = await load_plan(
         ctx,
         wanted,
-        load.brief_statement(plan_id),
-        contexts.results_statement(plan_id, most),
+        load.SQL["brief"](plan_id=plan_id),
+        contexts.SQL["result_prefixes"](plan_id=plan_id, most=most),
         contexts.feedback_statement(plan_id, step_id, page),
         contexts.failures_statement(plan_id, step_id, page),
         contexts.newest_statement(plan_id, step_id, page),

@@ -135,7 +135,7 @@ async def _submission_context(locked: LockedPlan, step_id: StepId) -> DecisionCo
         return locked.decision_context
     if locked.is_cached:
         return None
-    (rows,) = await locked.send(accounts.policy_statement())
+    (rows,) = await locked.send(accounts.SQL["review_policy"]())
     return locked.decision_context._replace(policy=accounts.read_policy(rows))
 
 
@@ -298,7 +298,7 @@ async def submit_user_decision(ctx: RequestContext, args: _SubmitUserDecision) -
     plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
     is_relayed = ctx.caller.channel is Channel.MCP and args.place is None
     missing = _NO_FEEDBACK if is_relayed and args.decision == "modify" else None
-    policy = accounts.policy_statement()
+    policy = accounts.SQL["review_policy"]()
     locked = LockedPlan(ctx, policy, plan_id=plan_id, step_id=step_id, candidates=True)
 
     async def decide_review() -> PlanProposal:
@@ -345,7 +345,7 @@ async def store_research_output(ctx: RequestContext, args: _StoreResearchOutput)
         media_type=parse_text_type(args.media_type), title=args.title, content=args.content
     )
     plan_id = id_or_nil(args.plan_id)
-    there = (details.outputs_statement(plan_id), load.brief_statement(plan_id))
+    there = (details.outputs_statement(plan_id), load.SQL["brief"](plan_id=plan_id))
     locked = LockedPlan(ctx, *there, plan_id=plan_id, review=False)
 
     async def decide() -> PlanProposal:

@@ -217,7 +217,7 @@ async def _read_source(ctx: RequestContext, args: ExtractData) -> tuple[str, Bod
         NotFound: there is no such artifact, or it belongs to another org.
     """
     if args.artifact_id is not None and not args.text:
-        (rows,) = await ctx.read(artifacts.artifact_statement(id_or_nil(args.artifact_id)))
+        (rows,) = await ctx.read(artifacts.SQL["artifact"](artifact_id=id_or_nil(args.artifact_id)))
         if not rows:
             raise not_found("artifact")
         row: ArtifactRow = rows[0]

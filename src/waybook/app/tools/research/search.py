@@ -79,7 +79,7 @@ async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
         tags=tuple(args.tags or ()),
     )
     results, (there,) = await run_search(
-        ctx, args.query, scope, search.plan_exists_statement(scope.plan_id)
+        ctx, args.query, scope, search.SQL["plan_exists"](plan_id=scope.plan_id)
     )
     if not first_value(there):
         raise not_found("plan")
@@ -188,9 +188,9 @@ class _GetArtifact(ReadArguments):
 async def get_artifact(ctx: RequestContext, args: _GetArtifact) -> Body:
     artifact_id = id_or_nil(args.artifact_id)
     rows, sources, as_source = await ctx.read(
-        artifacts.artifact_statement(artifact_id),
+        artifacts.SQL["artifact"](artifact_id=artifact_id),
         search.sources_statement([artifact_id]),
-        artifacts.source_statement(artifact_id, _MAX_CITATIONS),
+        artifacts.SQL["source"](source_id=artifact_id, most=_MAX_CITATIONS),
     )
     if rows:
         return _artifact(rows[0], sources, args)

@@ -57,7 +57,7 @@ class _ListDags(ReadArguments):
 )
 async def list_dags(ctx: RequestContext, _: _ListDags) -> Body:
     open_runs = runs_statement(RunFilter(state=OPEN), _MAX_RUNS)
-    stored, run_rows = await ctx.read(load.definitions_statement(), open_runs)
+    stored, run_rows = await ctx.read(load.SQL["definitions"](), open_runs)
     cache, org_id = ctx.services.shared(DefinitionCache), ctx.caller.org_id
     dags = builtin_dags() | {
         row.slug: cache.current(org_id, row.slug, [row]).compiled_dag for row in stored
@@ -131,7 +131,10 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     checked = partial(_compile_runnable, args.definition)
     compiled_dag = await ctx.services.shared(LayoutWorker).run(ctx.caller.org_id, weight, checked)
     body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug
-    lock, latest = load.lock_statement(slug), load.definition_statement(slug)
+    lock, latest = (
+        load.SQL["lock_definition"](slug=slug),
+        load.SQL["definition"](slug=slug, version=None),
+    )
     opened = OpenTransaction(ctx, lock, latest)
     return await update(
         opened, partial(_store_definition, opened, slug, compiled_dag.dag.name, body)

@@ -84,7 +84,7 @@ async def _drawn(ctx: RequestContext, args: _DrawMap) -> Body:
         plan = await read_plan_detail(ctx, args.plan_id, PlanInclude.NAMES)
         return await _plan(ctx, plan, args.width)
     if args.run_id is None and args.dag_slug is not None:
-        (rows,) = await ctx.read(load.definition_statement(args.dag_slug))
+        (rows,) = await ctx.read(load.SQL["definition"](slug=args.dag_slug, version=None))
         cache = ctx.services.shared(DefinitionCache)
         compiled_dag = cache.current(ctx.caller.org_id, args.dag_slug, rows).compiled_dag
         drawing = Drawing(

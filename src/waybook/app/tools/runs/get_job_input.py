@@ -60,7 +60,9 @@ async def get_job_input(ctx: RequestContext, args: _GetJobInput) -> Body:
     The call also counts as a heartbeat.
     """
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
-    async with LockedRun(ctx, run_id, jobs.job_statement(job_id), is_locked=False) as locked:
+    async with LockedRun(
+        ctx, run_id, jobs.SQL["load_job"](job_id=job_id), is_locked=False
+    ) as locked:
         job = jobs.first_job(locked.results[0])
         if job is None:
             raise job_not_found()
@@ -74,8 +76,11 @@ async def get_job_input(ctx: RequestContext, args: _GetJobInput) -> Body:
 
 async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
     if args.document_id is not None:
-        statement = jobs.content_statement(
-            locked.run.id, id_or_nil(args.document_id), args.offset, _MAX_SLICE_BYTES
+        statement = jobs.SQL["content"](
+            run_id=locked.run.id,
+            document_id=id_or_nil(args.document_id),
+            start=args.offset,
+            most=_MAX_SLICE_BYTES,
         )
         (rows,) = await locked.send(statement)
         if not rows:

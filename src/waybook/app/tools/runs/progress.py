@@ -80,7 +80,7 @@ async def _load_map(ctx: RequestContext, args: _GetDagMap) -> Body:
         after, lengths = next_job_call(run_id), seen.loaded.run.lengths
         return _with_definition(seen.compiled_dag, models, after, lengths, detail=args.detail)
     slug = args.dag_slug
-    (rows,) = await ctx.read(load.definition_statement(slug))
+    (rows,) = await ctx.read(load.SQL["definition"](slug=slug, version=None))
     cache = ctx.services.shared(DefinitionCache)
     compiled_dag = cache.current(ctx.caller.org_id, slug, rows).compiled_dag
     chosen = {compiled_dag.order[0]: validate_models(args.models)} if args.models else {}

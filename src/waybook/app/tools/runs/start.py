@@ -77,7 +77,7 @@ class _StartRun(MutatingArguments):
 )
 async def start_run(ctx: RequestContext, args: _StartRun) -> ToolReply:
     check_result_size(input=args.input)
-    opened = OpenTransaction(ctx, load.definition_statement(args.dag_slug))
+    opened = OpenTransaction(ctx, load.SQL["definition"](slug=args.dag_slug, version=None))
 
     async def decide() -> Proposal[Written]:
         compiled_dag, made = _chart(opened, args.dag_slug)
@@ -162,7 +162,7 @@ class _CopyRun(MutatingArguments):
 async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
     run_id = id_or_nil(args.run_id)
     originals = jobs.originals_statements(run_id)
-    seen = await load_run(ctx, run_id, load.brief_statement(run_id), *originals)
+    seen = await load_run(ctx, run_id, load.SQL["run_brief"](run_id=run_id), *originals)
     brief, finished, documents = seen.results
     source = CopiedRun(
         run=seen.loaded.run,
@@ -238,7 +238,7 @@ class _SubmitStageFeedback(MutatingArguments):
     scopes=frozenset({Scope.RUN_WRITE, Scope.REVIEW}),
 )
 async def submit_stage_feedback(ctx: RequestContext, args: _SubmitStageFeedback) -> ToolReply:
-    locked = LockedRun(ctx, args.run_id, accounts.policy_statement())
+    locked = LockedRun(ctx, args.run_id, accounts.SQL["review_policy"]())
 
     async def decide() -> RunProposal:
         decision = give_feedback(
@@ -277,7 +277,9 @@ class _RetryFailed(MutatingArguments):
     profiles=RUNS,
 )
 async def retry_failed(ctx: RequestContext, args: _RetryFailed) -> ToolReply:
-    statement = jobs.failed_statement(id_or_nil(args.run_id), args.stage_slug, args.step_key)
+    statement = jobs.SQL["failed_jobs"](
+        run_id=id_or_nil(args.run_id), stage=args.stage_slug, step_key=args.step_key
+    )
     locked = LockedRun(ctx, args.run_id, statement)
 
     async def decide() -> RunProposal:
@@ -311,20 +313,23 @@ class _RegenerateDocument(MutatingArguments):
 )
 async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) -> ToolReply:
     rows: Sequence[DocumentRunRow]
-    (rows,) = await ctx.read(jobs.run_of_document_statement(id_or_nil(args.document_id)))
+    (rows,) = await ctx.read(jobs.SQL["run_of_document"](document_id=id_or_nil(args.document_id)))
     if not rows:
         raise NotFound(
             "there is no document with this id here",
             next_call=NextCall("list_dags", {}, "List the workflows and runs."),
         )
     run_id, document_id = rows[0].run_id, rows[0].document_id
-    later = jobs.versions_statement(run_id, always=True), jobs.finished_jobs_statement(run_id)
-    statement = jobs.document_job_statement(run_id, document_id)
+    later = (
+        jobs.SQL["versions"](run_id=run_id, always=True),
+        jobs.SQL["finished_jobs"](run_id=run_id),
+    )
+    statement = jobs.SQL["document_job"](run_id=run_id, document_id=document_id)
     locked = LockedRun(ctx, run_id, statement, *(later if args.following else ()))
 
     async def decide() -> RunProposal:
         latest: DocumentJobRow = locked.results[0][0]
-        (job_rows,) = await locked.send(jobs.job_statement(latest.job_id))
+        (job_rows,) = await locked.send(jobs.SQL["load_job"](job_id=latest.job_id))
         job, dag = jobs.read_job(job_rows[0]), locked.compiled_dag
         following: list[tuple[Job, str]] = []
         if args.following:

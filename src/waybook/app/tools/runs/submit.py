@@ -86,7 +86,7 @@ async def submit_job_result(ctx: RequestContext, args: _SubmitJobResult) -> Tool
     )
     submission = Submission(documents, args.attempt, args.continues, to_usage(args.usage))
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
-    locked = LockedRun(ctx, run_id, unless_cached=lambda: (jobs.job_statement(job_id),))
+    locked = LockedRun(ctx, run_id, unless_cached=lambda: (jobs.SQL["load_job"](job_id=job_id),))
 
     async def decide() -> RunProposal | None:
         if locked.is_cached:
@@ -151,12 +151,14 @@ def _with_next(submitted: Body, following: Body) -> Body:
 async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
     parts: list[str] = []
     if job.continues is not None:
-        (part_rows,) = await locked.send(jobs.parts_statement(job.id))
+        (part_rows,) = await locked.send(jobs.SQL["parts"](job_id=job.id))
         parts = first_column(part_rows)
     if job.document is None:
         return parts, 1
     latest: list[DocumentJobRow]
-    (latest,) = await locked.send(jobs.document_job_statement(locked.run.id, job.document))
+    (latest,) = await locked.send(
+        jobs.SQL["document_job"](run_id=locked.run.id, document_id=job.document)
+    )
     return parts, latest[0].version + 1
 
 
@@ -193,7 +195,7 @@ class _FailJob(MutatingArguments):
 )
 async def fail_job(ctx: RequestContext, args: _FailJob) -> ToolReply:
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
-    locked = LockedRun(ctx, run_id, jobs.job_statement(job_id))
+    locked = LockedRun(ctx, run_id, jobs.SQL["load_job"](job_id=job_id))
 
     async def decide() -> RunProposal:
         job = jobs.first_job(locked.results[0])
