@@ -61,7 +61,7 @@ def test_usage_of_a_result_is_added_to_the_plan() -> None:
     sums = Totals(input_tokens=15, output_tokens=1, cost_micros=5, results=2)
     assert done.plan.usage == sums
     (change,) = [change for change in changes_of(done) if change.field == "usage"]
-    assert (change.old, change.new) == (plan.usage.as_json(), sums.as_json())
+    assert (change.old, change.new) == (plan.usage._asdict(), sums._asdict())
 
 
 def test_result_for_a_pending_step_first_sets_status_in_progress() -> None:

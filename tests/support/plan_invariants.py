@@ -249,7 +249,7 @@ def _plan_row(plan: Plan) -> Row:
         "resumed_at": resumed.isoformat() if resumed else None,
         "fail_reason": plan.fail_reason,
         "canceled": plan.canceled,
-        "usage": plan.usage.as_json() if plan.usage != NO_USAGE else None,
+        "usage": plan.usage._asdict() if plan.usage != NO_USAGE else None,
         "budget": plan.budget.as_json() if plan.budget else None,
     }
 

@@ -179,7 +179,7 @@ class RunRowStore:
             at = self.run.completed_at
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
             took = self.run.usage
-            used: Row = {"usage": took.as_json()} if took != NO_USAGE else {}
+            used: Row = {"usage": took._asdict()} if took != NO_USAGE else {}
             lists = lists_row(self.chart, self.run)
             row = {**self.brief, **own, **used, **lists, **_cancellation(self.run)}
             return row if self.brief else None

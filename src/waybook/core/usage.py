@@ -4,17 +4,15 @@ Cost is a whole number of millionths of a dollar, so that sums are exact.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Protocol
+from typing import NamedTuple
 
 from waybook.json_values import Json
 
 DOLLAR = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(NamedTuple):
     """Usage reported with one result. Fields that were not reported are empty."""
 
     input_tokens: int | None = None
@@ -35,21 +33,12 @@ class Usage:
             model=other.model or self.model,
         )
 
-    def as_row(self) -> dict[str, Json]:
-        return {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost_micros": self.cost_micros,
-            "model": self.model,
-        }
-
 
 def _sum(first: int | None, other: int | None) -> int | None:
     return first if other is None else other + (first or 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class Totals(NamedTuple):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_micros: int = 0
@@ -61,19 +50,11 @@ class Totals:
 
     def plus(self, usage: Usage) -> "Totals":
         return Totals(
-            input_tokens=self.input_tokens + (usage.input_tokens or 0),
-            output_tokens=self.output_tokens + (usage.output_tokens or 0),
-            cost_micros=self.cost_micros + (usage.cost_micros or 0),
-            results=self.results + 1,
+            self.input_tokens + (usage.input_tokens or 0),
+            self.output_tokens + (usage.output_tokens or 0),
+            self.cost_micros + (usage.cost_micros or 0),
+            self.results + 1,
         )
-
-    def as_json(self) -> dict[str, Json]:
-        return {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost_micros": self.cost_micros,
-            "results": self.results,
-        }
 
     def as_reply(self) -> dict[str, Json]:
         """Return the totals as replies show them.
@@ -90,26 +71,6 @@ class Totals:
 
 
 NO_USAGE = Totals()
-
-
-class _UsageSums(Protocol):
-    @property
-    def input_tokens(self) -> int: ...
-    @property
-    def output_tokens(self) -> int: ...
-    @property
-    def cost_micros(self) -> int: ...
-    @property
-    def results(self) -> int: ...
-
-
-def read_totals(row: _UsageSums) -> Totals:
-    return Totals(
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cost_micros=row.cost_micros,
-        results=row.results,
-    )
 
 
 def totals_from_json(stored: Mapping[str, int] | None) -> Totals:

@@ -225,8 +225,8 @@ class Draft:
 
     def set_usage(self, totals: Totals) -> None:
         old = self.plan.usage
-        before = None if old == NO_USAGE else old.as_json()
-        self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
+        before = None if old == NO_USAGE else old._asdict()
+        self._note(Entity.PLAN, self.plan.id, "usage", before, totals._asdict())
         self.plan = self.plan._replace(usage=totals)
 
     def set_budget(self, budget: Budget | None) -> None:

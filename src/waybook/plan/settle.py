@@ -81,7 +81,7 @@ def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | Non
     row: dict[str, Json] = {
         "step_id": step_id,
         "attempt": attempt,
-        **usage.as_row(),
+        **usage._asdict(),
         "at": as_json(draft.moment.now),
         "by": draft.moment.actor.user,
         "session": draft.moment.actor.session,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext
@@ -24,14 +25,13 @@ MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OriginalDocument:
+class OriginalDocument(NamedTuple):
+    origin: ProducedDocument
     id: str
     stage: str
     step_key: str
     job_id: str
     document_key: str
-    origin: ProducedDocument
     content_hash: str
 
 

@@ -107,8 +107,8 @@ class RunDraft:
     def add_usage(self, usage: Usage, **row: Json) -> None:
         self._note(Entity.USAGE, self.moment.new_id(), WHOLE_ROW, None, row)
         old, new = self._run.usage, self._run.usage.plus(usage)
-        before = None if old == NO_USAGE else old.as_json()
-        self._note(Entity.RUN, self._run.id, "usage", before, new.as_json())
+        before = None if old == NO_USAGE else old._asdict()
+        self._note(Entity.RUN, self._run.id, "usage", before, new._asdict())
         self._run = self._run._replace(usage=new)
 
     def set_run(self, **values: object) -> None:
@@ -190,7 +190,7 @@ def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -
         usage,
         job_id=job.id,
         attempt=attempt,
-        **{**usage.as_row(), "model": usage.model or job.model},
+        **{**usage._asdict(), "model": usage.model or job.model},
         at=as_json(draft.moment.now),
         by=draft.moment.actor.user,
         session=draft.moment.actor.session,

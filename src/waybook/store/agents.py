@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from waybook.core.usage import Totals, read_totals
+from waybook.core.usage import Totals
 from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
 
 MAX_COUNTED = 2_000
@@ -27,6 +27,8 @@ class AgentKey(NamedTuple):
 
 
 class AgentRow(NamedTuple):
+    #: Tokens and cost that the agent reported.
+    usage: Totals
     name: str
     session: str
     clients: list[str]
@@ -35,10 +37,6 @@ class AgentRow(NamedTuple):
     completed: int
     failed: int
     counted: int
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
     now: datetime
 
     @property
@@ -48,11 +46,7 @@ class AgentRow(NamedTuple):
     @property
     def has_more(self) -> bool:
         """Return whether the counts are too low because not all rows were read."""
-        return max(self.counted, self.results) >= MAX_COUNTED
-
-    @property
-    def usage(self) -> Totals:
-        return read_totals(self)
+        return max(self.counted, self.usage.results) >= MAX_COUNTED
 
 
 class AgentCounts(NamedTuple):
@@ -84,36 +78,14 @@ class NameRow(NamedTuple):
     work_id: str | None
 
 
-class _DayUsageRow(NamedTuple):
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
-    #: Day in UTC, as `YYYY-MM-DD`.
-    day: str
-
-
 class AgentUsageRow(NamedTuple):
     """Tokens and cost of one agent. `total` is the number of all agents."""
 
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
+    usage: Totals
     name: str
     session: str
     total: int
     clients: list[str]
-
-    @property
-    def usage(self) -> Totals:
-        return read_totals(self)
-
-
-class _UnreportedRow(NamedTuple):
-    completed: int
-    unreported: int
-    counted: int
 
 
 SQL = load(
@@ -122,9 +94,7 @@ SQL = load(
     **dict.fromkeys(("held_steps", "held_jobs"), HeldRow),
     **dict.fromkeys(("names", "runs_named"), NameRow),
     agent_counts=AgentCounts,
-    usage_by_day=_DayUsageRow,
     usage_by_agent=AgentUsageRow,
-    results_without_usage=_UnreportedRow,
 )
 
 

@@ -16,9 +16,9 @@ values %(rows)s
 -- Return a page of the agents that made calls in the last 30 days, latest first. Calls that only
 -- read usually name no session, so a user with sessions is listed without a session only if such
 -- calls also changed something.
-select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
-       w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
-       app_now() as now
+select u.input_tokens, u.output_tokens, u.cost_micros, u.results, a.name, a.session,
+       to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at, w.completed, w.failed,
+       w.counted, app_now() as now
   from (select a.*
           from agent a
          where a.org_id = :org
@@ -44,9 +44,9 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
 -- name: agent
 -- Return one agent with its work and usage in the last 30 days. An agent without recent calls is
 -- known only from the audit.
-select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
-       w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
-       app_now() as now
+select u.input_tokens, u.output_tokens, u.cost_micros, u.results, a.name, a.session,
+       to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at, w.completed, w.failed,
+       w.counted, app_now() as now
   from (select g.name, g.session, g.clients, g.first_seen_at, g.last_seen_at
           from agent g
          where g.org_id = :org and g.name = %(name)s and g.session = %(session)s

@@ -17,7 +17,7 @@ from uuid import UUID
 import orjson
 
 from waybook.core.decision_context import Channel
-from waybook.core.usage import Totals, Usage, read_totals
+from waybook.core.usage import Totals, Usage
 from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
 from waybook.store import agents
@@ -70,28 +70,12 @@ class ToolCallStats(NamedTuple):
     last_at: datetime
 
 
-class OrgUsageRow(NamedTuple):
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
-    since: datetime
-    until: datetime
-
-
 class ModelUsageRow(NamedTuple):
     """Tokens and cost of one language model. `total` is the number of all models."""
 
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
+    usage: Totals
     model: str | None
     total: int
-
-    @property
-    def usage(self) -> Totals:
-        return read_totals(self)
 
 
 class WorkUsageRow(NamedTuple):
@@ -100,10 +84,7 @@ class WorkUsageRow(NamedTuple):
     `total` is the number of all rows.
     """
 
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
+    usage: Totals
     plan_id: str | None
     run_id: str | None
     name: str
@@ -117,28 +98,14 @@ class WorkUsageRow(NamedTuple):
     def id(self) -> str | None:
         return self.plan_id or self.run_id
 
-    @property
-    def usage(self) -> Totals:
-        return read_totals(self)
-
-
-class _StepUsageRow(NamedTuple):
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
-    step_id: str
-
 
 SQL = load(
     "calls",
     calls_by_tool=ToolCallStats,
     last_errors=CallRecord,
     calls_of_step=CallRecord,
-    usage_totals=OrgUsageRow,
     usage_by_model=ModelUsageRow,
     usage_by_work=WorkUsageRow,
-    usage_of_steps=_StepUsageRow,
 )
 
 
@@ -274,5 +241,5 @@ def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str
     )
 
 
-def read_steps(rows: Iterable[_StepUsageRow]) -> dict[str, Totals]:
-    return {row.step_id: read_totals(row) for row in rows}
+def read_steps(rows: Iterable[tuple[Any, ...]]) -> dict[str, Totals]:
+    return {step_id: Totals(*sums) for *sums, step_id in rows}

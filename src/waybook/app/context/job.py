@@ -238,7 +238,7 @@ async def _item(locked: LockedRun, job: Job, number: int, brief: RunBriefRow) ->
     source = input_field(brief.input, item_list.document_key)
     if known.document is not None:
         (rows,) = await locked.send(jobs.contents_statement([known.document], _MAX_LIST_CHARACTERS))
-        source = rows[0].content
+        source = rows[0][1]
     text = document_text(read_items(source, item_list)[number - 1])
     return JobInput(
         document_key=item_list.document_key,
@@ -430,7 +430,7 @@ async def _with_contents(
     contents: dict[str, str] = {}
     if ids:
         (rows,) = await locked.send(jobs.contents_statement(ids, share))
-        contents = {row.id: row.content for row in rows}
+        contents = dict(rows)
     texts = [
         contents.get(job_input.document.id if job_input.document else "", job_input.text[:share])
         for job_input, _ in shown

@@ -101,9 +101,9 @@ async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
     erasures = read_erasures(erasure_rows, stones)
     broken = first_broken(erasures, read_head(head))
     back: dict[int, list[str]] = {}
-    for row in returned:
-        message = f"{row.subject} {row.subject_id} was erased, and is there again"
-        back.setdefault(row.erasure, []).append(message)
+    for erasure, subject, subject_id in returned:
+        message = f"{subject} {subject_id} was erased, and is there again"
+        back.setdefault(erasure, []).append(message)
     return [*_verdicts(erasures, broken, back)]
 
 

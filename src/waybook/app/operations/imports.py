@@ -211,13 +211,13 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
         if file.compiled_dag
         else []
     )
-    ((free,), *definitions) = await tx.send(import_rows.SQL["is_taken"](id=file.id), *named)
-    if free.is_taken:
+    found, *definitions = await tx.send(import_rows.SQL["is_taken"](id=file.id), *named)
+    ((is_taken, now),) = found
+    if is_taken:
         raise Refused(
             f"this org has a {file.kind} with the id {file.id} already, and an import keeps ids; "
             "import into another org or database"
         )
-    now = free.now
     # One more audit entry names the importing user.
     last = file.entries[-1]
     details: dict[str, Json] = {

@@ -23,7 +23,7 @@ from waybook.run.model import MAX_JOBS, CompiledDag, Run
 from waybook.store.driver.queries import first_column
 from waybook.store.plans.details import FinishedStepRow
 from waybook.store.runs import work as runs_store
-from waybook.store.runs.work import FinishedRunRow, JobTimesRow, ResultCostRow
+from waybook.store.runs.work import FinishedRunRow, JobTimesRow
 
 FinishedRun: TypeAlias = FinishedRunRow
 
@@ -44,7 +44,7 @@ def run_forecast(
     stages: int,
     history: Sequence[FinishedRunRow],
     intervals: Sequence[float],
-    costs: Sequence[ResultCostRow],
+    costs: Sequence[int],
 ) -> Forecast | None:
     """Forecast a run from earlier runs or, without them, from its own intervals between jobs."""
     if run.completed_at or run.canceled_at or len(expected) < stages:
@@ -57,7 +57,7 @@ def run_forecast(
         return _scaled(history, left)
     return make_forecast(
         estimate_sum(intervals, left),
-        estimate_sum([row.cost_micros for row in costs], left),
+        estimate_sum(costs, left),
         f"{len(intervals)} finished jobs of this run",
     )
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from waybook.app.request.request_context import RequestContext
-from waybook.core.usage import NO_USAGE, Totals, read_totals
+from waybook.core.usage import NO_USAGE, Totals
 from waybook.errors import NotFound
 from waybook.notifications.delivery import Deliveries, Delivery
 from waybook.store import agents, calls, deliveries
@@ -13,7 +14,6 @@ from waybook.store.agents import AgentUsageRow
 from waybook.store.calls import (
     CallRecord,
     ModelUsageRow,
-    OrgUsageRow,
     ToolCallStats,
     WorkUsageRow,
 )
@@ -71,13 +71,13 @@ async def count_usage(
 
 
 def org_usage(
-    sums: Sequence[OrgUsageRow], models: Sequence[ModelUsageRow], work: Sequence[WorkUsageRow]
+    sums: Sequence[Sequence[Any]], models: Sequence[ModelUsageRow], work: Sequence[WorkUsageRow]
 ) -> OrgUsage:
-    (totals,) = sums
+    ((*totals, since, until),) = sums
     return OrgUsage(
-        since=totals.since,
-        until=totals.until,
-        usage=read_totals(totals),
+        since=since,
+        until=until,
+        usage=Totals(*totals),
         models=models,
         work=work,
         models_total=models[0].total if models else 0,
@@ -124,19 +124,19 @@ class OrgCosts:
 
 async def count_costs(ctx: RequestContext, since: datetime | None = None) -> OrgCosts:
     """Return the org's usage since a time (default: 30 days ago)."""
-    totals, models, work, days, by_agent, (counted,) = await ctx.read(
+    totals, models, work, days, by_agent, ((completed, unreported, read),) = await ctx.read(
         *calls.org_statements(since, MAX_LISTED), *agents.cost_statements(since, MAX_LISTED)
     )
     org = org_usage(totals, models, work)
     first, last = org.since.date(), org.until.date()
     every_day = (first + timedelta(days=n) for n in range((last - first).days + 1))
-    by_day = {date.fromisoformat(row.day): read_totals(row) for row in days}
+    by_day = {date.fromisoformat(day): Totals(*sums) for *sums, day in days}
     return OrgCosts(
         org=org,
         days={day: by_day.get(day, NO_USAGE) for day in every_day},
         agents=by_agent,
         agents_total=by_agent[0].total if by_agent else 0,
-        completed=counted.completed,
-        unreported=counted.unreported,
-        is_cut=counted.counted >= agents.MAX_ENTRIES_READ,
+        completed=completed,
+        unreported=unreported,
+        is_cut=read >= agents.MAX_ENTRIES_READ,
     )

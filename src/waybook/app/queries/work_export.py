@@ -179,8 +179,8 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> ExportedRows:
         details.history_statement(plan_id, None, MAX_HISTORY_ENTRIES),
     )
     rows = read_rows(stored)
-    for text in texts:
-        rows["artifact"][text.id]["content"] = text.content
+    for artifact_id, content in texts:
+        rows["artifact"][artifact_id]["content"] = content
     return ExportedRows(
         kind="plan",
         id=loaded.plan.id,

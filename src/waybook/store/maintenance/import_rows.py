@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 import psycopg
@@ -16,13 +15,7 @@ from waybook.store.audit import SealedEntry
 from waybook.store.columns import TABLES
 from waybook.store.driver.queries import AsJson, Statement, load
 
-
-class _FreeId(NamedTuple):
-    is_taken: bool
-    now: datetime
-
-
-SQL = load("maintenance/import_rows", is_taken=_FreeId)
+SQL = load("maintenance/import_rows")
 
 _MAX_ROWS = 500
 _RESULT_COLUMNS = [column.name for column in TABLES["step_result"].columns if column.is_audited]

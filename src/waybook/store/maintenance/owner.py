@@ -190,14 +190,6 @@ class ErasureHeadRow(NamedTuple):
     erasure_hash: bytes | None
 
 
-class _ReturnedRow(NamedTuple):
-    """An erased plan or run that exists again, with the number of its erasure record."""
-
-    erasure: int
-    subject: str
-    subject_id: str
-
-
 class ResealedChain(NamedTuple):
     entries: int
     seal: bytes
@@ -220,7 +212,6 @@ SQL = load(
     "maintenance/owner",
     erasures=_ErasureRow,
     erasure_head=ErasureHeadRow,
-    returned=_ReturnedRow,
     resealed_chains=ResealedChain,
 )
 

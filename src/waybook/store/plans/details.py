@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from waybook.json_values import Json
-from waybook.plan.model import MAX_OUTPUTS, Condition, StepStatus
+from waybook.plan.model import MAX_OUTPUTS, StepStatus
 from waybook.plan.store_output import Output
 from waybook.store.driver.queries import Ids, Statement, load
-from waybook.store.plans.load import read_condition
 from waybook.store.plans.rows import ConditionRow, ReviewRow
 
 EXCERPT_LENGTH = 300
@@ -67,23 +66,6 @@ class Result(NamedTuple):
     formatting_notes: str | None
 
 
-class _StepNameRow(NamedTuple):
-    step_id: str
-    beginning: str
-
-
-class _StatusChangesRow(NamedTuple):
-    at: datetime
-    actor: str
-    session: str | None
-    moves: list[tuple[str, str]]
-
-
-class _OutputText(NamedTuple):
-    id: str
-    content: str
-
-
 class _OutputContentRow(NamedTuple):
     output: Output
     plan_id: str
@@ -132,15 +114,12 @@ class ReviewArtifact(NamedTuple):
 
 SQL = load(
     "plans/details",
-    names=_StepNameRow,
-    step_status_changes=_StatusChangesRow,
     history=HistoryEntry,
     research=Research,
     result=Result,
     conditions_about=ConditionRow,
     reviews_of=ReviewRow,
     sources_of=Source,
-    output_texts=_OutputText,
     outputs=Output,
     output=_OutputContentRow,
     latest_outputs=_LatestOutputRow,
@@ -176,20 +155,16 @@ def step_statements(plan_id: str, step_id: str) -> list[Statement]:
     ]
 
 
-def read_names(rows: Iterable[_StepNameRow]) -> Mapping[str, str]:
-    return {row.step_id: row.beginning.strip().split("\n", 1)[0] for row in rows}
+def read_names(rows: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    return {step_id: beginning.strip().split("\n", 1)[0] for step_id, beginning in rows}
 
 
-def read_status_changes(rows: Iterable[_StatusChangesRow]) -> list[StepStatusChange]:
+def read_status_changes(rows: Iterable[tuple[Any, ...]]) -> list[StepStatusChange]:
     return [
-        StepStatusChange(step_id, row.at, StepStatus(status), row.actor, row.session)
-        for row in rows
-        for step_id, status in row.moves
+        StepStatusChange(step_id, at, StepStatus(status), actor, session)
+        for at, actor, session, moves in rows
+        for step_id, status in moves
     ]
-
-
-def read_conditions(rows: Iterable[ConditionRow]) -> list[Condition]:
-    return [read_condition(row) for row in rows]
 
 
 def outputs_statement(plan_id: str) -> Statement:

@@ -43,11 +43,6 @@ class PlanSummary(NamedTuple):
         return self.state in OPEN_STATES
 
 
-class _PlanCountRow(NamedTuple):
-    state: str
-    plans: int
-
-
 class ReviewRecord(NamedTuple):
     """A review with all the data that a reviewer needs to decide."""
 
@@ -105,7 +100,6 @@ SQL = load(
     plans_of_creator=PlanSummary,
     plans_by_activity=PlanSummary,
     plans_with_text=PlanSummary,
-    count_plans=_PlanCountRow,
     open_reviews=ReviewRecord,
     one_review=ReviewRecord,
     review_outcome=ReviewOutcomeRow,

@@ -38,16 +38,12 @@ from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.plans.rows import (
     CallRow,
     ConditionRow,
-    FormattingNotes,
-    LeftBehindRow,
     LockRow,
     PlanBrief,
     PlanRow,
-    ResultBeginning,
     ResultRow,
     ReviewRow,
     StallCountRow,
-    StepTextRow,
 )
 
 NO_SESSIONS: frozenset[str] = frozenset()
@@ -76,14 +72,10 @@ SQL = load(
     load_plan=PlanRow,
     lock_if_unchanged=LockRow,
     load_call=CallRow,
-    load_texts=StepTextRow,
-    left_behind=LeftBehindRow,
     load_review=ReviewRow,
     brief=PlanBrief,
     results_within=ResultRow,
     results_of=ResultRow,
-    results_cut=ResultBeginning,
-    formatting_notes=FormattingNotes,
     stored_rows=StoredRow,
     count_stalls=StallCountRow,
 )
@@ -142,8 +134,8 @@ def texts_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
     return SQL["load_texts"](plan_id=plan_id, wanted=Ids(tuple(step_ids)))
 
 
-def read_texts(rows: Iterable[StepTextRow]) -> dict[StepId, StepText]:
-    return {StepId(row.id): read_text(row.text) for row in rows}
+def read_texts(rows: Iterable[tuple[str, list[Any]]]) -> dict[StepId, StepText]:
+    return {StepId(step_id): read_text(text) for step_id, text in rows}
 
 
 def results_of_statement(step_ids: Iterable[str], most: int) -> Statement:

@@ -67,17 +67,6 @@ class ConditionRow(NamedTuple):
     cause: Cause | None
 
 
-class StepTextRow(NamedTuple):
-    id: str
-    text: list[Any]
-
-
-class LeftBehindRow(NamedTuple):
-    id: str
-    kind: str
-    title: str
-
-
 class ReviewRow(NamedTuple):
     id: str
     step_id: str
@@ -114,16 +103,6 @@ class ResultRow(NamedTuple):
     result: Json
     confidence: float | None
     octets: int
-
-
-class ResultBeginning(NamedTuple):
-    step_id: str
-    beginning: str | None
-
-
-class FormattingNotes(NamedTuple):
-    step_id: str
-    notes: str
 
 
 class LockRow(NamedTuple):

@@ -17,12 +17,6 @@ from waybook.store.research import embeddings
 from waybook.store.research.embeddings import UnembeddedRow, encode_vector
 
 
-class _LatestRow(NamedTuple):
-    id: str
-    version: int
-    content_hash: str | None
-
-
 class ArtifactRow(NamedTuple):
     id: str
     plan_id: str | None
@@ -63,8 +57,6 @@ class _UnindexedRow(NamedTuple):
 
 SQL = load(
     "research/artifacts",
-    latest_standalone=_LatestRow,
-    latest_in_plan=_LatestRow,
     stored_standalone_rows=StoredRow,
     artifact=ArtifactRow,
     source=CitedSourceRow,
@@ -92,13 +84,13 @@ def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
 
 
 def read_existing(
-    latest: list[_LatestRow], sources: Sequence[Sequence[str]] = ()
+    latest: Sequence[tuple[str, int, str | None]], sources: Sequence[Sequence[str]] = ()
 ) -> ExistingResearch:
     known = frozenset(first_column(sources))
     if not latest:
         return ExistingResearch(sources=known)
-    (row,) = latest
-    return ExistingResearch(row.id, row.version, row.content_hash, known)
+    ((artifact_id, version, content_hash),) = latest
+    return ExistingResearch(artifact_id, version, content_hash, known)
 
 
 #: Without `hnsw.iterative_scan`, the index would return only a few rows, perhaps of other orgs.

@@ -16,14 +16,10 @@ from waybook.store.runs.inputs import document_of
 from waybook.store.runs.rows import (
     AvailableRow,
     DocumentJobRow,
-    DocumentRunRow,
     DocumentSliceRow,
-    DocumentTextRow,
     DocumentVersionRow,
     FailedJobRow,
     JobRow,
-    OpenJobsRow,
-    OriginalDocumentRow,
     ReadableRow,
     RenderedRow,
     RenderRow,
@@ -32,7 +28,6 @@ from waybook.store.runs.rows import (
 
 SQL = load(
     "runs/jobs",
-    run_of_document=DocumentRunRow,
     versions=DocumentVersionRow,
     load_job=JobRow,
     held_job=JobRow,
@@ -40,12 +35,10 @@ SQL = load(
     claimable_job_for_model=JobRow,
     failed_jobs=JobRow,
     to_render=RenderRow,
-    open_jobs=OpenJobsRow,
     workers=WorkerRow,
     failures=FailedJobRow,
     finished_jobs=JobRow,
-    original_documents=OriginalDocumentRow,
-    contents=DocumentTextRow,
+    original_documents=OriginalDocument,
     content=DocumentSliceRow,
     document_job=DocumentJobRow,
     available=AvailableRow,
@@ -151,38 +144,23 @@ def _unit(step_key: str, model: str, fields: dict[str, Any]) -> Unit:
     )
 
 
-def read_open(rows: Sequence[OpenJobsRow]) -> tuple[OpenJobs, ...]:
+def read_open(rows: Iterable[tuple[Any, ...]]) -> tuple[OpenJobs, ...]:
     return tuple(
         OpenJobs(
-            stage=row.stage_slug,
-            step_key=row.step_key,
-            status=JobStatus(row.status),
-            model=row.model,
-            count=row.jobs,
-            ready_at=row.ready_at,
+            stage=stage,
+            step_key=step_key,
+            status=JobStatus(status),
+            model=model,
+            count=count,
+            ready_at=ready_at,
         )
-        for row in rows
+        for stage, step_key, status, model, count, ready_at in rows
     )
 
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
     """Select the finished jobs and the documents that a copy of a run needs."""
     return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
-
-
-def read_originals(rows: Iterable[OriginalDocumentRow]) -> list[OriginalDocument]:
-    return [
-        OriginalDocument(
-            id=row.id,
-            stage=row.stage,
-            step_key=row.step_key,
-            job_id=row.job_id,
-            document_key=row.document_key,
-            origin=ProducedDocument(row.model, row.lineage, row.reviewer),
-            content_hash=row.content_hash,
-        )
-        for row in rows
-    ]
 
 
 def contents_statement(ids: Iterable[str], most: int) -> Statement:

@@ -193,8 +193,8 @@ select distinct on (j.stage_slug, j.step_key, (j.unit ->> 'number')::integer) :s
 -- Return the latest version of each document of a run, without its text.
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
-       d.id::text, d.stage_slug as stage, d.step_key, d.job_id::text, d.document_key, d.model,
-       d.lineage, d.reviewer, d.content_hash
+       d.model, d.lineage, d.reviewer, d.id::text, d.stage_slug as stage, d.step_key,
+       d.job_id::text, d.document_key, d.content_hash
   from document d
  where d.org_id = :org and d.run_id = %(run_id)s
  order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),

@@ -13,7 +13,6 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import AsJson, Statement, load
 from waybook.store.runs.rows import (
     DefinitionRow,
-    FailedStageRow,
     RunBriefRow,
     RunEventRow,
     RunListRow,
@@ -32,7 +31,6 @@ SQL = load(
     runs_by_start=RunSummaryRow,
     runs_with_text=RunSummaryRow,
     awaiting_runs=RunSummaryRow,
-    failed_stages_of_runs=FailedStageRow,
     run_recent_events=RunEventRow,
     run_rows=StoredRow,
     definition=DefinitionRow,

@@ -111,16 +111,6 @@ class RenderRow(NamedTuple):
     content: str
 
 
-class OpenJobsRow(NamedTuple):
-    stage_slug: str
-    step_key: str
-    status: str
-    model: str
-    # The field is not named `count`, because tuples have a method of that name.
-    jobs: int
-    ready_at: datetime | None
-
-
 class WorkerRow(NamedTuple):
     name: str
     stage: str
@@ -142,14 +132,6 @@ class FailedJobRow(NamedTuple):
     at: datetime
 
 
-class FailedStageRow(NamedTuple):
-    run_id: str
-    run_name: str
-    at: datetime
-    #: The stage, and the job of it that failed last: the fields of `RunFailure`.
-    failure: tuple[str, str, str, int, str, str | None, str, bool, int]
-
-
 class DocumentRow(NamedTuple):
     """Latest version of a document. The text is missing if it exceeds the limit."""
 
@@ -166,23 +148,6 @@ class DocumentRow(NamedTuple):
     content: str | None
 
 
-class OriginalDocumentRow(NamedTuple):
-    id: str
-    stage: str
-    step_key: str
-    job_id: str
-    document_key: str
-    model: str
-    lineage: str
-    reviewer: str | None
-    content_hash: str
-
-
-class DocumentTextRow(NamedTuple):
-    id: str
-    content: str
-
-
 class DocumentSliceRow(NamedTuple):
     document_key: str
     model: str
@@ -196,11 +161,6 @@ class DocumentSliceRow(NamedTuple):
 class DocumentJobRow(NamedTuple):
     job_id: str
     version: int
-    document_id: str
-
-
-class DocumentRunRow(NamedTuple):
-    run_id: str
     document_id: str
 
 

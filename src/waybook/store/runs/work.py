@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from waybook.core.usage import Totals
 from waybook.store.driver.queries import AsJson, Statement, load
@@ -10,6 +10,7 @@ from waybook.store.runs.rows import ReadableRow
 
 
 class RunJobRow(NamedTuple):
+    usage: Totals
     id: str
     stage: str
     step_key: str
@@ -25,15 +26,7 @@ class RunJobRow(NamedTuple):
     started_at: datetime | None
     completed_at: datetime | None
     error: str | None
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
     total: int
-
-    @property
-    def usage(self) -> Totals:
-        return _totals(self)
 
 
 class JobEventRow(NamedTuple):
@@ -45,22 +38,6 @@ class JobEventRow(NamedTuple):
     action: str | None
     attempt: int | None
     error: str | None
-
-
-class _AttemptUsageRow(NamedTuple):
-    attempt: int
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
-
-
-class _RunModelUsageRow(NamedTuple):
-    model: str | None
-    input_tokens: int
-    output_tokens: int
-    cost_micros: int
-    results: int
 
 
 class JobCountRow(NamedTuple):
@@ -117,16 +94,10 @@ class FinishedRunRow(NamedTuple):
     jobs: int
 
 
-class ResultCostRow(NamedTuple):
-    cost_micros: int
-
-
 SQL = load(
     "runs/work",
     run_jobs=RunJobRow,
     job_events=JobEventRow,
-    attempt_usage=_AttemptUsageRow,
-    model_usage=_RunModelUsageRow,
     job_counts=JobCountRow,
     job_times=JobTimesRow,
     document_versions=ReadableRow,
@@ -134,7 +105,6 @@ SQL = load(
     document_text=MarkdownRow,
     stage_documents=StageDocument,
     finished_runs=FinishedRunRow,
-    result_costs=ResultCostRow,
 )
 
 
@@ -147,21 +117,12 @@ def jobs_statement(
     return SQL["run_jobs"](run_id=run_id, most=most, skipped=skipped, statuses=named, **filters)
 
 
-def read_usage(rows: Iterable[_AttemptUsageRow]) -> dict[int, Totals]:
-    return {row.attempt: _totals(row) for row in rows}
+def read_usage(rows: Iterable[tuple[int, ...]]) -> dict[int, Totals]:
+    return {attempt: Totals(*sums) for attempt, *sums in rows}
 
 
-def read_model_usage(rows: Iterable[_RunModelUsageRow]) -> tuple[tuple[str, Totals], ...]:
-    return tuple((row.model or "", _totals(row)) for row in rows)
-
-
-def _totals(row: RunJobRow | _AttemptUsageRow | _RunModelUsageRow) -> Totals:
-    return Totals(
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cost_micros=row.cost_micros,
-        results=row.results,
-    )
+def read_model_usage(rows: Iterable[tuple[Any, ...]]) -> tuple[tuple[str, Totals], ...]:
+    return tuple((model or "", Totals(*sums)) for model, *sums in rows)
 
 
 def stage_documents_statement(run_id: str, stage: str) -> Statement:

@@ -6,12 +6,12 @@ with used as (
     from usage u
    where u.org_id = :org and u.run_id = %(run_id)s
    group by u.job_id)
-select j.id::text, j.stage_slug as stage, j.step_key, j.job_type, j.model,
-       j.unit ->> 'lineage' as lineage, j.unit ->> 'reviewer' as reviewer, j.status, j.attempt,
-       j.held_by, j.held_session, j.ready_at, j.started_at, j.completed_at, j.error,
-       coalesce(used.input_tokens, 0) as input_tokens,
+select coalesce(used.input_tokens, 0) as input_tokens,
        coalesce(used.output_tokens, 0) as output_tokens,
        coalesce(used.cost_micros, 0) as cost_micros, coalesce(used.results, 0) as results,
+       j.id::text, j.stage_slug as stage, j.step_key, j.job_type, j.model,
+       j.unit ->> 'lineage' as lineage, j.unit ->> 'reviewer' as reviewer, j.status, j.attempt,
+       j.held_by, j.held_session, j.ready_at, j.started_at, j.completed_at, j.error,
        count(*) over () as total
   from job j
   left join used on used.job_id = j.id

@@ -49,9 +49,9 @@ async def _beginnings(
     statement = load.SQL["results_cut"](plan_id=plan_id, most=MAX_BYTES_PER_CHARACTER * share + 2)
     (prefixes,) = await ctx.read(statement)
     return {
-        row.step_id: _beginning(row.step_id, row.beginning, sizes[row.step_id], share)
-        for row in prefixes
-        if row.step_id in sizes
+        step_id: _beginning(step_id, beginning, sizes[step_id], share)
+        for step_id, beginning in prefixes
+        if step_id in sizes
     }
 
 

@@ -81,7 +81,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
     step = next((step for step in plan.steps if step.id == step_id), None)
     if step is None:
         raise not_found("step")
-    about = details.read_conditions(conditions)
+    about = [load.read_condition(row) for row in conditions]
     near = {related.id for related in related_steps(plan, step, about)}
     (names,) = await ctx.read(details.names_statement(untitled(plan, near)))
     stalled = detect_stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)

@@ -23,6 +23,7 @@ from waybook.plan.progress import progress_json
 from waybook.run.made_from import outdated_documents
 from waybook.run.model import CompiledDag, Run
 from waybook.run.status import awaiting_feedback, run_evidence, run_state
+from waybook.store.driver.queries import first_column
 from waybook.store.runs import jobs, load, work
 from waybook.store.runs.rows import (
     AvailableRow,
@@ -32,7 +33,7 @@ from waybook.store.runs.rows import (
     RunEventRow,
     WorkerRow,
 )
-from waybook.store.runs.work import JobCountRow, JobTimesRow, ResultCostRow
+from waybook.store.runs.work import JobCountRow, JobTimesRow
 
 MAX_WORKERS = 500
 _MAX_HISTORY = 12
@@ -80,7 +81,7 @@ class RunDetail:
     model_usage: tuple[tuple[str, Totals], ...] = ()
     job_times: tuple[JobTimesRow, ...] = ()
     finished_runs: Sequence[FinishedRun] = ()
-    result_costs: Sequence[ResultCostRow] = ()
+    result_costs: Sequence[int] = ()
 
     @property
     def is_closed(self) -> bool:
@@ -203,7 +204,7 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
         job_times=tuple(reversed(rows[RunInclude.JOB_TIMES])),
         finished_runs=rows[RunInclude.FINISHED_RUNS],
-        result_costs=rows[RunInclude.RESULT_COSTS],
+        result_costs=first_column(rows[RunInclude.RESULT_COSTS]),
     )
 
 

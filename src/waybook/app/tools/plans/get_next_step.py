@@ -211,7 +211,7 @@ async def _round(
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
     (rows,) = await locked.send(load.SQL["left_behind"](step_id=step.id, most=_MAX_LEFT_BEHIND))
-    left: list[Json] = [{"artifactId": r.id, "kind": r.kind, "title": r.title} for r in rows]
+    left: list[Json] = [{"artifactId": i, "kind": kind, "title": title} for i, kind, title in rows]
     earlier = non_empty(
         heldBy=replaced.user,
         sessionId=replaced.session,
@@ -232,7 +232,7 @@ async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, s
         details.outputs_statement(plan_id),
     )
     there, media_type = output_rows, brief.output_media_type
-    all_notes = {**{row.step_id: row.notes for row in notes}, **new_notes}
+    all_notes = {**dict(notes), **new_notes}
     formatting: list[Json] = [
         non_empty(
             stepId=step.id,

@@ -1,6 +1,5 @@
 """Start runs, new or as copies of others, and their stages; do work again; end runs."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -57,7 +56,7 @@ from waybook.run.status import run_state
 from waybook.store.accounts import accounts
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.runs import jobs, load, writer
-from waybook.store.runs.rows import DocumentJobRow, DocumentRunRow
+from waybook.store.runs.rows import DocumentJobRow
 
 
 class _StartRun(MutatingArguments):
@@ -168,7 +167,7 @@ async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
         run=seen.loaded.run,
         input=brief[0].input,
         jobs=[jobs.read_job(row) for row in finished],
-        documents=jobs.read_originals(documents),
+        documents=documents,
     )
     opened = OpenTransaction(ctx)
 
@@ -312,14 +311,13 @@ class _RegenerateDocument(MutatingArguments):
     profiles=RUNS,
 )
 async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) -> ToolReply:
-    rows: Sequence[DocumentRunRow]
     (rows,) = await ctx.read(jobs.SQL["run_of_document"](document_id=id_or_nil(args.document_id)))
     if not rows:
         raise NotFound(
             "there is no document with this id here",
             next_call=NextCall("list_dags", {}, "List the workflows and runs."),
         )
-    run_id, document_id = rows[0].run_id, rows[0].document_id
+    ((run_id, document_id),) = rows
     later = (
         jobs.SQL["versions"](run_id=run_id, always=True),
         jobs.SQL["finished_jobs"](run_id=run_id),
