@@ -135,20 +135,42 @@ def raw_statement(text: str) -> Statement:
 
 
 class Query:
+    """An SQL query. A placeholder after the keyword `values` takes a list of rows.
+
+    The text is parsed on first use, because a command uses few of the queries that it imports.
+    """
+
+    text: str
+    make_row: _RowMaker
+    takes_org: bool
+    #: Names of the placeholders in order of first use, without the org.
+    places: tuple[str, ...]
+    _listed: str | None
+    _digest: str
+    _plain: _PreparedForm
+
     def __init__(self, name: str, text: str, row: _RowClass | None = None) -> None:
-        """Create the query. A placeholder after the keyword `values` takes a list of rows."""
         self.name = name
         self.row = row
-        self.make_row = _row_maker(row)
-        self.text = text
-        #: Names of the placeholders in order of first use, without the org.
+        self._source = text
+        self._forms: dict[int, _PreparedForm] = {}
+
+    def __getattr__(self, attribute: str) -> Any:  # noqa: ANN401 - declared above
+        # Python calls this only for attributes that are not set yet.
+        if attribute not in Query.__annotations__:
+            raise AttributeError(attribute)
+        self._parse()
+        return getattr(self, attribute)
+
+    def _parse(self) -> None:
+        self.text = expand_parts(self._source)
+        self.make_row = _row_maker(self.row)
         places = dict.fromkeys(_PLACE.findall(self.text))
         self.takes_org = ORG_PLACE in places
         self.places = tuple(place for place in places if place != ORG_PLACE)
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
-        self._digest = sha256(text.encode()).hexdigest()[:8]
-        self._forms: dict[int, _PreparedForm] = {}
+        self._digest = sha256(self.text.encode()).hexdigest()[:8]
         self._plain = self._form(0, 0)
 
     def __call__(self, **values: Value) -> Statement:
@@ -216,9 +238,7 @@ def load(name: str, **rows: _RowClass) -> Mapping[str, Query]:
     texts = _read(name)
     if unknown := rows.keys() - texts.keys():
         raise KeyError(f"store/{name}.sql has no query {sorted(unknown)}")
-    return {
-        query: Query(query, expand_parts(body), rows.get(query)) for query, body in texts.items()
-    }
+    return {query: Query(query, body, rows.get(query)) for query, body in texts.items()}
 
 
 @cache
