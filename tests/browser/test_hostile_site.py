@@ -11,7 +11,7 @@ from database_rows import rows
 from org_env import OrgEnv
 from transport.full_app import free_port
 from transport.valid_forms import valid_forms
-from waybook.transport.http.html.forms import COOKIE
+from waybook.transport.http.request_checks import COOKIE
 
 #: Value that a hostile site sets for Waybook's cookie. Cookies are shared by all ports of a host,
 #: so a server on another port of the same host can set it.

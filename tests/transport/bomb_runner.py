@@ -36,8 +36,7 @@ from waybook.dag.templates.rendering import markdown_to_html
 from waybook.dag.templates.template import TemplateKind, template_error
 from waybook.errors import WaybookError
 from waybook.transport.http.app import build_app
-from waybook.transport.http.html.forms import COOKIE, read_form
-from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.request_checks import COOKIE, AllowedHosts, read_form
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 

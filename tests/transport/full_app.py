@@ -22,10 +22,9 @@ from waybook.core.decision_context import Channel
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
-from waybook.transport.http.html.forms import COOKIE
 from waybook.transport.http.metrics import collect_metrics
 from waybook.transport.http.pipeline import RequestPipeline
-from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server

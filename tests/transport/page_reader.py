@@ -18,8 +18,7 @@ from waybook.settings import LoadedSettings
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
-from waybook.transport.http.html.forms import COOKIE
-from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.mcp.server import build_server
 

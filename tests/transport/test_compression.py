@@ -16,11 +16,15 @@ from starlette.types import Message, Scope
 from browser.served_site import Site, serve_site
 from org_env import OrgEnv
 from transport.wire import BROWSER_HEADERS, fetch
-from waybook.transport.http import compression
-from waybook.transport.http.compression import MIN_BYTES, CompressingSend, accepts_gzip
-from waybook.transport.http.headers import index_headers
-from waybook.transport.http.html.forms import COOKIE, MAX_LENGTH, mask_token
-from waybook.transport.http.html.layout import NAMES, asset_url, read_asset
+from waybook.transport.http import response_send
+from waybook.transport.http.html.assets import NAMES, asset_url, read_asset
+from waybook.transport.http.request_checks import (
+    COOKIE,
+    MAX_TOKEN_LENGTH,
+    index_headers,
+    mask_token,
+)
+from waybook.transport.http.response_send import MIN_BYTES, CompressingSend, accepts_gzip
 
 TEXT = "Which of them is long? " * 200
 
@@ -86,7 +90,7 @@ async def test_response_of_text_type_is_compressed(kind: str) -> None:
     headers, body = headers_in(sent), body_in(sent)
     assert (headers["content-encoding"], headers["vary"]) == ("gzip", "accept-encoding")
     assert int(headers["content-length"]) == len(body) < len(TEXT) / 10
-    assert zlib.decompress(body, compression.GZIP_FORMAT).decode() == TEXT
+    assert zlib.decompress(body, response_send.GZIP_FORMAT).decode() == TEXT
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,7 @@ async def test_compressed_stream_can_be_unpacked_after_every_chunk() -> None:
         yield "second line\n"
 
     sent = await messages_of(StreamingResponse(chunks(), media_type="text/csv"))
-    unpacker = zlib.decompressobj(compression.GZIP_FORMAT)
+    unpacker = zlib.decompressobj(response_send.GZIP_FORMAT)
     read = [unpacker.decompress(m["body"]) for m in sent if m["type"] == "http.response.body"]
     assert read == [b"first line\n", b"second line\n", b""]
     assert unpacker.eof
@@ -127,9 +131,9 @@ async def test_compressed_stream_can_be_unpacked_after_every_chunk() -> None:
 
 
 async def test_large_response_compressed_in_a_thread_is_unchanged_when_unpacked() -> None:
-    text = TEXT * (compression.MIN_THREAD_BYTES // len(TEXT) + 1)
+    text = TEXT * (response_send.MIN_THREAD_BYTES // len(TEXT) + 1)
     sent = await messages_of(Response(text, media_type="text/html"))
-    assert zlib.decompress(body_in(sent), compression.GZIP_FORMAT).decode() == text
+    assert zlib.decompress(body_in(sent), response_send.GZIP_FORMAT).decode() == text
 
 
 @pytest.mark.parametrize(
@@ -193,4 +197,4 @@ async def test_form_token_is_masked_differently_in_every_page(site: Site) -> Non
 
 
 def test_masked_form_token_is_longer_than_any_unmasked_form_token() -> None:
-    assert len(mask_token("t" * 32)) > MAX_LENGTH
+    assert len(mask_token("t" * 32)) > MAX_TOKEN_LENGTH

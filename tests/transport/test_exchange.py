@@ -15,10 +15,10 @@ from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_g
 from transport.messages import LEGACY
 from waybook.app.request.caller import Answer
 from waybook.transport.http.app import build_app
-from waybook.transport.http.compression import MIN_BYTES
 from waybook.transport.http.pipeline import CHECKED_HEADERS, CheckedHeaders, check_headers
 from waybook.transport.http.protocol import BoundedHeadProtocol
 from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.response_send import MIN_BYTES
 from waybook.transport.http.server import CLOSE_CONNECTION
 from waybook.transport.mcp.server import build_server
 

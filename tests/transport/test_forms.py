@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from waybook.errors import Forbidden
-from waybook.transport.http.html.forms import COOKIE, FIELD, mask_token, read_form
+from waybook.transport.http.request_checks import COOKIE, FIELD, mask_token, read_form
 
 TOKEN = "t" * 43
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from waybook.dag.diagram.svg import MARK
-from waybook.transport.http.html import fragments
-from waybook.transport.http.html.fragments import (
+from waybook.transport.http.html import layout
+from waybook.transport.http.html.layout import (
     RenderedText,
     VersionMemory,
     end_fragment,
@@ -86,7 +86,7 @@ def test_new_form_tokens_and_relative_times_send_no_update(
 def test_server_drops_the_oldest_page_version_at_the_memory_limit(
     memory: VersionMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fragments, "MAX_REMEMBERED_BYTES", 100)
+    monkeypatch.setattr(layout, "MAX_REMEMBERED_BYTES", 100)
     versions = [version_in(finish(memory, page({"a": str(n)})).text) for n in range(10)]
     latest = page({"a": "9"})
     assert finish(memory, latest, versions[0]).version is None

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from transport.page_client import send, visible_text
-from waybook.transport.http.html.forms import safe_return_path
 from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
+from waybook.transport.http.request_checks import safe_return_path
 
 
 async def make_review(agent: AgentClient, steps: int = 1, **more: object) -> Body:

@@ -4,7 +4,7 @@ from org_env import OrgEnv, make_step
 from transport.page_reader import make_reader, visible_text
 from waybook.background import render_all_orgs
 from waybook.core.hidden_characters import count_hidden
-from waybook.transport.http.html.layout import asset_url
+from waybook.transport.http.html.assets import asset_url
 
 TURNED = "Pay \u202eeno\u202c \x1b[31mnow\u200b"
 SHOWN = "Pay ⟦U+202E⟧eno⟦U+202C⟧ ⟦U+001B⟧[31mnow⟦U+200B⟧"

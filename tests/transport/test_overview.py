@@ -9,7 +9,7 @@ from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import send, visible_text
 from waybook.store import audit
-from waybook.transport.http.html.forms import COOKIE
+from waybook.transport.http.request_checks import COOKIE
 
 
 def section(text: str, name: str) -> str:

@@ -13,8 +13,8 @@ from browser.served_site import Site, serve_site
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.wire import BROWSER_HEADERS, WireResponse, fetch
-from waybook.transport.http.html.fragments import VERSION_HEADER
-from waybook.transport.http.html.layout import NAMES, asset_url
+from waybook.transport.http.html.assets import NAMES, asset_url
+from waybook.transport.http.html.layout import VERSION_HEADER
 
 SCRIPTS = [name for name in NAMES if name.endswith(".js")]
 #: Scripts that every page contains; other scripts are only on the pages that need them.

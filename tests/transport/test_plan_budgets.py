@@ -8,10 +8,9 @@ from plan_builders import NOON
 from plan_details import make_large_plan, make_plan_detail
 from waybook.app.queries.plans.plan import STEPS_AROUND, PlanDetail
 from waybook.core.short_ids import short_id
-from waybook.transport.http.compression import gzip_text
 from waybook.transport.http.dashboard.plans.plan_page import plan_content
-from waybook.transport.http.html.fragments import VersionMemory, finish_rendering
-from waybook.transport.http.html.layout import TEMPLATES
+from waybook.transport.http.html.layout import TEMPLATES, VersionMemory, finish_rendering
+from waybook.transport.http.response_send import gzip_text
 
 MAX_NODES = 15_000
 TAG = re.compile(r"<[a-z]")

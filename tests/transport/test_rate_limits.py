@@ -26,9 +26,8 @@ from waybook.store.calls import CallLog
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
-from waybook.transport.http.html.forms import COOKIE
 from waybook.transport.http.rate_limits import DELAYS, RequestThrottle
-from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server

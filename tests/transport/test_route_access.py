@@ -13,8 +13,7 @@ from database_rows import rows
 from org_env import OrgEnv
 from transport.full_app import TOKEN, full_app, make_client, routes_of, sample_ids
 from transport.valid_forms import valid_forms
-from waybook.transport.http.html.forms import COOKIE
-from waybook.transport.http.request_checks import HEALTH_PATHS, AllowedHosts
+from waybook.transport.http.request_checks import COOKIE, HEALTH_PATHS, AllowedHosts
 
 NAME = "plans.example.org"
 HOSTS = AllowedHosts(frozenset({NAME, f"{NAME}:8443"}), encrypted=NAME)

@@ -110,6 +110,22 @@ def escape_hidden(text: str) -> str:
     return _compile_pattern().sub(_written_out, text) if contains_hidden(text) else text
 
 
+#: Text of HTML, outside of its tags.
+_BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
+
+
+def escape_hidden_in_html(html: str) -> str:
+    r"""Make hidden characters visible in the text of a page, but not in its tags.
+
+    >>> escaped = escape_hidden_in_html("<p title='\u202e'>a\u202eb</p>")
+    >>> escaped == "<p title='\u202e'>a⟦U+202E⟧b</p>"
+    True
+    """
+    return (
+        _BETWEEN.sub(lambda text: escape_hidden(text[0]), html) if contains_hidden(html) else html
+    )
+
+
 def replace_hidden(text: str, mark: str) -> str:
     if not contains_hidden(text):
         return text

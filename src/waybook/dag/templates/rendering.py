@@ -18,7 +18,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from waybook.conditions.values import Json
-from waybook.core.hidden_characters import contains_hidden, escape_hidden
+from waybook.core.hidden_characters import escape_hidden, escape_hidden_in_html
 from waybook.dag.templates.engine import strip_unstorable
 from waybook.dag.templates.filters import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
@@ -130,8 +130,6 @@ th, td { border: 1px solid #8884; padding: 0.3rem 0.6rem; text-align: left; vert
 blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
-#: Text between HTML tags.
-_BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _DIGEST = b64encode(sha256(_STYLE.encode()).digest()).decode()
 
 CONTENT_SECURITY_POLICY = (
@@ -150,17 +148,5 @@ def build_page(title: str, html: str) -> str:
         f'<meta http-equiv="content-security-policy" content="{CONTENT_SECURITY_POLICY}">\n'
         '<meta name="viewport" content="width=device-width">\n'
         f"<title>{escape(escape_hidden(title))}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"{escape_hidden_characters(html)}\n</body>\n</html>\n"
-    )
-
-
-def escape_hidden_characters(html: str) -> str:
-    r"""Make hidden characters visible in the text of a page, but not in its tags.
-
-    >>> escaped = escape_hidden_characters("<p title='\u202e'>a\u202eb</p>")
-    >>> escaped == "<p title='\u202e'>a⟦U+202E⟧b</p>"
-    True
-    """
-    return (
-        _BETWEEN.sub(lambda text: escape_hidden(text[0]), html) if contains_hidden(html) else html
+        f"{escape_hidden_in_html(html)}\n</body>\n</html>\n"
     )

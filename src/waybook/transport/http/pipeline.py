@@ -15,8 +15,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from waybook.transport.gateway import ARRIVED, FAULT, RELEASE_SLOT
 from waybook.transport.http.authentication import AuthGate
-from waybook.transport.http.compression import accepts_gzip
-from waybook.transport.http.headers import declared_size, index_headers, strip_headers
 from waybook.transport.http.protocol import exchange_of
 from waybook.transport.http.rate_limits import (
     BODY_BYTES_PER_CALL,
@@ -28,13 +26,16 @@ from waybook.transport.http.request_checks import (
     HEALTH_PATHS,
     AllowedHosts,
     cross_site_refusal,
+    declared_size,
     encoded_body_refusal,
     host_refusal,
+    index_headers,
     public_scheme,
     receive_body,
     replay_body,
+    strip_headers,
 )
-from waybook.transport.http.response_send import ResponseSend
+from waybook.transport.http.response_send import ResponseSend, accepts_gzip
 
 #: Checks of small headers are cached, because a client sends the same headers with every request.
 _MAX_CACHED: Final = 1_024

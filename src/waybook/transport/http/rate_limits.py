@@ -27,7 +27,7 @@ from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
 from waybook.transport.gateway import RATE_COUNTED, DispatcherPort, ToolGateway, request_state
 from waybook.transport.http.browser_session import address_prefix
-from waybook.transport.http.headers import declared_size
+from waybook.transport.http.request_checks import declared_size
 from waybook.transport.http.responses import http_status, json_response, retry_after_header
 from waybook.transport.jsonrpc import compact_json, tool_called
 

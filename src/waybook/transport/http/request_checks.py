@@ -1,23 +1,55 @@
-"""Checks of every request before routing: address, host, origin, cross-site, headers and body.
+"""Checks of requests: headers, host, origin, body, client address, and the CSRF token of forms.
 
-Each check returns the response to a refused request, or None.
+A check before routing returns the response to a refused request, or None.
+
+The CSRF token is in a cookie and in every form. Other sites can send neither.
 """
 
 import asyncio
 import re
-from collections.abc import Iterable
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, TypeAlias
+from urllib.parse import urlencode
 
+from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
-from waybook.errors import Misconfigured
-from waybook.transport.http.headers import HeaderValues
+from waybook.errors import Forbidden, Misconfigured
 from waybook.transport.http.responses import error_response
 from waybook.transport.jsonrpc import MESSAGE_LIMIT
+
+HeaderValues: TypeAlias = Mapping[bytes, Sequence[str]]
+
+
+def strip_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Strip the whitespace around header values, which the HTTP parser keeps."""
+    return [(name, value.strip(b" \t")) for name, value in headers]
+
+
+def index_headers(headers: Iterable[tuple[bytes, bytes]]) -> HeaderValues:
+    values: dict[bytes, list[str]] = {}
+    for name, value in headers:
+        values.setdefault(name, []).append(value.decode("latin-1"))
+    return values
+
+
+def declared_size(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
+    """Return the size of the body that the headers declare, or None if they do not.
+
+    >>> declared_size([(b"content-length", b"12")]), declared_size([(b"content-length", b"?")])
+    (12, None)
+    """
+    for name, value in headers:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else None
+    return None
+
 
 LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 _ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
@@ -256,3 +288,109 @@ def read_address(text: str) -> _Address | None:
 def client_address_of(request: Request, proxies: TrustedProxies) -> str:
     peer = request.client.host if request.client else ""
     return proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))
+
+
+COOKIE: Final = "waybook_form"
+FIELD: Final = "token"
+_TOKEN_BYTES: Final = 32
+#: Length limits of a CSRF token.
+_MIN_TOKEN_LENGTH: Final = 32
+MAX_TOKEN_LENGTH: Final = 64
+_MAX_FIELDS: Final = 50
+_FORM_TYPE: Final = "application/x-www-form-urlencoded"
+
+
+def csrf_token(request: Request) -> str:
+    known = request.cookies.get(COOKIE, "")
+    return known if _is_valid_token(known) else secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def mask_token(token: str) -> str:
+    """Return the CSRF token for a form, encoded differently every time.
+
+    Otherwise the size of a compressed page could reveal the token (the BREACH attack).
+    """
+    secret = token.encode()
+    pad = secrets.token_bytes(len(secret))
+    return urlsafe_b64encode(pad + _xor(pad, secret)).decode()
+
+
+def _unmask(text: str) -> bytes:
+    """Return the CSRF token in a form field. An invalid field gives a wrong token."""
+    try:
+        data = urlsafe_b64decode(text.encode())
+    except ValueError:
+        data = b""
+    half = len(data) // 2
+    # A masked token is longer than any other token, so the two cannot be confused.
+    return _xor(data[:half], data[half:]) if len(text) > MAX_TOKEN_LENGTH else text.encode()
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=False))
+
+
+def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
+    if request.cookies.get(COOKIE) == token:
+        return
+    secure = request.url.scheme == "https"
+    reply.set_cookie(COOKIE, token, samesite="strict", httponly=True, secure=secure, path="/")
+
+
+async def read_form(request: Request) -> FormData:
+    """Check the CSRF token of a form, and return its fields.
+
+    Raises:
+        Forbidden: the form was not rendered for this browser, or the browser rejects cookies.
+    """
+    known = request.cookies.get(COOKIE, "")
+    if _is_valid_token(known) and _is_plain(request):
+        fields = await request.form(max_files=0, max_fields=_MAX_FIELDS)
+        token = fields.get(FIELD)
+        if isinstance(token, str) and secrets.compare_digest(_unmask(token), known.encode()):
+            return fields
+    raise Forbidden("this form is out of date, or is not from this page; reload the page")
+
+
+def _is_plain(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0]
+    return kind.strip().lower() == _FORM_TYPE
+
+
+def _is_valid_token(token: str) -> bool:
+    return _MIN_TOKEN_LENGTH <= len(token) <= MAX_TOKEN_LENGTH and token.isascii()
+
+
+_OURS: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")
+
+
+def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
+    r"""Return the address if it is a path on this server, otherwise `otherwise`.
+
+    >>> safe_return_path("/plans/1?as=2"), safe_return_path("//elsewhere"), safe_return_path("https://elsewhere")
+    ('/plans/1?as=2', '/inbox', '/inbox')
+    >>> safe_return_path("/\\elsewhere"), safe_return_path("/a\nb"), safe_return_path(None, "/")
+    ('/inbox', '/inbox', '/')
+    """
+    return address if isinstance(address, str) and _OURS.fullmatch(address) else otherwise
+
+
+#: Query parameters that are left out of links: a fragment name, and secrets.
+_NEVER_KEPT = frozenset({"part", "token", "access_token"})
+
+
+def current_url_with(request: Request, **changes: str | int | None) -> str:
+    params = {**request.query_params, **changes}
+    kept = {
+        name: value
+        for name, value in params.items()
+        if name not in _NEVER_KEPT and value not in {None, ""}
+    }
+    query = urlencode(kept)
+    return f"{request.url.path}?{query}" if query else request.url.path
+
+
+def query_param(request: Request, name: str) -> str | None:
+    text = request.query_params.get(name, "").strip()
+    # PostgreSQL text cannot contain NUL.
+    return text.replace("\x00", "") or None

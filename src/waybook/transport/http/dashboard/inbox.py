@@ -43,8 +43,8 @@ from waybook.transport.http.dashboard.page import (
     error_message,
     redirect,
 )
-from waybook.transport.http.html.forms import safe_return_path
 from waybook.transport.http.html.layout import MAX_LENGTH, RichText, to_rich_text
+from waybook.transport.http.request_checks import safe_return_path
 
 DECISION_TEXT = {
     "approve": "approved",

@@ -54,10 +54,15 @@ from waybook.transport.http.dashboard.page import (
     is_number,
     redirect,
 )
-from waybook.transport.http.html.forms import csrf_token, mask_token, set_csrf_cookie
 from waybook.transport.http.html.layout import error_page, redirect_page, render_template
 from waybook.transport.http.rate_limits import FailedCredentials
-from waybook.transport.http.request_checks import TrustedProxies, client_address_of
+from waybook.transport.http.request_checks import (
+    TrustedProxies,
+    client_address_of,
+    csrf_token,
+    mask_token,
+    set_csrf_cookie,
+)
 from waybook.transport.http.responses import http_status
 
 _DECISION_LABELS: Final = {

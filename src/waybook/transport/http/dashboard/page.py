@@ -19,7 +19,8 @@ from waybook.core.decision_context import Scope
 from waybook.core.short_ids import IdKind, looks_like_short_id
 from waybook.errors import WaybookError
 from waybook.transport.errors import code_of
-from waybook.transport.http.html.forms import (
+from waybook.transport.http.html.layout import error_page, render_template, wants_html
+from waybook.transport.http.request_checks import (
     csrf_token,
     current_url_with,
     mask_token,
@@ -28,7 +29,6 @@ from waybook.transport.http.html.forms import (
     safe_return_path,
     set_csrf_cookie,
 )
-from waybook.transport.http.html.layout import error_page, render_template, wants_html
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import http_status, retry_after_header
 

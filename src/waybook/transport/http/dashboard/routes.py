@@ -29,7 +29,7 @@ from waybook.transport.http.dashboard import (
 from waybook.transport.http.dashboard.page import Handler, page_endpoint
 from waybook.transport.http.dashboard.plans import new_plan, plan_page, step_page
 from waybook.transport.http.dashboard.runs import run_page, run_work, start_run
-from waybook.transport.http.html.layout import serve_asset
+from waybook.transport.http.html.assets import serve_asset
 from waybook.transport.http.request_checks import read_proxies
 
 PAGES: Final[Mapping[str, Handler]] = {

@@ -38,16 +38,17 @@ from waybook.transport.http.browser_session import (
     set_flow_cookie,
     set_session_cookie,
 )
-from waybook.transport.http.html.forms import (
+from waybook.transport.http.html.layout import redirect_page, render_template
+from waybook.transport.http.rate_limits import FailedCredentials
+from waybook.transport.http.request_checks import (
+    TrustedProxies,
+    client_address_of,
     csrf_token,
     mask_token,
     read_form,
     safe_return_path,
     set_csrf_cookie,
 )
-from waybook.transport.http.html.layout import redirect_page, render_template
-from waybook.transport.http.rate_limits import FailedCredentials
-from waybook.transport.http.request_checks import TrustedProxies, client_address_of
 from waybook.transport.http.responses import http_status
 
 SIGN_IN_PATH: Final = "/sign-in"

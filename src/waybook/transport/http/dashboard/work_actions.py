@@ -27,7 +27,7 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
 from waybook.transport.http.dashboard.runs.run_page import reason_for_no_forecast
-from waybook.transport.http.html.forms import safe_return_path
+from waybook.transport.http.request_checks import safe_return_path
 
 
 async def cancel_page(kind: str, page: PageRequest) -> Response:

@@ -1,14 +1,18 @@
-"""Pages: URLs, templates, security headers, static assets, agent text as safe HTML, errors.
+"""Pages: URLs, templates, security headers, agent text as safe HTML, errors.
 
-`?part=NAME` returns only one part of a page, to update an open page.
+`?part=NAME` returns only one part of a page, to update an open page. The browser names the version
+of the part that it has, and gets only the fragments that differ. If the server does not remember
+that version, it sends the whole part.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, partial
-from hashlib import sha256
+from functools import partial
+from hashlib import blake2b
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Final
@@ -16,29 +20,20 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from waybook.core.durations import format_age, format_duration
+from waybook.core.hidden_characters import escape_hidden_in_html
 from waybook.core.short_ids import short_id
 from waybook.core.usage import format_cost
 from waybook.dag.diagram.status_marks import symbol_for
-from waybook.dag.diagram.svg import style_sheet
+from waybook.dag.diagram.svg import END_MARK, MARK
 from waybook.dag.templates.filters import json_to_markdown
-from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
+from waybook.dag.templates.rendering import markdown_to_html
 from waybook.json_values import Json
-from waybook.transport.http.compression import accepts_gzip, gzip_text
-from waybook.transport.http.headers import index_headers
-from waybook.transport.http.html.forms import csrf_token, mask_token, safe_return_path
-from waybook.transport.http.html.fragments import (
-    VERSION_HEADER,
-    VersionMemory,
-    end_fragment,
-    finish_rendering,
-    fragment,
-    version_slot,
-)
+from waybook.transport.http.html.assets import asset_url
+from waybook.transport.http.request_checks import csrf_token, mask_token, safe_return_path
 
 
 def run_step_url(run_id: str, stage: str, key: str) -> str:
@@ -92,98 +87,6 @@ def session_label(session: str, clients: Sequence[str] = ()) -> str:
     ('chat 7', 'cursor, no session', 'no session')
     """
     return session or ", ".join((*clients, "no session"))
-
-
-_MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
-NAMES: Final = (
-    *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
-    *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
-    *("records.css", "search.css", "edit.css", "order.js"),
-    # `waybook.js` loads the two files when a user opens the command palette.
-    *("palette.js", "palette.css"),
-)
-_OWN_SCRIPTS: Final = (
-    *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
-)
-_MAX_GZIP_LEVEL: Final = 9
-_ASSET_HEADERS: Final = {
-    "cache-control": "public, max-age=31536000, immutable",
-    "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
-    "cross-origin-resource-policy": "same-origin",
-    "x-content-type-options": "nosniff",
-}
-
-
-@cache
-def read_asset(name: str) -> str:
-    folder = files("waybook.transport.http.html").joinpath("static")
-    text = folder.joinpath(name).read_text("utf-8")
-    if name.endswith(".css"):
-        return _minify_styles(text + style_sheet() if name == "waybook.css" else text)
-    if name not in _OWN_SCRIPTS:
-        return text
-    # In a script, `asset:NAME` becomes the versioned URL of that asset.
-    return _ASSET.sub(lambda asset: asset_url(asset[1]), _minify(text))
-
-
-_ASSET: Final = re.compile(r"asset:([\w.]+)")
-_COMMENT: Final = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
-
-
-def _minify_styles(styles: str) -> str:
-    r"""Return a style sheet without comments and line breaks.
-
-    >>> _minify_styles("/* Why. */\na{b:c}\nd{e:f}\n")
-    'a{b:c}d{e:f}'
-    """
-    return _COMMENT.sub("", styles).replace("\n", "")
-
-
-def _minify(script: str) -> str:
-    r"""Return a script without leading whitespace and comment lines.
-
-    >>> _minify("// Why.\nif (a)\n  b();\n")
-    'if (a)\nb();'
-    """
-    lines = map(str.strip, script.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
-
-
-@cache
-def _asset_version(name: str) -> str:
-    return sha256(read_asset(name).encode()).hexdigest()[:12]
-
-
-@cache
-def asset_url(name: str) -> str:
-    return f"/static/{_asset_version(name)}/{name}"
-
-
-@cache
-def _compressed_asset(name: str) -> bytes:
-    return gzip_text(read_asset(name).encode(), _MAX_GZIP_LEVEL)
-
-
-async def serve_asset(request: Request) -> Response:
-    """Serve the current version of a static asset, even for the URL of an older version."""
-    name = request.path_params["name"]
-    if name not in NAMES:
-        raise HTTPException(404)
-    tag = f'"{_asset_version(name)}"'
-    headers = {**_ASSET_HEADERS, "etag": tag, "vary": "accept-encoding"}
-    if _has_version(request, tag):
-        return Response(status_code=304, headers=headers)
-    kind = _MEDIA_TYPES[name.rpartition(".")[2]]
-    if not accepts_gzip(index_headers(request.headers.raw)):
-        return Response(read_asset(name), headers=headers, media_type=kind)
-    headers["content-encoding"] = "gzip"
-    return Response(_compressed_asset(name), headers=headers, media_type=kind)
-
-
-def _has_version(request: Request, tag: str) -> bool:
-    tags = request.headers.get("if-none-match", "").split(",")
-    # A compressing proxy adds the prefix `W/` to the entity tag.
-    return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)
 
 
 _CONTENT_SECURITY_POLICY: Final = (
@@ -256,6 +159,162 @@ def _time(at: datetime, now: datetime, text: str, attribute: Markup | None = Non
     return tag.format(f"{exact:%Y-%m-%dT%H:%M:%SZ}", age, attribute or "", title, text)
 
 
+#: Random text in the marks around fragments, so that no stored text can contain a mark.
+_NONCE: Final = secrets.token_hex(8)
+_MARK: Final = re.compile(rf"<!--{_NONCE}(?:([+~])([\w-]+)|/)-->")
+_VERSION_SLOT: Final = f"{_NONCE}-version"
+#: Drawings have other marks, because another process draws them and does not know the random text.
+_DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
+
+#: In a request, the page version that the browser has. In a response, the new version.
+VERSION_HEADER: Final = "waybook-version"
+_DIGEST_BYTES: Final = 8
+_SIZE_BYTES: Final = 4
+#: Limit for all remembered page versions together.
+MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
+
+#: Parts of the HTML that change with time, so the hash leaves them out.
+_AGE: Final = re.compile(r"(<time\b[^>]*>)[^<]*")
+_VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
+
+
+def fragment(name: str) -> Markup:
+    """Return the mark that makes the next element, which has the id `name`, a fragment."""
+    return Markup("<!--{}+{}-->").format(_NONCE, name)
+
+
+def end_fragment() -> Markup:
+    return Markup("<!--{}/-->").format(_NONCE)
+
+
+def version_slot() -> str:
+    """Return a placeholder that is later replaced with the version of the page part."""
+    return _VERSION_SLOT
+
+
+def mark_drawing(svg: str) -> str:
+    """Replace the marks in an SVG drawing with the marks that pages use."""
+    marked = _DRAWN_MARK.sub(rf"<!--{_NONCE}~\1-->", svg)
+    return marked.replace(END_MARK, f"<!--{_NONCE}/-->")
+
+
+@dataclass(slots=True)
+class _Fragment:
+    name: str
+    is_drawn: bool = False
+    pieces: list["str | _Fragment"] = field(default_factory=list)
+    digest: bytes = b""
+    size: int = 1
+
+    def html(self) -> str:
+        return "".join(piece if isinstance(piece, str) else piece.html() for piece in self.pieces)
+
+    def inner(self) -> Iterator["_Fragment"]:
+        return (piece for piece in self.pieces if isinstance(piece, _Fragment))
+
+    def walk(self) -> Iterator["_Fragment"]:
+        yield self
+        for piece in self.inner():
+            yield from piece.walk()
+
+    def seal(self, volatile: Sequence[str]) -> None:
+        """Compute the hashes of this fragment and of all fragments inside it."""
+        for piece in self.inner():
+            piece.seal(volatile)
+        text = "".join(p if isinstance(p, str) else f"\0{p.name}\0" for p in self.pieces)
+        for value in volatile:
+            text = text.replace(value, "")
+        text = _VOLATILE_ATTRIBUTE.sub("", _AGE.sub(r"\1", text))
+        self.digest = blake2b(text.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES).digest()
+        self.size = 1 + sum(piece.size for piece in self.inner())
+
+    def outline(self) -> bytes:
+        return b"".join(f.digest + f.size.to_bytes(_SIZE_BYTES, "big") for f in self.walk())
+
+
+class VersionMemory:
+    def __init__(self) -> None:
+        self._outlines: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+
+    def remember(self, part: _Fragment) -> str:
+        outline = part.outline()
+        version = blake2b(outline, digest_size=_DIGEST_BYTES).hexdigest()
+        if version not in self._outlines:
+            self._outlines[version] = outline
+            self._bytes += len(outline)
+        self._outlines.move_to_end(version)
+        while self._bytes > MAX_REMEMBERED_BYTES:
+            _, dropped = self._outlines.popitem(last=False)
+            self._bytes -= len(dropped)
+        return version
+
+    def changes_since(self, version: str, part: _Fragment) -> list[_Fragment] | None:
+        """Return the changed fragments of a page part, or None if the whole part must be sent."""
+        outline = self._outlines.get(version)
+        if outline is None:
+            return None
+        changed = list(_changed(part, outline, 0))
+        return None if part in changed else changed
+
+
+def _changed(new: _Fragment, outline: bytes, place: int) -> Iterator[_Fragment]:
+    """Yield the changed fragments, but none inside another changed fragment."""
+    width = _DIGEST_BYTES + _SIZE_BYTES
+    if outline[place * width : place * width + _DIGEST_BYTES] != new.digest:
+        yield new
+        return
+    # Both versions of the fragment have the same inner fragments in the same order.
+    place += 1
+    for inner in new.inner():
+        yield from _changed(inner, outline, place)
+        size_at = place * width + _DIGEST_BYTES
+        place += int.from_bytes(outline[size_at : size_at + _SIZE_BYTES], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedText:
+    text: str
+    version: str | None = None
+
+
+def finish_rendering(
+    text: str, memory: VersionMemory, *, volatile: Sequence[str], known_version: str | None
+) -> RenderedText:
+    """Return a page without fragment marks, or only the fragments that changed."""
+    if _NONCE not in text:
+        return RenderedText(text)
+    page = _Fragment("")
+    open_fragments, at = [page], 0
+    for mark in _MARK.finditer(text):
+        open_fragments[-1].pieces.append(text[at : mark.start()])
+        at = mark.end()
+        if mark[2] is None:
+            open_fragments.pop()
+            continue
+        inner = _Fragment(mark[2], is_drawn=mark[1] == "~")
+        open_fragments[-1].pieces.append(inner)
+        open_fragments.append(inner)
+    page.pieces.append(text[at:])
+    for part in page.inner():
+        part.seal(volatile)
+        changed = memory.changes_since(known_version, part) if known_version else None
+        version = memory.remember(part)
+        if changed is not None:
+            return RenderedText("".join(map(_template, changed)), version)
+        part.pieces = [
+            piece.replace(_VERSION_SLOT, version) if isinstance(piece, str) else piece
+            for piece in part.pieces
+        ]
+    return RenderedText(page.html())
+
+
+def _template(changed: _Fragment) -> str:
+    """Return a changed fragment in a form that a browser can parse on its own."""
+    html = f"<svg>{changed.html()}</svg>" if changed.is_drawn else changed.html()
+    return f'<template data-fragment="{changed.name}">{html}</template>'
+
+
 _TEMPLATE_HELPERS: Final = (
     asset_url,
     icon,
@@ -319,7 +378,7 @@ def render_template(
         known_version=request.headers.get(VERSION_HEADER) if is_part else None,
     )
     headers = {VERSION_HEADER: rendered.version} if rendered.version else {}
-    shown = escape_hidden_characters(rendered.text)
+    shown = escape_hidden_in_html(rendered.text)
     return HTMLResponse(shown, status_code, {**PAGE_HEADERS, **headers})
 
 

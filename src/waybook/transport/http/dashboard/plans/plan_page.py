@@ -43,7 +43,7 @@ from waybook.transport.http.dashboard.page import (
     redirect,
 )
 from waybook.transport.http.dashboard.timeline import build_timeline, history_lines
-from waybook.transport.http.html.fragments import mark_drawing
+from waybook.transport.http.html.layout import mark_drawing
 
 _MAX_MAP_WIDTH: Final = 1250
 _COUNTED_STATUSES: Final = (

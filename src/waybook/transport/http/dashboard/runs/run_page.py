@@ -32,9 +32,8 @@ from waybook.transport.http.dashboard.page import (
     redirect,
 )
 from waybook.transport.http.dashboard.timeline import CELL_STATUSES, run_timeline
-from waybook.transport.http.html.forms import safe_return_path
-from waybook.transport.http.html.fragments import mark_drawing
-from waybook.transport.http.html.layout import run_step_url
+from waybook.transport.http.html.layout import mark_drawing, run_step_url
+from waybook.transport.http.request_checks import safe_return_path
 
 _MAX_CELL_DOCUMENTS: Final = 3
 _MAX_STAGE_ROWS: Final = 25

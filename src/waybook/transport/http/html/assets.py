@@ -1,0 +1,106 @@
+"""Style sheets and scripts of the pages. The URL of each contains a hash of its content."""
+
+import re
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.dag.diagram.svg import style_sheet
+from waybook.transport.http.request_checks import index_headers
+from waybook.transport.http.response_send import accepts_gzip, gzip_text
+
+_MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
+NAMES: Final = (
+    *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
+    *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
+    *("records.css", "search.css", "edit.css", "order.js"),
+    # `waybook.js` loads the two files when a user opens the command palette.
+    *("palette.js", "palette.css"),
+)
+_OWN_SCRIPTS: Final = (
+    *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
+)
+_MAX_GZIP_LEVEL: Final = 9
+_ASSET_HEADERS: Final = {
+    "cache-control": "public, max-age=31536000, immutable",
+    "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+
+
+@cache
+def read_asset(name: str) -> str:
+    folder = files("waybook.transport.http.html").joinpath("static")
+    text = folder.joinpath(name).read_text("utf-8")
+    if name.endswith(".css"):
+        return _minify_styles(text + style_sheet() if name == "waybook.css" else text)
+    if name not in _OWN_SCRIPTS:
+        return text
+    # In a script, `asset:NAME` becomes the versioned URL of that asset.
+    return _ASSET.sub(lambda asset: asset_url(asset[1]), _minify(text))
+
+
+_ASSET: Final = re.compile(r"asset:([\w.]+)")
+_COMMENT: Final = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
+
+
+def _minify_styles(styles: str) -> str:
+    r"""Return a style sheet without comments and line breaks.
+
+    >>> _minify_styles("/* Why. */\na{b:c}\nd{e:f}\n")
+    'a{b:c}d{e:f}'
+    """
+    return _COMMENT.sub("", styles).replace("\n", "")
+
+
+def _minify(script: str) -> str:
+    r"""Return a script without leading whitespace and comment lines.
+
+    >>> _minify("// Why.\nif (a)\n  b();\n")
+    'if (a)\nb();'
+    """
+    lines = map(str.strip, script.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
+
+
+@cache
+def _asset_version(name: str) -> str:
+    return sha256(read_asset(name).encode()).hexdigest()[:12]
+
+
+@cache
+def asset_url(name: str) -> str:
+    return f"/static/{_asset_version(name)}/{name}"
+
+
+@cache
+def _compressed_asset(name: str) -> bytes:
+    return gzip_text(read_asset(name).encode(), _MAX_GZIP_LEVEL)
+
+
+async def serve_asset(request: Request) -> Response:
+    """Serve the current version of a static asset, even for the URL of an older version."""
+    name = request.path_params["name"]
+    if name not in NAMES:
+        raise HTTPException(404)
+    tag = f'"{_asset_version(name)}"'
+    headers = {**_ASSET_HEADERS, "etag": tag, "vary": "accept-encoding"}
+    if _has_version(request, tag):
+        return Response(status_code=304, headers=headers)
+    kind = _MEDIA_TYPES[name.rpartition(".")[2]]
+    if not accepts_gzip(index_headers(request.headers.raw)):
+        return Response(read_asset(name), headers=headers, media_type=kind)
+    headers["content-encoding"] = "gzip"
+    return Response(_compressed_asset(name), headers=headers, media_type=kind)
+
+
+def _has_version(request: Request, tag: str) -> bool:
+    tags = request.headers.get("if-none-match", "").split(",")
+    # A compressing proxy adds the prefix `W/` to the entity tag.
+    return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)
