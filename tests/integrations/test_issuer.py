@@ -19,8 +19,14 @@ from org_env import NOON, Body
 from waybook.core.decision_context import Scope
 from waybook.errors import Misconfigured, Unauthenticated, Unavailable
 from waybook.integrations.config import IssuerSettings, issuer_from_settings
-from waybook.integrations.oidc_discovery import KEYS, parse_header, parse_key
-from waybook.integrations.oidc_issuer import MIN_REFRESH_SECONDS, STALE_SECONDS, Issuer
+from waybook.integrations.oidc_issuer import (
+    KEYS,
+    MIN_REFRESH_SECONDS,
+    STALE_SECONDS,
+    Issuer,
+    parse_header,
+    parse_key,
+)
 from waybook.integrations.oidc_login import identity_from_claims
 from waybook.settings import Settings
 

@@ -38,7 +38,9 @@ class WebhookSettings:
         try:
             if not self.templates_dir.is_dir():
                 raise Misconfigured(f"webhook_templates_dir: there is no {self.templates_dir}")
-            return {path.name: _text(path) for path in sorted(self.templates_dir.glob("*.txt"))}
+            return {
+                path.name: _read_template(path) for path in sorted(self.templates_dir.glob("*.txt"))
+            }
         except (OSError, UnicodeDecodeError) as error:
             raise Misconfigured(f"webhook_templates_dir: {error}") from error
 
@@ -84,20 +86,17 @@ def action_links_from_settings(
 
 def _events(text: str) -> frozenset[str]:
     """Parse a list of event names. An empty list means all events."""
-    there = {
-        str(occasion) for occasion in NotificationKind if occasion is not NotificationKind.TEST
-    }
+    known = {str(kind) for kind in NotificationKind if kind is not NotificationKind.TEST}
     named = set(text.replace(",", " ").split())
-    unknown = sorted(named - there)
-    if unknown:
+    if unknown := sorted(named - known):
         raise Misconfigured(
             f"webhook_events: there is no event {unknown[0]!r}; use some of: "
-            f"{', '.join(sorted(there))}"
+            f"{', '.join(sorted(known))}"
         )
-    return frozenset(named or there)
+    return frozenset(named or known)
 
 
-def _text(path: Path) -> str:
+def _read_template(path: Path) -> str:
     if not path.is_file():
         raise Misconfigured(f"webhook_templates_dir: {path.name} is not a file")
     if path.stat().st_size > _MAX_TEMPLATE_BYTES:
@@ -130,7 +129,7 @@ def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
     """
     if settings.oidc_issuer is None:
         return None
-    _check(settings, settings.oidc_issuer)
+    _check_issuer(settings, settings.oidc_issuer)
     resource = f"{settings.base_url}/mcp"
     allowed = settings.oidc_new_users == "allow"
     return IssuerSettings(
@@ -167,7 +166,7 @@ def is_secure_url(address: str) -> bool:
     return where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)
 
 
-def _check(settings: Settings, issuer: str) -> None:
+def _check_issuer(settings: Settings, issuer: str) -> None:
     if not is_secure_url(issuer) or urlsplit(issuer).query:
         raise Misconfigured(
             "oidc_issuer must be a URL that begins with https:// and has no query and no fragment; "

@@ -80,7 +80,7 @@ class EmbeddingsClient:
                 raise
             self._narrow = False
             answer = await self._request_embeddings(texts)
-        vectors = await asyncio.to_thread(_read, answer)
+        vectors = await asyncio.to_thread(_read_vectors, answer)
         if len(vectors) != len(texts):
             raise EndpointFailed("its answer does not have a vector for each text")
         return vectors
@@ -95,16 +95,14 @@ class EmbeddingsClient:
             try:
                 return await self._exchange.post(body, seconds=self._seconds)
             except EndpointFailed as error:
-                status = error.details.get("status")
-                if not isinstance(status, int) or (
-                    status != TOO_MANY_REQUESTS and status < _SERVER_ERRORS
-                ):
+                status = error.details.get("status", 0)
+                if status != TOO_MANY_REQUESTS and cast("int", status) < _SERVER_ERRORS:
                     raise
                 await asyncio.sleep(self._pause * 2 ** (attempt - 1))
         return await self._exchange.post(body, seconds=self._seconds)
 
 
-def _read(answer: Json) -> list[Vector]:
+def _read_vectors(answer: Json) -> list[Vector]:
     try:
         data = sorted(answer["data"], key=lambda item: item["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
         return [resize_vector(item["embedding"]) for item in data]

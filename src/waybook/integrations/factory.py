@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import Final, Protocol
+from typing import Any, Final
 
 from waybook.errors import Misconfigured
 from waybook.integrations.config import WebhookSettings, issuer_from_settings
@@ -19,36 +19,38 @@ _TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_
 
 
 @asynccontextmanager
+async def _open_client(
+    module: str, name: str, *arguments: object, **named: object
+) -> AsyncIterator[Any]:
+    """Import a client class, and yield an instance of it, which is closed after the block."""
+    loaded = await asyncio.to_thread(import_module, f"waybook.integrations.{module}")
+    client = getattr(loaded, name)(*arguments, **named)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
 async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | None]:
-    if settings.embeddings_url is None:
+    url, key = settings.embeddings_url, settings.embeddings_key
+    if url is None:
         yield None
         return
-    embeddings = await asyncio.to_thread(import_module, "waybook.integrations.embeddings")
-    endpoint = embeddings.EmbeddingsClient(
-        settings.embeddings_url, settings.embeddings_model, settings.embeddings_key
-    )
-    try:
-        yield endpoint
-    finally:
-        await endpoint.close()
+    model = settings.embeddings_model
+    async with _open_client("embeddings", "EmbeddingsClient", url, model, key) as client:
+        yield client
 
 
 @asynccontextmanager
 async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
-    if settings.model_url is None:
+    url, key = settings.model_url, settings.model_key
+    if url is None:
         yield None
         return
-    asking = await asyncio.to_thread(import_module, "waybook.integrations.llm_client")
-    endpoint = asking.ModelClient(
-        url=settings.model_url,
-        api=settings.model_api,
-        model=settings.model,
-        key=settings.model_key,
-    )
-    try:
-        yield endpoint
-    finally:
-        await endpoint.close()
+    named = {"api": settings.model_api, "model": settings.model, "key": key}
+    async with _open_client("llm_client", "ModelClient", url=url, **named) as client:
+        yield client
 
 
 @asynccontextmanager
@@ -57,16 +59,8 @@ async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
     if configured is None or not settings.requires_auth:
         yield None
         return
-    module = await asyncio.to_thread(import_module, "waybook.integrations.oidc_issuer")
-    issuer = module.Issuer(configured)
-    try:
+    async with _open_client("oidc_issuer", "Issuer", configured) as issuer:
         yield issuer
-    finally:
-        await issuer.close()
-
-
-class _ClosableSender(WebhookSender, Protocol):
-    async def close(self) -> None: ...
 
 
 class _LazyWebhookSender:
@@ -74,14 +68,14 @@ class _LazyWebhookSender:
 
     def __init__(self, configured: WebhookSettings) -> None:
         self._configured = configured
-        self._loaded: _ClosableSender | None = None
+        self._loaded: Any = None
 
-    async def warm(self) -> _ClosableSender:
+    async def warm(self) -> WebhookSender:
         if self._loaded is None:
             module = await asyncio.to_thread(import_module, "waybook.integrations.webhooks")
-            webhook: _ClosableSender = module.Webhook(self._configured)
-            self._loaded = webhook
-        return self._loaded
+            self._loaded = module.Webhook(self._configured)
+        sender: WebhookSender = self._loaded
+        return sender
 
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
         return await (await self.warm()).deliver(message)
@@ -134,9 +128,7 @@ async def open_tracing(environment: Mapping[str, str]) -> AsyncIterator[None]:
         yield
         return
     try:
-        module = await asyncio.to_thread(
-            import_module, "waybook.integrations.open_telemetry_export"
-        )
+        module = await asyncio.to_thread(import_module, "waybook.integrations.open_telemetry")
     except ModuleNotFoundError as error:
         raise Misconfigured(
             f"the OTEL_ variables turn tracing on, but {error.name} is missing: install "

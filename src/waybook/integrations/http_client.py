@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlencode, urlsplit
 
@@ -28,20 +27,6 @@ MAX_RETRIES = 2
 #: Statuses for a wrong API key. Their error texts often repeat a part of the key.
 _AUTH_STATUS = frozenset({401, 403})
 MAX_ERROR_LENGTH = 300
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    content: bytes
-    headers: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    come_again: str | None
-    body: bytes
 
 
 class BoundedHttpClient:
@@ -94,11 +79,10 @@ class BoundedHttpClient:
     async def _answered(
         self, method: str, content: bytes, headers: Mapping[str, str], seconds: float
     ) -> Json:
-        request = _Request(method, content, {**self._headers, **headers})
         try:
             async with asyncio.timeout(max(0.0, seconds)) as limit:
-                answer = await self._ask(request, limit.when() or 0.0)
-            return self._read(answer)
+                status, body = await self._ask(method, content, headers, limit.when() or 0.0)
+            return self._read(status, body)
         except TimeoutError:
             failed = EndpointFailed(f"it did not finish answering within {max(0.0, seconds):.3g} s")
         except EndpointFailed as error:
@@ -115,7 +99,7 @@ class BoundedHttpClient:
         try:
             async with (
                 asyncio.timeout(max(0.0, seconds)),
-                self._sent(_Request("POST", content, {**self._headers, **headers})) as response,
+                self._sent("POST", content, headers) as response,
             ):
                 return response.status_code
         except TimeoutError:
@@ -126,26 +110,30 @@ class BoundedHttpClient:
         if self._making is not None:
             await (await self._making).aclose()
 
-    async def _ask(self, request: _Request, deadline: float) -> _Answer:
-        for _ in range(MAX_RETRIES):
-            answer = await self._once(request)
-            wait = _seconds(answer.come_again) if answer.status in _RETRYABLE_STATUS else None
+    async def _ask(
+        self, method: str, content: bytes, headers: Mapping[str, str], deadline: float
+    ) -> tuple[int, bytes]:
+        """Return the status and body of the answer, after retries if the answer asks for them."""
+        retries = 0
+        while True:
+            async with self._sent(method, content, headers) as response:
+                body = await self._body(response)
+            wait = None
+            if retries < MAX_RETRIES and response.status_code in _RETRYABLE_STATUS:
+                wait = _seconds(response.headers.get("retry-after"))
             if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
-                return answer
+                return response.status_code, body
+            retries += 1
             await asyncio.sleep(wait)
-        return await self._once(request)
-
-    async def _once(self, request: _Request) -> _Answer:
-        async with self._sent(request) as response:
-            body = await self._body(response)
-            return _Answer(response.status_code, response.headers.get("retry-after"), body)
 
     @asynccontextmanager
-    async def _sent(self, request: _Request) -> AsyncIterator[httpx2.Response]:
-        client = await self._client()
+    async def _sent(
+        self, method: str, content: bytes, headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx2.Response]:
+        client, headers = await self._client(), {**self._headers, **headers}
         try:
             async with client.stream(
-                request.method, self.url, content=request.content, headers=request.headers
+                method, self.url, content=content, headers=headers
             ) as response:
                 yield response
         except (httpx2.ConnectError, httpx2.ProxyError):
@@ -170,15 +158,13 @@ class BoundedHttpClient:
             self._making = asyncio.create_task(asyncio.to_thread(_make_client))
         return await asyncio.shield(self._making)
 
-    def _read(self, answer: _Answer) -> Json:
-        if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls a success
-            detail = (
-                "" if answer.status in _AUTH_STATUS else self._extract_error_message(answer.body)
-            )
-            message = f"it answered {answer.status}" + (f": {detail}" if detail else "")
-            raise EndpointFailed(message, status=answer.status)
+    def _read(self, status: int, body: bytes) -> Json:
+        if not 200 <= status < 300:  # noqa: PLR2004 - what HTTP calls a success
+            detail = "" if status in _AUTH_STATUS else self._extract_error_message(body)
+            message = f"it answered {status}" + (f": {detail}" if detail else "")
+            raise EndpointFailed(message, status=status)
         try:
-            value: Json = orjson.loads(answer.body)
+            value: Json = orjson.loads(body)
         except ValueError:
             raise EndpointFailed("it did not answer with JSON") from None
         return value
@@ -206,19 +192,19 @@ def _make_client() -> httpx2.AsyncClient:
     )
 
 
-def _seconds(come_again: str | None) -> float | None:
+def _seconds(retry_after: str | None) -> float | None:
     """Return the delay in seconds that a Retry-After header requests, or None if it is invalid.
 
     >>> _seconds("2"), _seconds("Thu, 01 Jan 1970 00:00:00 GMT"), _seconds("soon"), _seconds("-1")
     (2.0, 0.0, None, None)
     """
-    if come_again is None:
+    if retry_after is None:
         return None
     try:
-        wait = float(come_again)
+        wait = float(retry_after)
     except ValueError:
         try:
-            wait = max(0.0, parsedate_to_datetime(come_again).timestamp() - time.time())
+            wait = max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
         except (ValueError, OverflowError):
             return None
     return wait if 0 <= wait < float("inf") else None

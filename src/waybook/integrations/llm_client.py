@@ -36,10 +36,6 @@ def _openai_url(url: str) -> str:
     return url if url.endswith(_OPENAI_PATH) else url + _OPENAI_PATH
 
 
-def _openai_headers(key: str | None) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"} if key else {}
-
-
 def _openai_request(question: ModelRequest, model: str) -> dict[str, Json]:
     """Return the JSON body of a request to the Chat Completions API.
 
@@ -82,14 +78,16 @@ def _openai_reply(answer: Json, model: str) -> ModelReply:
 
 
 def _text(content: Json) -> str:
-    """Return the text of the model's message."""
     if isinstance(content, list):
         return "".join(_text(get_path(part, "text")) for part in content)
     return content if isinstance(content, str) else ""
 
 
 OPENAI = WireFormat(
-    address=_openai_url, headers=_openai_headers, request=_openai_request, read=_openai_reply
+    address=_openai_url,
+    headers=lambda key: {"authorization": f"Bearer {key}"} if key else {},
+    request=_openai_request,
+    read=_openai_reply,
 )
 
 
@@ -111,10 +109,6 @@ def _anthropic_url(url: str) -> str:
     return f"{url}/messages" if url.endswith("/v1") else f"{url}/v1/messages"
 
 
-def _anthropic_headers(key: str | None) -> dict[str, str]:
-    return {"anthropic-version": _ANTHROPIC_VERSION, **({"x-api-key": key} if key else {})}
-
-
 def _anthropic_request(question: ModelRequest, model: str) -> dict[str, Json]:
     body: dict[str, Json] = {
         "model": model,
@@ -123,17 +117,15 @@ def _anthropic_request(question: ModelRequest, model: str) -> dict[str, Json]:
         "messages": [{"role": "user", "content": question.text}],
     }
     if question.structured:
-        body["tools"] = [_tool(question.schema)]
+        # The input of the tool is an object whose field `data` is the extracted data.
+        shape: Json = {k: v for k, v in question.schema.items() if k != "$schema"}
+        taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
+        description = "Hand in the data that were extracted."
+        body["tools"] = [
+            {"name": _ANTHROPIC_TOOL, "description": description, "input_schema": taken}
+        ]
         body["tool_choice"] = {"type": "tool", "name": _ANTHROPIC_TOOL}
     return body
-
-
-def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return the definition of a tool whose input field `data` is the extracted data."""
-    shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
-    taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
-    description = "Hand in the data that were extracted."
-    return {"name": _ANTHROPIC_TOOL, "description": description, "input_schema": taken}
 
 
 def _anthropic_reply(answer: Json, model: str) -> ModelReply:
@@ -149,8 +141,9 @@ def _anthropic_reply(answer: Json, model: str) -> ModelReply:
     if stopped == "refusal":
         raise EndpointFailed("the model refused to answer")
     named = get_path(answer, "model")
+    texts = [_text(get_path(b, "text")) for b in blocks if get_path(b, "type") == "text"]
     return ModelReply(
-        text=_handed_in(blocks) or _join_texts(blocks),
+        text=_handed_in(blocks) or "".join(texts),
         usage=Usage(
             input_tokens=sum(
                 parse_token_count(get_path(answer, "usage", name)) for name in _INPUT_TOKEN_FIELDS
@@ -174,14 +167,12 @@ def _handed_in(blocks: list[Json]) -> str | None:
     return None
 
 
-def _join_texts(blocks: list[Json]) -> str:
-    texts = (get_path(block, "text") for block in blocks if get_path(block, "type") == "text")
-    return "".join(text for text in texts if isinstance(text, str))
-
-
 ANTHROPIC = WireFormat(
     address=_anthropic_url,
-    headers=_anthropic_headers,
+    headers=lambda key: {
+        "anthropic-version": _ANTHROPIC_VERSION,
+        **({"x-api-key": key} if key else {}),
+    },
     request=_anthropic_request,
     read=_anthropic_reply,
 )
@@ -200,25 +191,23 @@ class ModelClient:
 
     async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
         try:
-            return self._format.read(await self._ask(question, seconds), self._model)
+            return self._format.read(await self._request(question, seconds), self._model)
         except EndpointFailed as failed:
             log.warning("the endpoint of %s: %s", self._model, failed.message)
             raise
 
-    async def _ask(self, question: ModelRequest, seconds: float) -> Json:
+    async def _request(self, question: ModelRequest, seconds: float) -> Json:
         """Request structured output, or plain text if the endpoint supports only that."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         try:
-            return await self._exchange.post(self._body(question), seconds=seconds)
+            body = self._format.request(question, self._model)
+            return await self._exchange.post(body, seconds=seconds)
         except EndpointFailed as failed:
             if failed.details.get("status") not in UNSUPPORTED_STATUS:
                 raise
-        plain = self._body(replace(question, structured=False))
+        plain = self._format.request(replace(question, structured=False), self._model)
         return await self._exchange.post(plain, seconds=deadline - clock())
-
-    def _body(self, question: ModelRequest) -> Json:
-        return self._format.request(question, self._model)
 
     async def close(self) -> None:
         await self._exchange.close()

@@ -1,36 +1,269 @@
-"""OpenID Connect issuer: endpoint URLs, cached signing keys, and token verification.
+"""OpenID Connect issuer: discovery, cached signing keys, and verification of tokens.
 
-Keys are fetched again when a token names an unknown key, but at most twice a minute.
+Only asymmetric signatures are accepted, so that a server that verifies tokens cannot make them.
 """
 
 import asyncio
 import logging
+import re
 import time
-from base64 import b64encode
-from collections.abc import Callable, Mapping
+from base64 import b64encode, urlsafe_b64decode
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
-from urllib.parse import quote
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
 
+import orjson
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from jwt import PyJWK
+from jwt.algorithms import get_default_algorithms
+from jwt.exceptions import PyJWTError
+
+from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import EndpointFailed, Unauthenticated, Unavailable
 from waybook.integrations.config import IssuerSettings, is_secure_url
 from waybook.integrations.http_client import BoundedHttpClient
-from waybook.integrations.oidc_discovery import (
-    MAX_DISCOVERY_BYTES,
-    SECONDS,
-    IssuerEndpoints,
-    Key,
-    discover_endpoints,
-    fetch_keys,
-    parse_header,
-    usable_keys,
-    validate_claims,
-    verify_signature,
-)
-from waybook.integrations.oidc_login import Claims
+from waybook.integrations.oidc_login import Claims, check_times
 
 log = logging.getLogger(__name__)
 
+MAX_TOKEN_BYTES: Final = 8_192
+MAX_SUBJECT_LENGTH: Final = 255
+KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "EdDSA": ("OKP", "Ed25519"),
+}
+TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
+MIN_RSA_BITS: Final = 2_048
+
+_ALGORITHMS: Final = {
+    name: known for name, known in get_default_algorithms().items() if name in KEYS
+}
+_PART: Final = "[A-Za-z0-9_-]+"
+_TOKEN: Final = re.compile(rf"(?P<header>{_PART})\.{_PART}\.{_PART}")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A public key, with the algorithms that it may be used with."""
+
+    name: str | None
+    algorithms: frozenset[str]
+    public: Any
+
+
+def parse_header(text: str) -> Claims:
+    """Return the header of a well-formed JWT. Its signature and claims are not verified.
+
+    Raises:
+        Unauthenticated: the token is not a well-formed JWT, or its header is not acceptable.
+    """
+    matched = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN_BYTES else None
+    if matched is None:
+        raise Unauthenticated("it is too long or not a signed JWT")
+    header = _object_in(_decoded(matched["header"]))
+    algorithm = header.get("alg")
+    if not isinstance(algorithm, str) or algorithm not in KEYS:
+        raise Unauthenticated("its signature algorithm is not supported")
+    if "crit" in header or "b64" in header:
+        raise Unauthenticated("its header has a critical extension that is not supported")
+    if str(header.get("typ", "jwt")).lower() not in TYPES:
+        raise Unauthenticated("its type is neither JWT nor an access token")
+    return header
+
+
+def parse_key(jwk: object) -> Key | None:
+    """Parse an issuer's key, or return None if the key cannot be used here."""
+    if not isinstance(jwk, dict) or jwk.get("use", "sig") != "sig" or "d" in jwk:
+        return None
+    used = frozenset(name for name in KEYS if _goes_with(jwk, name))
+    if not used:
+        return None
+    try:
+        public = PyJWK(jwk, algorithm=min(used)).key
+    except PyJWTError:
+        return None
+    if isinstance(public, RSAPublicKey) and public.key_size < MIN_RSA_BITS:
+        return None
+    name = jwk.get("kid")
+    return Key(name if isinstance(name, str) else None, used, public)
+
+
+def verify_signature(text: str, key: Key, header: Claims) -> Claims:
+    """Verify a token's signature and return its claims; `header` comes from `parse_header`.
+
+    Raises:
+        Unauthenticated: the signature is not valid, or there are no claims.
+    """
+    signed, _, signature = text.rpartition(".")
+    algorithm = _ALGORITHMS[str(header["alg"])]
+    try:
+        good = algorithm.verify(signed.encode(), key.public, _decoded(signature))
+    except (PyJWTError, ValueError, TypeError):
+        good = False
+    if not good:
+        raise Unauthenticated("its signature is not valid")
+    return _object_in(_decoded(signed.partition(".")[2]))
+
+
+def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime) -> None:
+    """Check that claims name this issuer and audience, and that the token is valid now.
+
+    Raises:
+        Unauthenticated: the claims name another issuer or audience, or no subject, or the token is
+        not valid now.
+    """
+    if claims.get("iss") != issuer:
+        raise Unauthenticated("it was issued by another issuer")
+    token_audience = claims.get("aud")
+    if audience not in (token_audience if isinstance(token_audience, list) else [token_audience]):
+        raise Unauthenticated("it was issued for another audience")
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_LENGTH:
+        raise Unauthenticated("its subject is missing or too long")
+    if not subject.isprintable():
+        raise Unauthenticated("its subject has characters that cannot be printed")
+    check_times(claims, now)
+
+
+def _goes_with(jwk: Mapping[str, object], algorithm: str) -> bool:
+    kind, curve = KEYS[algorithm]
+    if jwk.get("kty") != kind or jwk.get("alg", algorithm) != algorithm:
+        return False
+    return curve is None or jwk.get("crv") == curve
+
+
+def _decoded(part: str) -> bytes:
+    try:
+        return urlsafe_b64decode(part + -len(part) % 4 * "=")
+    except ValueError:
+        raise Unauthenticated("it is not valid base64") from None
+
+
+def _object_in(text: bytes) -> Claims:
+    try:
+        claims = orjson.loads(text)
+    except ValueError:
+        claims = None
+    if not isinstance(claims, dict):
+        raise Unauthenticated("its header or claims are not a JSON object")
+    return claims
+
+
+MAX_DISCOVERY_BYTES: Final = 256 * 1024
+SECONDS: Final = 5.0
+_MAX_KEYS: Final = 100
+MAX_NAME_LENGTH: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerEndpoints:
+    keys: str
+    authorize: str
+    token: str
+    secret_in_form: bool
+
+
+async def discover_endpoints(issuer: str) -> IssuerEndpoints:
+    """Return the issuer's endpoint URLs, discovered as in OpenID Connect or RFC 8414.
+
+    Raises:
+        EndpointFailed: there is no usable answer, or the answer names another issuer.
+    """
+    base = issuer.rstrip("/")
+    try:
+        return _endpoints_in(await _fetch_json(f"{base}/.well-known/openid-configuration"), issuer)
+    except EndpointFailed as error:
+        if error.details.get("status") != 404:  # noqa: PLR2004 - it is not there
+            raise
+    where = urlsplit(base)
+    known = f"{where.scheme}://{where.netloc}/.well-known/oauth-authorization-server"
+    return _endpoints_in(await _fetch_json(f"{known}{where.path}"), issuer)
+
+
+async def fetch_keys(endpoints: IssuerEndpoints) -> list[object]:
+    key_set = await _fetch_json(endpoints.keys)
+    listed = key_set.get("keys") if isinstance(key_set, dict) else None
+    return listed if isinstance(listed, list) else []
+
+
+def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
+    keys = (parse_key(jwk) for _, jwk in zip(range(_MAX_KEYS), listed, strict=False))
+    return tuple(key for key in keys if key is not None)
+
+
+async def _fetch_json(address: str) -> object:
+    exchange = BoundedHttpClient(address, headers={}, most_bytes=MAX_DISCOVERY_BYTES)
+    try:
+        return await exchange.get(seconds=SECONDS)
+    finally:
+        await exchange.close()
+
+
+def _endpoints_in(raw: object, issuer: str) -> IssuerEndpoints:
+    metadata = raw if isinstance(raw, dict) else {}
+    if (name := metadata.get("issuer")) != issuer:
+        shown = escape_hidden(str(name))[:MAX_NAME_LENGTH]
+        raise EndpointFailed(f"it names itself {shown}, which differs from oidc_issuer")
+    keys, authorize, token = (
+        str(metadata.get(name, ""))
+        for name in ("jwks_uri", "authorization_endpoint", "token_endpoint")
+    )
+    if not is_secure_url(keys):
+        raise EndpointFailed("its metadata has no jwks_uri that begins with https://")
+    ways = metadata.get("token_endpoint_auth_methods_supported")
+    listed = ways if isinstance(ways, list) else ["client_secret_basic"]
+    in_form = "client_secret_basic" not in listed and "client_secret_post" in listed
+    return IssuerEndpoints(keys=keys, authorize=authorize, token=token, secret_in_form=in_form)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerCheck:
+    #: Why the endpoints could not be found.
+    error: str | None = None
+    #: Why the keys could not be downloaded.
+    keys_fault: str | None = None
+    #: Numbers of keys.
+    published: int = 0
+    usable: int = 0
+    algorithms: tuple[str, ...] = ()
+    has_pages: bool = False
+
+
+async def check_issuer(issuer: str) -> IssuerCheck:
+    """Check the issuer. An error is returned in the result, not raised."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            endpoints = await discover_endpoints(issuer)
+    except (EndpointFailed, TimeoutError) as error:
+        return IssuerCheck(error=_describe_error(error))
+    has_pages = all(map(is_secure_url, (endpoints.authorize, endpoints.token)))
+    try:
+        async with asyncio.timeout(SECONDS):
+            listed = await fetch_keys(endpoints)
+    except (EndpointFailed, TimeoutError) as error:
+        return IssuerCheck(keys_fault=_describe_error(error), has_pages=has_pages)
+    good = usable_keys(listed)
+    algorithms = Counter(name for key in good for name in key.algorithms)
+    return IssuerCheck(
+        published=len(listed),
+        usable=len(good),
+        algorithms=tuple(sorted(algorithms)),
+        has_pages=has_pages,
+    )
+
+
+def _describe_error(error: EndpointFailed | TimeoutError) -> str:
+    if isinstance(error, EndpointFailed):
+        return error.message
+    return f"it did not finish answering within {SECONDS:.3g} s"
+
+
+#: Keys are fetched again when a token names an unknown key, but at most once in this time.
 MIN_REFRESH_SECONDS: Final = 30.0
 #: Older keys are fetched again in the background, so that withdrawn keys disappear.
 STALE_SECONDS: Final = 900.0
@@ -45,7 +278,7 @@ class Issuer:
         self.settings = settings
         self._clock = clock
         self._keys: tuple[Key, ...] = ()
-        self._doors: IssuerEndpoints | None = None
+        self._endpoints: IssuerEndpoints | None = None
         self._tried_at: float | None = None
         self._fetched_at: float | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -68,13 +301,13 @@ class Issuer:
         Raises:
             Unavailable: the URLs are not cached, and the issuer is unreachable.
         """
-        if self._doors is None:
+        if self._endpoints is None:
             await self._look()
-        if self._doors is None or not all(
-            map(is_secure_url, (self._doors.authorize, self._doors.token))
+        if self._endpoints is None or not all(
+            map(is_secure_url, (self._endpoints.authorize, self._endpoints.token))
         ):
             raise Unavailable("the sign-in service cannot be reached right now; try again")
-        return self._doors
+        return self._endpoints
 
     async def redeem(self, fields: Mapping[str, str]) -> Claims:
         """Exchange an authorization code at the token endpoint and return the response.
@@ -83,10 +316,10 @@ class Issuer:
             Unauthenticated: the issuer rejected the code.
             Unavailable: the issuer is unreachable.
         """
-        doors = await self.endpoints()
-        sent, headers = self._as_client(fields, in_form=doors.secret_in_form)
+        endpoints = await self.endpoints()
+        sent, headers = self._as_client(fields, in_form=endpoints.secret_in_form)
         exchange = BoundedHttpClient(
-            doors.token,
+            endpoints.token,
             headers={},
             secret=self.settings.client_secret,
             most_bytes=MAX_DISCOVERY_BYTES,
@@ -159,9 +392,9 @@ class Issuer:
     async def _fetch(self, at: float) -> None:
         try:
             async with asyncio.timeout(SECONDS):
-                doors = await discover_endpoints(self.settings.issuer)
-                listed = await fetch_keys(doors)
+                endpoints = await discover_endpoints(self.settings.issuer)
+                listed = await fetch_keys(endpoints)
         except (EndpointFailed, TimeoutError) as error:
             log.warning("the issuer %s cannot be asked: %s", self.settings.issuer, error)
             return
-        self._doors, self._keys, self._fetched_at = doors, usable_keys(listed), at
+        self._endpoints, self._keys, self._fetched_at = endpoints, usable_keys(listed), at

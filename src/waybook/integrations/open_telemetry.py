@@ -1,14 +1,24 @@
-"""Tracer that creates OpenTelemetry spans."""
+"""Tracer that creates OpenTelemetry spans, and their export.
 
-from collections.abc import Iterator, Mapping
+The standard environment variables of OpenTelemetry configure the export.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from importlib.metadata import version
 from types import TracebackType
 from typing import Final, Self
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.trace import Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from waybook.errors import Misconfigured
 
 MESSAGE: Final = "database message"
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
@@ -98,11 +108,35 @@ class OpenTelemetryTracer:
 
 
 def _end(span: Span, kind: type[BaseException] | None) -> None:
-    """End a span.
-
-    Only the type of an exception is recorded, because its text may contain private values.
-    """
     if kind is not None:
+        # The text of an exception may contain private values, so only its type is recorded.
         span.set_attribute("error.type", kind.__name__)
         span.set_status(StatusCode.ERROR)
     span.end()
+
+
+_EXPORTERS: Final[dict[str, Callable[[], SpanExporter]]] = {
+    "otlp": OTLPSpanExporter,
+    "console": ConsoleSpanExporter,
+}
+
+
+class TraceExport:
+    """Exports the spans of a tracer in the background, until it is closed."""
+
+    def __init__(self, exporter: str) -> None:
+        if exporter not in _EXPORTERS:
+            known = ", ".join(_EXPORTERS)
+            raise Misconfigured(f"OTEL_TRACES_EXPORTER must be one of {known}, or none")
+        own = Resource({"service.name": "waybook", "service.version": version("waybook")})
+        self._provider = TracerProvider(
+            resource=Resource.create().merge(own).merge(OTELResourceDetector().detect()),
+            shutdown_on_exit=False,
+        )
+        self._provider.add_span_processor(BatchSpanProcessor(_EXPORTERS[exporter]()))
+        # Set the global provider too, because the MCP library also creates spans.
+        trace.set_tracer_provider(self._provider)
+        self.tracer = OpenTelemetryTracer(self._provider.get_tracer("waybook"))
+
+    def close(self) -> None:
+        self._provider.shutdown()

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -92,7 +92,9 @@ def _read_metrics(url: str, text: str) -> ServerState:
     True
     """
     version, schema, leads, lags = None, None, None, list[float]()
-    for name, labels, value in _samples(text):
+    for match in filter(None, map(SAMPLE.match, text.splitlines())):
+        name, value = match[1], float(match[3])
+        labels = {key: label[:MAX_LABEL_LENGTH] for key, label in LABEL.findall(match[2] or "")}
         if name == "waybook_info":
             version, schema = (labels.get(label) for label in ("version", "schema"))
         elif name == "waybook_leader":
@@ -102,16 +104,6 @@ def _read_metrics(url: str, text: str) -> ServerState:
     return ServerState(
         url, version=version, schema=schema, leads=leads, lag_seconds=max(lags, default=None)
     )
-
-
-def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    for line in text.splitlines():
-        if (match := SAMPLE.match(line)) and match[1].startswith("waybook_"):
-            yield match[1], _labels(match[2] or ""), float(match[3])
-
-
-def _labels(text: str) -> dict[str, str]:
-    return {name: value[:MAX_LABEL_LENGTH] for name, value in LABEL.findall(text)}
 
 
 def differences(states: Sequence[ServerState]) -> list[str]:

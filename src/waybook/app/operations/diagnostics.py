@@ -20,7 +20,7 @@ from waybook.app.skills.loader import find_skills
 from waybook.dag.templates.rendering import render
 from waybook.errors import Misconfigured, Unavailable, WaybookError
 from waybook.integrations.config import IssuerSettings, issuer_from_settings, webhook_from_settings
-from waybook.integrations.oidc_discovery import IssuerCheck, check_issuer
+from waybook.integrations.oidc_issuer import IssuerCheck, check_issuer
 from waybook.json_values import Json
 from waybook.notifications.delivery import Deliveries
 from waybook.notifications.message import load_templates
