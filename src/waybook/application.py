@@ -245,10 +245,7 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
     attachment = await asyncio.to_thread(attach, Path(settings.data_dir))
     try:
         yield DatabaseServer(
-            app_dsn=attachment.app_dsn,
-            owner_dsn=attachment.owner_dsn,
-            role=None,
-            vectors=False,
+            app_dsn=attachment.app_dsn, owner_dsn=attachment.owner_dsn, role=None, vectors=False
         )
     finally:
         attachment.close()

@@ -61,9 +61,7 @@ async def _in_every_org(
 
 
 async def _in_orgs(
-    services: Services,
-    orgs: Iterable[UUID],
-    work: Callable[[RequestContext], Awaitable[int]],
+    services: Services, orgs: Iterable[UUID], work: Callable[[RequestContext], Awaitable[int]]
 ) -> int:
     """Run a function for these orgs, even if it fails for some. Return the sum of the results.
 

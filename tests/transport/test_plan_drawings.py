@@ -82,13 +82,13 @@ def test_step_grid_contains_every_step_exactly_once(statuses: list[StepStatus], 
     rows = build_step_grid(plan.steps, width)
     status_by_place = {}
     for row in rows:
-        for status, path in row.paths:
+        for status, path in row["paths"]:
             for start, length in CELLS.findall(path):
                 for cell in range(int(start), int(start) + int(length)):
-                    place = (row.page - 1) * width + cell
+                    place = (row["page"] - 1) * width + cell
                     assert place not in status_by_place
                     status_by_place[place] = status
     assert [status_by_place[n] for n in sorted(status_by_place)] == [
         str(status) for status in statuses
     ]
-    assert sum(row.last - row.first + 1 for row in rows) == len(statuses)
+    assert sum(row["last"] - row["first"] + 1 for row in rows) == len(statuses)

@@ -257,10 +257,10 @@ def test_long_audit_entry_shows_the_number_of_omitted_characters(values: list[st
         actor=Actor("ann", Channel.MCP, None),
     )
     shown = entry_view(sealed, {})
-    assert len(shown.changes) + shown.more == len(values)
-    for (*_, new), value in zip(shown.changes, values, strict=False):
-        assert len(new.text) + new.omitted == len(value)
-        assert value.startswith(new.text)
+    assert len(shown["changes"]) + shown["more"] == len(values)
+    for (*_, (text, omitted)), value in zip(shown["changes"], values, strict=False):
+        assert len(text) + omitted == len(value)
+        assert value.startswith(text)
 
 
 # Calls

@@ -126,7 +126,7 @@ def test_review_card_comparison_omits_unchanged_lines_far_from_changes() -> None
     lines = [str(n) for n in range(30)]
     changed = [*lines[:15], "new", *lines[16:]]
     diff = compare_texts("\n".join(lines), "\n".join(changed))
-    assert [(line.kind, line.text) for line in diff.lines] == [
+    assert diff.lines == [
         (LineKind.OMITTED, "12"),
         *((LineKind.SAME, str(n)) for n in (12, 13, 14)),
         (LineKind.REMOVED, "15"),

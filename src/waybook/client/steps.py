@@ -209,11 +209,7 @@ class Job(Claim):
     async def fail(self, error: str, *, retryable: bool = True) -> FailedJob:
         """Report that the job failed. If `retryable` is set, the job is tried again later."""
         reply = await self._end(
-            "fail_job",
-            jobId=self.job_id,
-            attempt=self.attempt,
-            error=error,
-            retryable=retryable,
+            "fail_job", jobId=self.job_id, attempt=self.attempt, error=error, retryable=retryable
         )
         return cast("FailedJob", reply)
 

@@ -147,10 +147,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
             Route("/api/map", snapshots.map, methods=["POST"]),
             *(reading.routes() if reading else ()),
         ],
-        exception_handlers={
-            HTTPException: _http_error,
-            Exception: _internal_error,
-        },
+        exception_handlers={HTTPException: _http_error, Exception: _internal_error},
         lifespan=running,
     )
     return RequestPipeline(

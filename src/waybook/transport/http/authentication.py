@@ -23,12 +23,7 @@ from waybook.notifications.delivery import ACTION_PATH
 from waybook.transport.gateway import FAULT, request_state
 from waybook.transport.http.bearer import PresentedToken, challenge, read_bearer
 from waybook.transport.http.browser_session import SESSION, read_cookie
-from waybook.transport.http.html.layout import (
-    error_page,
-    redirect_page,
-    requested_path,
-    wants_html,
-)
+from waybook.transport.http.html.layout import error_page, redirect_page, requested_path, wants_html
 from waybook.transport.http.rate_limits import FailedCredentials
 from waybook.transport.http.request_checks import TrustedProxies, client_address_of
 from waybook.transport.http.requests import answer_error_response

@@ -121,10 +121,7 @@ async def serve_in_background(
 
 @asynccontextmanager
 async def _running_server(
-    app: ASGIApp,
-    listening: socket.socket,
-    leaving: Callable[[], None],
-    keep_alive: int,
+    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None], keep_alive: int
 ) -> AsyncIterator[_SignalFreeServer]:
     config = uvicorn.Config(
         app,

@@ -1,16 +1,15 @@
 """Page with the agents of an org, and page with the work of one agent."""
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import Response
 
 from waybook.app.queries.agents import AgentActivity, AgentKey, list_agents, read_agent
 from waybook.app.queries.audit import AuditEntry, entry_details
 from waybook.errors import InvalidInput
-from waybook.transport.http.dashboard.audit import Link, entry_event, item_link, subject_link
+from waybook.transport.http.dashboard.audit import entry_event, item_link, subject_link
 from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.layout import agent_url, from_segment
 
@@ -23,16 +22,6 @@ _EVENT_STATUS: Final = {
 _COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
 _MAX_COMMENT_LENGTH: Final = 200
 _DAYS_OFFERED: Final = 7
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ActivityRow:
-    at: datetime
-    what: str
-    status: str
-    comment: str
-    item: Link | None
-    subject: Link
 
 
 async def agent_list(page: PageRequest) -> Response:
@@ -60,6 +49,8 @@ async def agent_page(page: PageRequest) -> Response:
     activity = await read_agent(await page.context(), key, day, behind)
     # A failed step has two audit entries, one for the step and one for the plan. Show only one.
     rows = [row for row, _ in groupby(_activity_row(entry, activity) for entry in activity.entries)]
+    recent = [activity.now.astimezone(UTC).date() - timedelta(days=n) for n in range(_DAYS_OFFERED)]
+    labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]
     cursor = activity.next_cursor
     return await page.render(
         "agent",
@@ -68,40 +59,32 @@ async def agent_page(page: PageRequest) -> Response:
         activity=activity,
         days=[
             (shown, [*of_day])
-            for shown, of_day in groupby(rows, key=lambda row: row.at.astimezone(UTC).date())
+            for shown, of_day in groupby(rows, key=lambda row: row["at"].astimezone(UTC).date())
         ],
         day=day,
-        choices=_day_choices(key, activity.now),
+        choices=[
+            ("All days", agent_url(*key), None),
+            *(
+                (label, agent_url(*key, day=other.isoformat()), other)
+                for label, other in zip(labels, recent, strict=True)
+            ),
+        ],
         first=behind is None,
         further=page.url_with(behind=cursor) if cursor else None,
         newest=page.url_with(behind=None),
     )
 
 
-def _activity_row(entry: AuditEntry, activity: AgentActivity) -> _ActivityRow:
+def _activity_row(entry: AuditEntry, activity: AgentActivity) -> dict[str, Any]:
     details = entry_details(entry)
     action = details.get("action")
     comment = next((str(details[name]) for name in _COMMENT_FIELDS if details.get(name)), "")
     cut = len(comment) > _MAX_COMMENT_LENGTH
-    return _ActivityRow(
-        at=entry.at,
-        what=entry_event(entry),
-        status="failed" if action == "fail_step" else _EVENT_STATUS.get(entry.event, ""),
-        comment=f"{comment[:_MAX_COMMENT_LENGTH]}…" if cut else comment,
-        item=item_link(entry, activity.names),
-        subject=subject_link(entry, activity.names),
-    )
-
-
-def _day_choices(key: AgentKey, now: datetime) -> list[tuple[str, str, date | None]]:
-    """Return the days that the page offers: label, URL and day."""
-    today = now.astimezone(UTC).date()
-    recent = [today - timedelta(days=n) for n in range(_DAYS_OFFERED)]
-    labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]
-    return [
-        ("All days", agent_url(*key), None),
-        *(
-            (label, agent_url(*key, day=other.isoformat()), other)
-            for label, other in zip(labels, recent, strict=True)
-        ),
-    ]
+    return {
+        "at": entry.at,
+        "what": entry_event(entry),
+        "status": "failed" if action == "fail_step" else _EVENT_STATUS.get(entry.event, ""),
+        "comment": f"{comment[:_MAX_COMMENT_LENGTH]}…" if cut else comment,
+        "item": item_link(entry, activity.names),
+        "subject": subject_link(entry, activity.names),
+    }

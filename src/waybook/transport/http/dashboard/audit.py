@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from starlette.exceptions import HTTPException
@@ -26,7 +26,7 @@ from waybook.app.queries.audit import (
 )
 from waybook.app.queries.audit import entry_view as audit_entry_view
 from waybook.app.queries.timeline import csv_text
-from waybook.core.changes import Change, Event
+from waybook.core.changes import Event
 from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
@@ -178,79 +178,51 @@ def _shorten(name: str) -> str:
     return name if len(name) <= MAX_NAME_LENGTH else f"{name[: MAX_NAME_LENGTH - 1]}…"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DisplayValue:
-    text: str
-    omitted: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _EntryView:
-    entry: AuditEntry
-    what: str
-    details: tuple[tuple[str, _DisplayValue], ...]
-    #: Each change with the name of its row, and its old and new value.
-    changes: tuple[tuple[Change, str, _DisplayValue, _DisplayValue], ...]
-    more: int
-    subject: Link
-    item: Link | None
-
-    @property
-    def short(self) -> bool:
-        values = [v for *_, old, new in self.changes for v in (old, new)]
-        values += [v for _, v in self.details]
-        fits = all(len(value.text) <= _SHORT_VALUE_LENGTH and not value.omitted for value in values)
-        return fits and len(self.changes) <= _MAX_INLINE_CHANGES and not self.more
-
-
 def entry_event(entry: AuditEntry) -> str:
     action = entry_details(entry).get("action")
     kind = RUN if entry.subject == RUN else "plan"
     return event_label(entry.event, action if isinstance(action, str) else None, kind)
 
 
-def _row_label(row_id: str, names: Names) -> str:
-    row = names.get(row_id)
-    if row is None or row.kind not in {"step", "job"}:
-        return ""
-    return str(row.number) if row.number is not None else _shorten(row.name)
+def entry_view(entry: AuditEntry, names: Names) -> dict[str, Any]:
+    """Return what the page shows of an entry.
+
+    Each change comes with the name of its row, and its old and new value.
+    """
+    every, item = list(changes_in([entry])), item_link(entry, names)
+    details = [
+        (name, _display_value(value))
+        for name, value in entry_details(entry).items()
+        if name != "action" and not (item and name in _ITEM_DETAILS)
+    ]
+    changes = []
+    for change in every[:MAX_CHANGES]:
+        row, label = names.get(change.id), ""
+        if row is not None and row.kind in {"step", "job"}:
+            label = _shorten(row.name) if row.number is None else str(row.number)
+        changes.append((change, label, _display_value(change.old), _display_value(change.new)))
+    shown = [value for _, value in details]
+    shown += [value for *_, old, new in changes for value in (old, new)]
+    is_brief = all(len(text) <= _SHORT_VALUE_LENGTH and not omitted for text, omitted in shown)
+    return {
+        "entry": entry,
+        "what": entry_event(entry),
+        "details": details,
+        "changes": changes,
+        "more": len(every) - len(changes),
+        "short": is_brief and len(every) <= _MAX_INLINE_CHANGES,
+        "subject": subject_link(entry, names),
+        "item": item,
+    }
 
 
-def entry_view(entry: AuditEntry, names: Names) -> _EntryView:
-    changes = list(changes_in([entry]))
-    details = entry_details(entry)
-    item = item_link(entry, names)
-    return _EntryView(
-        entry=entry,
-        what=entry_event(entry),
-        details=tuple(
-            (name, _display_value(value))
-            for name, value in details.items()
-            if name != "action" and not (item and name in _ITEM_DETAILS)
-        ),
-        changes=tuple(
-            (
-                change,
-                _row_label(change.id, names),
-                _display_value(change.old),
-                _display_value(change.new),
-            )
-            for change in changes[:MAX_CHANGES]
-        ),
-        more=max(0, len(changes) - MAX_CHANGES),
-        subject=subject_link(entry, names),
-        item=item,
-    )
+def _display_value(value: Json) -> tuple[str, int]:
+    """Return a value as text, and the number of characters that are cut off.
 
-
-def _display_value(value: Json) -> _DisplayValue:
-    """Return a value as text for display. Long texts are cut.
-
-    >>> _display_value(None).text, _display_value("a").text, _display_value({"a": 1}).text
-    ('∅', 'a', '{"a": 1}')
+    >>> _display_value(None), _display_value("a"), _display_value({"a": 1})
+    (('∅', 0), ('a', 0), ('{"a": 1}', 0))
     """
     if value is None:
-        return _DisplayValue(text="∅")
+        return "∅", 0
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    omitted = max(0, len(text) - MAX_VALUE_LENGTH)
-    return _DisplayValue(text=text[:MAX_VALUE_LENGTH], omitted=omitted)
+    return text[:MAX_VALUE_LENGTH], max(0, len(text) - MAX_VALUE_LENGTH)

@@ -153,11 +153,7 @@ def _changes(previous: PreviousReview | None, result: Json) -> Diff | None:
 
 
 def decided_card(
-    seen: ReviewRecord,
-    typed: FormInput,
-    *,
-    too_late: bool,
-    evidence: ReviewEvidence | None = None,
+    seen: ReviewRecord, typed: FormInput, *, too_late: bool, evidence: ReviewEvidence | None = None
 ) -> _DecisionCard:
     if seen.decision is None:
         return decision_card(seen, typed, evidence)

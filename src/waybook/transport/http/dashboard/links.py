@@ -48,12 +48,7 @@ from waybook.transport.http.dashboard.inbox import (
     decided_card,
     feedback_card,
 )
-from waybook.transport.http.dashboard.page import (
-    PageRequest,
-    error_message,
-    is_number,
-    redirect,
-)
+from waybook.transport.http.dashboard.page import PageRequest, error_message, is_number, redirect
 from waybook.transport.http.html.layout import error_page, redirect_page, render_template
 from waybook.transport.http.rate_limits import FailedCredentials
 from waybook.transport.http.request_checks import (
@@ -285,9 +280,7 @@ async def snapshot_page(access: LinkAccess, page: PageRequest) -> Response:
     page.dispatcher.require_capacity(ctx.caller)
     entries = await read_snapshot_entries(ctx, link.plan_id or "", link.seq or 0)
     text = await ctx.services.shared(LayoutWorker).run(
-        link.org_id,
-        sum(len(entry.details) for entry in entries),
-        lambda: snapshot_file(entries),
+        link.org_id, sum(len(entry.details) for entry in entries), lambda: snapshot_file(entries)
     )
     return _private(Response(text, media_type="text/html", headers=_SNAPSHOT_HEADERS))
 

@@ -2,8 +2,6 @@
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -76,20 +74,13 @@ def _content(output: ReadableOutput) -> dict[str, Any]:
     return {"html": html, "table": table, "text": shown, "omitted": omitted}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TableView:
-    """Table parsed from CSV or a similar format, with a limited number of rows and columns."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str]
-
-
-def parse_table(text: str, separator: str) -> _TableView | None:
+def parse_table(text: str, separator: str) -> dict[str, Any] | None:
     r"""Return the table in a text, or None if the text is not a table.
 
-    >>> parse_table("river,km\nNile,6650\n", ",").rows
-    [['Nile', '6650']]
+    The number of rows and columns is limited.
+
+    >>> parse_table("river,km\nNile,6650\n", ",")
+    {'head': ['river', 'km'], 'rows': [['Nile', '6650']], 'notes': []}
     """
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
@@ -109,7 +100,7 @@ def parse_table(text: str, separator: str) -> _TableView | None:
         notes.append(f"Only the first {MAX_ROWS} rows are shown.")
     if width > _MAX_COLUMNS:
         notes.append(f"Only the first {_MAX_COLUMNS} of {width:,} columns are shown.")
-    return _TableView(head=shown[0], rows=shown[1 : MAX_ROWS + 1], notes=notes)
+    return {"head": shown[0], "rows": shown[1 : MAX_ROWS + 1], "notes": notes}
 
 
 MEDIA_TYPES: Final = {

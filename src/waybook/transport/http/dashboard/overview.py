@@ -15,12 +15,7 @@ from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_away_summar
 from waybook.app.request.caller import Answer
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.transport.http.dashboard.inbox import DECISION_TEXT
-from waybook.transport.http.dashboard.page import (
-    PageRequest,
-    error_message,
-    error_status,
-    redirect,
-)
+from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
 from waybook.transport.http.dashboard.work_lists import mcp_url
 

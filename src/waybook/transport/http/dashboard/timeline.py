@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from waybook.app.queries.audit import event_label
 from waybook.app.queries.plans.plan import HistoryEntry, StepStatusChange
@@ -40,7 +40,6 @@ CELL_STATUSES: Final = MappingProxyType(
 
 
 def history_lines(entries: Iterable[HistoryEntry]) -> list[tuple[HistoryEntry, str]]:
-    """Return each entry with the text of what happened."""
     lines = []
     for entry in entries:
         what = event_label(entry.event, entry.action)
@@ -65,8 +64,6 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StepTimeline:
-    """Timeline of one step, with its total working and waiting time."""
-
     segments: tuple[Segment, ...] = ()
     worked: timedelta | None = None
     waited: timedelta | None = None
@@ -103,35 +100,8 @@ def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> Timeli
     return Timeline(lines=lines, worked=axis.worked, cuts=tuple(dict.fromkeys(axis.cuts(WIDTH))))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ModelRow:
-    """Jobs of one model as bars over time."""
-
-    model: str
-    height: int
-    bars: tuple[Segment, ...]
-
-    @property
-    def paths(self) -> dict[str, str]:
-        """Return one SVG path for all bars of each status."""
-        paths: dict[str, str] = {}
-        for bar in self.bars:
-            stroke = f"M{bar.x} {bar.y + _BAR_HEIGHT // 2}h{bar.width}"
-            paths[bar.status] = paths.get(bar.status, "") + stroke
-        return paths
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RunTimeline:
-    rows: tuple[_ModelRow, ...]
-    ticks: tuple[str, ...]
-    start: datetime
-    length: timedelta
-    shown: int
-    total: int
-
-
-def run_timeline(detail: RunDetail) -> _RunTimeline | None:
+def run_timeline(detail: RunDetail) -> dict[str, Any] | None:
+    """Return the jobs of each model as bars over time."""
     times = detail.job_times
     if not times:
         return None
@@ -140,21 +110,22 @@ def run_timeline(detail: RunDetail) -> _RunTimeline | None:
     length = max(job.completed_at or now for job in times) - start
     seconds = max(length.total_seconds(), 1.0)
     models = sorted({job.model for job in times})
-    return _RunTimeline(
-        rows=tuple(_model_row(detail, model, seconds, now) for model in models),
-        ticks=tuple(
+    return {
+        "rows": [_model_row(detail, model, seconds, now) for model in models],
+        "ticks": [
             format_duration(timedelta(seconds=seconds * number / _TICKS))
             for number in range(_TICKS + 1)
-        ),
-        start=start,
-        length=length,
-        shown=len(times),
-        total=times[0].total,
-    )
+        ],
+        "start": start,
+        "length": length,
+        "shown": len(times),
+        "total": times[0].total,
+    }
 
 
-def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> _ModelRow:
+def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> dict[str, Any]:
     start, ends, bars = detail.job_times[0].started_at, list[int](), []
+    paths: dict[str, str] = {}
 
     def column(at: datetime) -> int:
         share = (at - start).total_seconds() / seconds
@@ -173,5 +144,8 @@ def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> 
         status = CELL_STATUSES.get(job.status, "pending")
         title = f"{job.step_key}, {model}: {format_duration(end - job.started_at)}"
         url = f"/runs/{detail.run.id}/jobs/{job.id}"
-        bars.append(Segment(x, width, status, title, level * _ROW_HEIGHT, url))
-    return _ModelRow(model=model, height=len(ends) * _ROW_HEIGHT, bars=tuple(bars))
+        y = level * _ROW_HEIGHT
+        bars.append(Segment(x, width, status, title, y, url))
+        # The overview draws all bars of a status with one path.
+        paths[status] = f"{paths.get(status, '')}M{x} {y + _BAR_HEIGHT // 2}h{width}"
+    return {"model": model, "height": len(ends) * _ROW_HEIGHT, "bars": bars, "paths": paths}

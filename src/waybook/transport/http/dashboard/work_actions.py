@@ -1,19 +1,18 @@
 """Pages that copy or cancel a plan or run."""
 
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
+from typing import Any, TypeAlias
 
 from starlette.responses import Response
 
-from waybook.app.queries.forecast import StartPreview, start_preview, steps_forecast
+from waybook.app.queries.forecast import start_preview, steps_forecast
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.work_list import resolve_plan, resolve_run
 from waybook.app.request.layout_worker import layout_cost
 from waybook.app.request.request_context import id_or_nil
-from waybook.core.forecast import Forecast
 from waybook.dag.model import RunState
 from waybook.plan.model import DONE_STEP
 from waybook.run.copy import COPY_SUFFIX, MAX_NAME_LENGTH, earlier_stages
@@ -74,36 +73,18 @@ async def cancel_page(kind: str, page: PageRequest) -> Response:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CopySource:
-    """Plan or run to copy, where the copy can start, and the work that is then left to do."""
-
-    id: str
-    name: str
-    #: Steps or stages at which the work of the copy can start, with their names.
-    points: Mapping[str, str]
-    chosen: str
-    #: Arguments of the tool that makes the copy.
-    arguments: Mapping[str, object]
-    models: str | None = None
-    #: Amount of work left, or None if the submitted values are not valid.
-    work: str | None = None
-    forecast: Forecast | None = None
-    no_forecast_reason: str = ""
-
-
 async def copy_page(kind: str, page: PageRequest) -> Response:
     """Copy a plan or run, and keep the results before a chosen step or stage."""
     form = await page.form() if page.is_post else None
     chosen = form.text("from") if form else page.query("from")
     read = _plan_source if kind == "plan" else _run_source
     source = await read(page, chosen, form.text("models") if form else None)
-    original = source.name[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]
+    original = source["name"][: MAX_NAME_LENGTH - len(COPY_SUFFIX)]
     name = form.text("name") if form else f"{original}{COPY_SUFFIX}"
     error, status = None, 200
     if form and form.text("step") != "preview":
         key = form.text("key")[:64] or secrets.token_urlsafe(16)
-        arguments = {f"{kind}Id": source.id, **source.arguments, "idempotencyKey": key}
+        arguments = {f"{kind}Id": source["id"], **source["arguments"], "idempotencyKey": key}
         if name.strip():
             arguments["name"] = name.strip()
         answer = await page.call_tool(f"copy_{kind}", arguments)
@@ -121,7 +102,13 @@ async def copy_page(kind: str, page: PageRequest) -> Response:
     )
 
 
-async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> _CopySource:
+#: Plan or run to copy. `points` has the steps or stages at which the copy can start, with their
+#: names, and `arguments` those of the tool. `work` is what is left to do, or None if the submitted
+#: values are not valid.
+Source: TypeAlias = dict[str, Any]
+
+
+async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> Source:
     include = PlanInclude.NAMES | PlanInclude.FINISHED_STEPS
     detail = await read_plan_detail(await page.context(), page.path("plan_id"), include)
     plan, steps = detail.plan, detail.plan.steps
@@ -132,19 +119,20 @@ async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> 
     chosen = chosen or next(reversed(points), "1")
     first = int(chosen) if is_number(chosen) else 0
     left = [step for step in steps if step.status not in DONE_STEP or step.order >= first]
-    return _CopySource(
-        id=plan.id,
-        name=plan.name,
-        points=points,
-        chosen=chosen,
-        arguments={"upToStep": max(0, first - 1)},
-        work=f"{len(left)} of {len(steps)} steps" if chosen in points else None,
-        forecast=steps_forecast(left, detail.finished_steps),
-        no_forecast_reason="too few finished steps so far.",
-    )
+    return {
+        "id": plan.id,
+        "name": plan.name,
+        "points": points,
+        "chosen": chosen,
+        "arguments": {"upToStep": max(0, first - 1)},
+        "models": None,
+        "work": f"{len(left)} of {len(steps)} steps" if chosen in points else None,
+        "forecast": steps_forecast(left, detail.finished_steps),
+        "no_forecast_reason": "too few finished steps so far.",
+    }
 
 
-async def _run_source(page: PageRequest, chosen: str | None, models: str | None) -> _CopySource:
+async def _run_source(page: PageRequest, chosen: str | None, models: str | None) -> Source:
     ctx, include = await page.context(), RunInclude.FINISHED_RUNS
     detail = await read_run_detail(ctx, page.path("run_id"), include)
     run, dag = detail.run, detail.compiled_dag
@@ -159,33 +147,24 @@ async def _run_source(page: PageRequest, chosen: str | None, models: str | None)
         models = "\n".join(run.stages[started[-1]].models)
     first = chosen or next(reversed(points))
     named = [model.strip() for model in models.split("\n") if model.strip()]
-    preview = None
-    if 1 <= len(named) <= MAX_MODELS and first in points:
-        preview = await page.run_costly(
-            layout_cost(dag.dag), lambda: _run_preview(detail, first, named)
-        )
-    stages = len(preview.stages) if preview else 0
-    return _CopySource(
-        id=run.id,
-        name=run.name,
-        points=points,
-        chosen=first,
-        arguments={"fromStage": first, "models": named},
-        models=models,
-        work=f"{preview.total.jobs_text} in {stages} stage{'' if stages == 1 else 's'}"
-        if preview
-        else None,
-        forecast=preview.forecast if preview else None,
-        no_forecast_reason=reason_for_no_forecast(preview) if preview else "",
-    )
-
-
-def _run_preview(detail: RunDetail, first: str, models: Sequence[str]) -> StartPreview:
-    stages, earlier = detail.run.stages, earlier_stages(detail.compiled_dag, first)
-    return start_preview(
-        detail.compiled_dag,
-        models,
-        detail.finished_runs,
-        first=first,
-        copied_models={slug: stages[slug].models for slug in earlier},
-    )
+    source = {
+        "id": run.id,
+        "name": run.name,
+        "points": points,
+        "chosen": first,
+        "arguments": {"fromStage": first, "models": named},
+        "models": models,
+        "work": None,
+    }
+    if not 1 <= len(named) <= MAX_MODELS or first not in points:
+        return source
+    copied = {slug: run.stages[slug].models for slug in earlier_stages(dag, first)}
+    count = partial(start_preview, dag, named, detail.finished_runs, first=first)
+    preview = await page.run_costly(layout_cost(dag.dag), partial(count, copied_models=copied))
+    stages = len(preview.stages)
+    return {
+        **source,
+        "work": f"{preview.total.jobs_text} in {stages} stage{'' if stages == 1 else 's'}",
+        "forecast": preview.forecast,
+        "no_forecast_reason": reason_for_no_forecast(preview),
+    }

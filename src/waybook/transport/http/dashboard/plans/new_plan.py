@@ -21,12 +21,7 @@ from waybook.importers.templates import (
 )
 from waybook.json_values import Body
 from waybook.plan.model import MAX_STEPS
-from waybook.transport.http.dashboard.page import (
-    PageRequest,
-    error_message,
-    error_status,
-    redirect,
-)
+from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.responses import http_status
 
 #: Text that begins like this is a list, diagram or JSON document that can be imported.

@@ -107,17 +107,8 @@ def _budget_line(share: BudgetShare) -> tuple[str, int, str | None]:
     return text, share.percent, warning(share)
 
 
-@dataclass(frozen=True, slots=True)
-class _GridRow:
-    """Statuses of the steps of one page, each with an SVG path."""
-
-    page: int
-    first: int
-    last: int
-    paths: tuple[tuple[str, str], ...]
-
-
-def build_step_grid(steps: Sequence[Step], width: int) -> list[_GridRow]:
+def build_step_grid(steps: Sequence[Step], width: int) -> list[dict[str, Any]]:
+    """Return the statuses of the steps of each page as SVG paths, one path for each status."""
     rows = []
     for start in range(0, len(steps), width):
         shown, place, paths = steps[start : start + width], 0, dict[str, str]()
@@ -125,8 +116,9 @@ def build_step_grid(steps: Sequence[Step], width: int) -> list[_GridRow]:
             length = sum(1 for _ in run)
             paths[status] = f"{paths.get(status, '')}M{place} 0h{length}"
             place += length
-        drawn = tuple((status, paths[status]) for status in STATUS_SYMBOLS if status in paths)
-        rows.append(_GridRow(start // width + 1, start + 1, start + len(shown), drawn))
+        drawn = [(status, paths[status]) for status in STATUS_SYMBOLS if status in paths]
+        row = {"page": start // width + 1, "first": start + 1, "last": start + len(shown)}
+        rows.append({**row, "paths": drawn})
     return rows
 
 

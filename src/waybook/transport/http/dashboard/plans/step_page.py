@@ -7,7 +7,7 @@ conditions are edited as JSON.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from starlette.datastructures import FormData
@@ -50,7 +50,7 @@ from waybook.transport.http.dashboard.plans.plan_page import (
     typed_values,
 )
 from waybook.transport.http.dashboard.timeline import build_timeline, history_lines
-from waybook.transport.http.html.layout import RichText, to_rich_text
+from waybook.transport.http.html.layout import to_rich_text
 
 OPERATORS: Final = {
     "==": "is",
@@ -360,21 +360,14 @@ async def _render(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _SubmittedValue:
-    """Result or report that an agent submitted: as prose, its beginning, and as JSON."""
-
-    prose: RichText
-    preview: str
-    json: str | None
-
-
-def _submitted(value: Json) -> _SubmittedValue | None:
+def _submitted(value: Json) -> dict[str, Any] | None:
+    """Return a result or report as prose, its beginning, and as JSON unless it is a text."""
     prose = to_rich_text(value)
     if prose is None:
         return None
     beginning = " ".join(prose.html.striptags()[:PREVIEW_LENGTH].split()) if prose.long else ""
-    return _SubmittedValue(prose, beginning, None if isinstance(value, str) else _json(value))
+    as_json = None if isinstance(value, str) else _json(value)
+    return {"prose": prose, "preview": beginning, "json": as_json}
 
 
 def _json(value: Json) -> str:

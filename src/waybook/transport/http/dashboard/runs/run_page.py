@@ -4,9 +4,9 @@ import json
 import secrets
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -16,13 +16,12 @@ from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.documents import DocumentListItem
 from waybook.app.queries.forecast import StartPreview
-from waybook.app.queries.runs.run import FailedJob, RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
-from waybook.run.model import StageRun
 from waybook.transport.http.dashboard.inbox import FeedbackCard
 from waybook.transport.http.dashboard.page import (
     PageRequest,
@@ -41,48 +40,7 @@ _MAX_PAGE_ROWS: Final = 60
 _ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cell:
-    """One model's work on one step: job status and latest documents."""
-
-    model: str
-    status: str
-    done: int
-    total: int
-    documents: Sequence[DocumentListItem]
-    more: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StepView:
-    """One step of a stage, as a row of the stage's table."""
-
-    anchor: str
-    name: str
-    report: StepReport
-    started_at: datetime | None
-    completed_at: datetime | None
-    cells: tuple[_Cell, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StageView:
-    anchor: str
-    slug: str
-    name: str
-    report: StageReport
-    done: int
-    total: int
-    failed: int
-    running: int
-    started: StageRun | None
-    steps: tuple[_StepView, ...]
-    failures: tuple[FailedJob, ...]
-    is_current: bool
-
-    @property
-    def status(self) -> str:
-        return str(self.report["status"] or "unknown")
+View: TypeAlias = dict[str, Any]
 
 
 def reason_for_no_forecast(preview: StartPreview) -> str:
@@ -100,7 +58,7 @@ def _current_stages(detail: RunDetail) -> frozenset[str]:
     return frozenset(open_stages or [stage.slug for stage in started[-1:]])
 
 
-def stage_views(detail: RunDetail) -> list[_StageView]:
+def stage_views(detail: RunDetail) -> list[View]:
     """Return all stages. Of a large stage, only the most urgent steps are shown."""
     reports = {report["stageSlug"]: report for report in detail.report["stages"]}
     cells, current = _Cells(detail), _current_stages(detail)
@@ -125,7 +83,7 @@ def stage_views(detail: RunDetail) -> list[_StageView]:
     return views
 
 
-def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> _StageView:
+def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> View:
     """Return one stage with one page of its steps."""
     report = detail.stage_report(slug)
     steps = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
@@ -139,39 +97,42 @@ def _stage(
     steps: Sequence[StepReport],
     *,
     is_current: bool,
-) -> _StageView:
+) -> View:
     slug, dag = report["stageSlug"], detail.compiled_dag
     progress = report["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
     anchor, stage = f"stage-{dag.order.index(slug) + 1}", detail.run.stages.get(slug)
     places = {step.key: n for n, step in enumerate(dag.stages[slug].recipe.steps, 1)}
     names = {step.key: step.name or step.key for step in dag.stages[slug].recipe.steps}
-    return _StageView(
-        anchor=anchor,
-        slug=slug,
-        name=dag.stage_name(slug),
-        report=report,
-        done=progress["completedSteps"],
-        total=progress["totalSteps"] or len(names),
-        failed=progress["failedSteps"],
-        running=[str(step["status"]) for step in report["steps"] or ()].count("in_progress"),
-        started=stage,
-        steps=tuple(
-            _StepView(
-                anchor=f"{anchor}-{places[step['stepKey']]}",
-                name=names[step["stepKey"]],
-                report=step,
-                started_at=_time(step["startedAt"]),
-                completed_at=_time(step["completedAt"]),
-                cells=tuple(
-                    cells.cell(slug, step["stepKey"], model)
-                    for model in (stage.models if stage else ())
-                ),
-            )
-            for step in steps
-        ),
-        failures=tuple(failure for failure in detail.failures if failure.stage == slug),
-        is_current=is_current,
-    )
+    rows = []
+    for step in steps:
+        key = step["stepKey"]
+        rows.append(
+            {
+                "anchor": f"{anchor}-{places[key]}",
+                "name": names[key],
+                "report": step,
+                "started_at": _time(step["startedAt"]),
+                "completed_at": _time(step["completedAt"]),
+                "cells": [
+                    cells.cell(slug, key, model) for model in (stage.models if stage else ())
+                ],
+            }
+        )
+    return {
+        "anchor": anchor,
+        "slug": slug,
+        "name": dag.stage_name(slug),
+        "status": str(report["status"] or "unknown"),
+        "report": report,
+        "done": progress["completedSteps"],
+        "total": progress["totalSteps"] or len(names),
+        "failed": progress["failedSteps"],
+        "running": [str(step["status"]) for step in report["steps"] or ()].count("in_progress"),
+        "started": stage,
+        "steps": rows,
+        "failures": [failure for failure in detail.failures if failure.stage == slug],
+        "is_current": is_current,
+    }
 
 
 def _time(text: str | None) -> datetime | None:
@@ -187,18 +148,21 @@ class _Cells:
         for item in detail.documents:
             self._documents[item.stage, item.step_key, item.model].append(item)
 
-    def cell(self, stage: str, key: str, model: str) -> _Cell:
+    def cell(self, stage: str, key: str, model: str) -> View:
+        """Return one model's work on one step: job status and latest documents."""
         counts = self._counts.get((stage, key, model), {})
         documents = self._documents.get((stage, key, model), [])
         shown = documents if len(documents) <= _MAX_CELL_DOCUMENTS else []
-        return _Cell(
-            model=model,
-            status=next((shown for name, shown in CELL_STATUSES.items() if counts.get(name)), ""),
-            done=counts.get("completed", 0),
-            total=sum(counts.values()) - counts.get("superseded", 0),
-            documents=shown,
-            more=len(documents) - len(shown),
-        )
+        return {
+            "model": model,
+            "status": next(
+                (shown for name, shown in CELL_STATUSES.items() if counts.get(name)), ""
+            ),
+            "done": counts.get("completed", 0),
+            "total": sum(counts.values()) - counts.get("superseded", 0),
+            "documents": shown,
+            "more": len(documents) - len(shown),
+        }
 
 
 #: Maximum number of boxes of a stage. In a larger stage, only the part around the current step is
@@ -209,18 +173,14 @@ MAP_WIDTH: Final = 1120
 _MAX_PARAMETER_LENGTH: Final = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RunMap:
-    job: DrawingJob
-    #: Numbers of the expanded stages, such as "1.3".
-    parameter: str
-    center: str | None
-    #: Stage and step around which a large stage is drawn, such as "1.45".
-    near: str
-    omitted: int
+def run_map(
+    detail: RunDetail, parameter: str | None, near: str | None = None
+) -> tuple[DrawingJob, View]:
+    """Return the drawing of the stages, and what the page shows besides.
 
-
-def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -> _RunMap:
+    `parameter` has the numbers of the expanded stages, such as "1.3". `near` has the numbers of the
+    stage and step around which a large stage is drawn, such as "1.45".
+    """
     run_id, order = detail.run.id, detail.compiled_dag.order
     expanded = _current_stages(detail)
     if parameter is not None:
@@ -262,13 +222,13 @@ def run_map(detail: RunDetail, parameter: str | None, near: str | None = None) -
         ),
     )
     shown = replace(drawing, diagram=replace(drawing.diagram, lanes=tuple(lanes)))
-    return _RunMap(
-        job=DrawingJob(shown, width=MAP_WIDTH, links=links, live=True),
-        parameter=_parameter(order, expanded),
-        center=center,
-        near=drawn_near,
-        omitted=omitted,
-    )
+    view = {
+        "parameter": _parameter(order, expanded),
+        "center": center,
+        "near": drawn_near,
+        "omitted": omitted,
+    }
+    return DrawingJob(shown, width=MAP_WIDTH, links=links, live=True), view
 
 
 def _parameter(order: Collection[str], expanded: Collection[str]) -> str:
@@ -325,8 +285,8 @@ async def _act(
 
 async def run_page(page: PageRequest, refused: Answer | None = None) -> Response:
     detail = await read_run_detail(await page.context(), page.path("run_id"), RunInclude.PAGE)
-    drawn = run_map(detail, page.query("map"), page.query("near"))
-    svg = await page.picture(drawn.job)
+    job, drawn = run_map(detail, page.query("map"), page.query("near"))
+    svg = await page.picture(job)
     stages = await page.run_costly(
         layout_cost(detail.compiled_dag.dag), lambda: stage_views(detail)
     )
@@ -340,9 +300,9 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
         detail=detail,
         stages=stages,
         counts={
-            "completed": sum(stage.done for stage in stages),
-            "failed": sum(stage.failed for stage in stages),
-            "in_progress": sum(stage.running for stage in stages),
+            "completed": sum(stage["done"] for stage in stages),
+            "failed": sum(stage["failed"] for stage in stages),
+            "in_progress": sum(stage["running"] for stage in stages),
         },
         card=_feedback_card(detail),
         map=drawn,

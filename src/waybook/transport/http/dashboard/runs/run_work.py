@@ -10,7 +10,6 @@ from waybook.app.context.job import read_job_materials
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import (
     JOB_STATES,
-    DocumentSheet,
     DocumentVersion,
     read_document_sheet,
     read_run_job,
@@ -116,7 +115,7 @@ async def stage_page(page: PageRequest) -> Response:
         detail=detail,
         stage=stage,
         page=number,
-        pages=_page_count(stage.total, STEPS_PER_PAGE),
+        pages=_page_count(stage["total"], STEPS_PER_PAGE),
         **confirmation(page),
     )
 
@@ -171,7 +170,14 @@ async def document_page(page: PageRequest) -> Response:
     # The largest documents take seconds to render, so the cost depends on the size.
     other = sheet.other_text.markdown if sheet.other_text else ""
     cost = (len(text.markdown) + len(other)) // 50
-    content = await page.run_costly(cost, lambda: _document_content(sheet))
+    content: dict[str, Any] = await page.run_costly(
+        cost,
+        lambda: {
+            "html": document_html(text.markdown),
+            "other_html": document_html(other) if sheet.other_text else None,
+            "changes": compare_texts(other, text.markdown) if sheet.other_text else None,
+        },
+    )
     groups, names = defaultdict[str, list[DocumentVersion]](list), Counter[tuple[str, str, int]]()
     for item in sheet.related:
         groups[_relation(item, about)].append(item)
@@ -197,15 +203,6 @@ async def document_page(page: PageRequest) -> Response:
         **content,
         **confirmation(page),
     )
-
-
-def _document_content(sheet: DocumentSheet) -> dict[str, Any]:
-    text, other = sheet.text.markdown, sheet.other_text
-    return {
-        "html": document_html(text),
-        "other_html": document_html(other.markdown) if other else None,
-        "changes": compare_texts(other.markdown, text) if other else None,
-    }
 
 
 def _relation(item: DocumentVersion, about: DocumentVersion) -> str:

@@ -24,11 +24,7 @@ from waybook.app.queries.runs.workflows import (
     read_workflow,
 )
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
-from waybook.dag.diagram.model import (
-    diagram_from_structure,
-    diagram_of_stage,
-    diagram_of_stages,
-)
+from waybook.dag.diagram.model import diagram_from_structure, diagram_of_stage, diagram_of_stages
 from waybook.dag.diagram.svg import Drawing
 from waybook.dag.progress.structure import valid_structure
 from waybook.errors import InvalidInput, NotFound
