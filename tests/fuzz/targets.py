@@ -9,6 +9,7 @@ from contextlib import suppress
 from types import MappingProxyType
 
 import orjson
+from mcp_types import ErrorData
 
 from waybook.app.request.arguments import parse_arguments
 from waybook.app.tools.plans.submit import SubmitStepResult
@@ -27,7 +28,7 @@ from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadExpression, WaybookError
 from waybook.transport.http.app import read_snapshot
-from waybook.transport.jsonrpc import InvalidMessage, read_message
+from waybook.transport.jsonrpc import read_message
 
 #: Maximum amount by which the cost of one evaluation may exceed its budget. The cost can exceed the
 #: budget, because the last operation is charged only after it is done.
@@ -62,7 +63,7 @@ def definition(data: bytes) -> None:
 def message(data: bytes) -> None:
     """Fuzz the parsing of a JSON-RPC message and of its arguments."""
     read = read_message(data)
-    if isinstance(read, InvalidMessage):
+    if isinstance(read, ErrorData):
         return
     params = read.get("params", {})
     assert isinstance(params, Mapping)

@@ -5,10 +5,9 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import ErrorData, jsonrpc_message_adapter
 
 from waybook.transport.jsonrpc import (
-    InvalidMessage,
     compact_json,
     read_message,
     tool_with_progress,
@@ -18,7 +17,7 @@ from waybook.transport.jsonrpc import (
 @settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode) | st.text().map(json.dumps).map(str.encode))
 def test_any_bytes_parse_as_json_rpc_message_or_error(body: bytes) -> None:
-    assert isinstance(read_message(body), dict | InvalidMessage)
+    assert isinstance(read_message(body), dict | ErrorData)
 
 
 JSON_VALUES = st.recursive(
@@ -47,7 +46,7 @@ def test_json_rpc_parser_accepts_only_messages_of_the_library(
     message: dict[str, object],
 ) -> None:
     read = read_message(json.dumps(message).encode())
-    if not isinstance(read, InvalidMessage):
+    if not isinstance(read, ErrorData):
         jsonrpc_message_adapter.validate_python(read, by_name=False)
 
 

@@ -9,7 +9,6 @@ from waybook.transport.http.metrics import (
     MAX_BYTES,
     Buckets,
     Metric,
-    Published,
     SharedMetrics,
     WorkerMetrics,
     render_metrics,
@@ -80,9 +79,9 @@ def test_metrics_keep_counters_but_no_gauges_of_an_ended_worker() -> None:
 
 def test_metrics_over_the_size_limit_are_not_written(caplog: pytest.LogCaptureFixture) -> None:
     shared = SharedMetrics(2)
-    shared.write(0, Published(1.0, [calls(1)]))
+    shared.write(0, (1.0, [calls(1)]))
     large = Metric(name="waybook_calls_total", value=1, labels={"tool": "x" * MAX_BYTES})
-    shared.write(0, Published(2.0, [large]))
-    assert shared.read(0) == Published(1.0, [calls(1)])
+    shared.write(0, (2.0, [large]))
+    assert shared.read(0) == (1.0, [calls(1)])
     assert shared.read(1) is None
     assert "too large" in caplog.text

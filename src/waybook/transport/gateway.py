@@ -42,10 +42,7 @@ class DispatcherPort(Protocol):
     def bus(self) -> Bus: ...
 
     def try_acquire(self, caller: Caller, /) -> float:
-        """Count a call against the org's rate limit.
-
-        Return the seconds to wait, or 0 if allowed.
-        """
+        """Count a call against the org's rate limit. Return the seconds to wait, or 0."""
 
     def charge(self, caller: Caller, calls: int, /) -> None:
         """Count this many additional calls against the org's rate limit."""
@@ -72,7 +69,6 @@ class DispatcherPort(Protocol):
 
 
 async def _always_authorized(_: Request | None) -> bool:
-    """Return True, because without authentication there is no credential to check."""
     return True
 
 
@@ -106,23 +102,14 @@ class ToolGateway:
         caller = caller.with_call(rate_counted=counted, client=client, hooks=hooks)
         return await dispatcher.dispatch(caller, tool, arguments)
 
-    async def document(self, request: Request | None, resource_id: str) -> ReadableDocument:
-        dispatcher, caller = await self._entering(request)
-        return await dispatcher.read_document(caller, resource_id)
+    async def enter(self, request: Request | None) -> tuple[DispatcherPort, Caller]:
+        """Return the dispatcher and the caller, for a read that is not a tool call.
 
-    async def output(self, request: Request | None, output_id: str) -> ReadableOutput:
-        dispatcher, caller = await self._entering(request)
-        return await dispatcher.read_output(caller, output_id)
-
-    async def review(self, request: Request | None, review_id: str) -> ReadableReview:
-        dispatcher, caller = await self._entering(request)
-        return await dispatcher.read_review(caller, review_id)
-
-    async def outputs(
-        self, request: Request | None, plan_id: str
-    ) -> Sequence[Mapping[str, object]]:
-        dispatcher, caller = await self._entering(request)
-        return await dispatcher.list_outputs(caller, plan_id)
+        Raises:
+            RateLimited: the org is over its rate limit.
+        """
+        dispatcher, caller, counted = await self._admitted(request, "")
+        return dispatcher, replace(caller, rate_counted=counted)
 
     async def has_workflows(self, request: Request | None) -> bool:
         dispatcher = await self.dispatcher()
@@ -134,12 +121,6 @@ class ToolGateway:
 
     async def is_ready(self) -> bool:
         return await (await self.dispatcher()).is_ready()
-
-    async def _entering(
-        self, request: Request | None, what: str = ""
-    ) -> tuple[DispatcherPort, Caller]:
-        dispatcher, caller, counted = await self._admitted(request, what)
-        return dispatcher, replace(caller, rate_counted=counted)
 
     async def _admitted(
         self, request: Request | None, what: str

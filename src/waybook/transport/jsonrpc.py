@@ -7,30 +7,22 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
-from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData
 from pydantic_core import from_json
 
 from waybook.redaction import redact, redact_json
-
-
-@dataclass(frozen=True, slots=True)
-class InvalidMessage:
-    """JSON-RPC error code and message for a request body that is rejected."""
-
-    code: int
-    message: str
-
 
 MESSAGE_LIMIT: Final = 1024 * 1024
 
 #: Number of bytes at the beginning and at the end of a message in which its id is searched.
 _EDGE_BYTES: Final = 1_024
-NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
-NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
+NOT_JSON: Final = ErrorData(code=PARSE_ERROR, message="Parse error")
+NOT_A_MESSAGE: Final = ErrorData(
+    code=INVALID_REQUEST, message="The body must be one JSON-RPC 2.0 message"
+)
 
 # Only the parameters can be very large, so the id is near the beginning or the end.
 _ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,200}")\s*'
@@ -39,15 +31,13 @@ _ID_AHEAD: Final = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*){0,2}" + _ID + 
 _ID_BEHIND: Final = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _OTHER + rb"){0,2}\}\s*\Z")
 
 
-def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
+def read_message(body: bytes) -> Mapping[str, object] | ErrorData:
     """Return the JSON-RPC message in a request body, or the reason for rejecting the body.
 
     >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     {'jsonrpc': '2.0', 'id': 1, 'method': 'ping'}
-    >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":NaN}}')
-    InvalidMessage(code=-32700, message='Parse error')
-    >>> read_message(b'[]')
-    InvalidMessage(code=-32600, message='The body must be one JSON-RPC 2.0 message')
+    >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":NaN}}').message
+    'Parse error'
     """
     try:
         message = from_json(body, allow_inf_nan=False)
@@ -99,7 +89,7 @@ def outline_message(body: bytes) -> Mapping[str, object]:
     return {} if identity is None else {"id": identity}
 
 
-#: Session id for HTTP clients that can show MCP apps. It gives no rights.
+#: Session id of HTTP clients that can show MCP apps. It gives no rights.
 APPS_SESSION: Final = "apps"
 APPS_EXTENSION: Final = "io.modelcontextprotocol/ui"
 

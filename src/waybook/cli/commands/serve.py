@@ -40,7 +40,7 @@ from waybook.transport.http.authentication import (
     authenticated_caller,
     reauthenticate,
 )
-from waybook.transport.http.bearer import ResourceMetadata
+from waybook.transport.http.bearer import metadata_routes, metadata_url
 from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.dashboard.sign_in import SIGN_IN_PATH, SignInPage
 from waybook.transport.http.metrics import (
@@ -230,7 +230,6 @@ def build_http_app(
         proxies=read_proxies(settings.trusted_proxies),
         failures=FailedCredentials(pause=drain.pause),
     )
-    metadata = ResourceMetadata(issuer.settings) if issuer and asks else None
     pages = dashboard_routes(
         services.dispatcher, authenticated_caller if asks else partial(_person, services), loaded
     )
@@ -248,9 +247,9 @@ def build_http_app(
         pages=[
             *pages,
             *(door.routes() if asks else ()),
-            *(metadata.routes() if metadata else ()),
+            *(metadata_routes(issuer.settings) if issuer and asks else ()),
         ],
-        gate=build_auth_gate(door, metadata, settings) if asks else None,
+        gate=build_auth_gate(door, settings) if asks else None,
     )
 
 
@@ -259,9 +258,7 @@ def allowed_hosts(settings: Settings) -> AllowedHosts:
     return AllowedHosts(settings.host_names, host_header(settings.base_url) if encrypted else None)
 
 
-def build_auth_gate(
-    door: SignInPage, metadata: ResourceMetadata | None, settings: Settings
-) -> AuthGate:
+def build_auth_gate(door: SignInPage, settings: Settings) -> AuthGate:
     tokens = TokenCache(door.services.database.now)
     return AuthGate(
         bearer=partial(authenticate_bearer, door.services, door.issuer, cache=tokens),
@@ -269,7 +266,7 @@ def build_auth_gate(
         browser=door.browser,
         sign_in=SIGN_IN_PATH,
         metrics_token=settings.metrics_token,
-        metadata_url=metadata.address if metadata else None,
+        metadata_url=metadata_url(door.issuer.settings) if door.issuer else None,
         failures=door.failures,
         proxies=door.proxies,
     )

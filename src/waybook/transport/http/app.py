@@ -42,17 +42,17 @@ class SnapshotApi:
     async def map(self, request: Request) -> Response:
         return await self._answer(request, map_from_snapshot)
 
-    async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
+    async def _answer(self, request: Request, read: Callable[[object], object]) -> Response:
         if self.pace and (error := await self.pace.rate_limited_response(request)):
-            return answer_error_response(error.as_json())
+            raise error
         body = await request.body()
         async with self.turns:
-            return await asyncio.to_thread(answer_snapshot, body, door)
+            return await asyncio.to_thread(answer_snapshot, body, read)
 
 
-def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
+def answer_snapshot(body: bytes, read: Callable[[object], object]) -> Response:
     try:
-        answer = door(read_snapshot(body))
+        answer = read(read_snapshot(body))
     except BadRecipe as error:
         return json_response(error.as_json(), HTTPStatus.UNPROCESSABLE_ENTITY)
     except WaybookError as error:
@@ -94,13 +94,19 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return error_response(error.status_code, code, message, error.headers)
 
 
+async def _refusal(_: Request, error: Exception) -> Response:
+    if not isinstance(error, WaybookError):
+        raise error
+    return answer_error_response(error.as_json())
+
+
 async def _internal_error(request: Request, _: Exception) -> Response:
     if wants_html(request):
         return error_page(request, 500, "Internal server error.")
     return error_response(500, "UNAVAILABLE", "Internal server error; try again.")
 
 
-def build_app(  # noqa: PLR0913 - one for each part of the face
+def build_app(  # noqa: PLR0913 - one for each part of the application
     server: ToolServer,
     *,
     hosts: AllowedHosts,
@@ -147,7 +153,11 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
             Route("/api/map", snapshots.map, methods=["POST"]),
             *(reading.routes() if reading else ()),
         ],
-        exception_handlers={HTTPException: _http_error, Exception: _internal_error},
+        exception_handlers={
+            HTTPException: _http_error,
+            WaybookError: _refusal,
+            Exception: _internal_error,
+        },
         lifespan=running,
     )
     return RequestPipeline(

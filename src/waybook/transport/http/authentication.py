@@ -21,7 +21,7 @@ from waybook.core.decision_context import Channel
 from waybook.errors import Busy, RateLimited, Unauthenticated, Unavailable, WaybookError
 from waybook.notifications.delivery import ACTION_PATH
 from waybook.transport.gateway import FAULT, request_state
-from waybook.transport.http.bearer import PresentedToken, challenge, read_bearer
+from waybook.transport.http.bearer import challenge, read_bearer
 from waybook.transport.http.browser_session import SESSION, read_cookie
 from waybook.transport.http.html.layout import error_page, redirect_page, requested_path, wants_html
 from waybook.transport.http.rate_limits import FailedCredentials
@@ -49,14 +49,10 @@ _BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 _CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
 
 
-def _no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthGate:
     bearer: _BearerAuthenticator
-    cached_bearer: _CachedBearer = _no_cached_bearer
+    cached_bearer: _CachedBearer | None = None
     browser: _BrowserAuthenticator | None = None
     sign_in: str | None = None
     #: Token for reading the metrics of all orgs. Without a token, metrics are not served.
@@ -71,32 +67,31 @@ class AuthGate:
         A cached token is checked later, by the call's first database query.
         """
         if request.scope["path"] in _CHECKED_PATHS and request.scope["method"] == "POST":
-            secret = read_bearer(request.scope).secret
-            known = self.cached_bearer(secret, Channel.MCP) if secret else None
+            secret = read_bearer(request.scope)
+            known = (
+                self.cached_bearer(secret, Channel.MCP) if self.cached_bearer and secret else None
+            )
             if known is not None:
                 expect_caller(request, known, self._refused, admitted_by=self)
                 return None
         return await self._refused(request)
 
     async def caller(self, request: Request) -> Caller:
-        channel, shown = channel_for(request.url.path), read_bearer(request.scope)
-        if _is_for_browsers(request, shown):
+        channel, secret = channel_for(request.url.path), read_bearer(request.scope)
+        if _is_for_browsers(request, secret):
             person = await self.browser(request) if self.browser else None
             if person is None:
                 raise Unauthenticated
             return person
-        if shown.secret is None:
+        if not secret:
             raise Unauthenticated
-        return await self.bearer(shown.secret, channel)
+        return await self.bearer(secret, channel)
 
     async def _refused(self, request: Request) -> Response | None:
         path = request.url.path
         if path == _METRICS_PATH:
-            return (
-                None
-                if self._opens_figures(request)
-                else error_response(404, "NOT_FOUND", _NO_CONTENT)
-            )
+            hidden = error_response(404, "NOT_FOUND", "There is nothing at this address.")
+            return None if self._may_read_metrics(request) else hidden
         if path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIXES):
             return None
         try:
@@ -113,7 +108,9 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        address, secret = client_address_of(request, self.proxies), _secret_of(request)
+        address, secret = client_address_of(request, self.proxies), read_bearer(request.scope)
+        if _is_for_browsers(request, secret):
+            secret = read_cookie(request, SESSION)
         if not secret:
             return await self.caller(request)
         await self.failures.wait_for_lookup(secret)
@@ -129,17 +126,17 @@ class AuthGate:
         page.headers.update(headers)
         return page
 
-    def _opens_figures(self, request: Request) -> bool:
-        secret = read_bearer(request.scope).secret or ""
+    def _may_read_metrics(self, request: Request) -> bool:
+        secret = read_bearer(request.scope) or ""
         known = self.metrics_token
         return known is not None and hmac.compare_digest(secret.encode(), known.encode())
 
     def _challenge(self, request: Request, error: Unauthenticated) -> Response:
         if channel_for(request.url.path) is not Channel.DASHBOARD:
-            shown = read_bearer(request.scope)
-            headers = {"www-authenticate": challenge(shown, self.metadata_url)}
+            token = read_bearer(request.scope)
+            headers = {"www-authenticate": challenge(token, self.metadata_url)}
             return json_response(error.as_json(), HTTPStatus.UNAUTHORIZED, headers)
-        headers = {"www-authenticate": challenge(PresentedToken(), self.metadata_url)}
+        headers = {"www-authenticate": challenge(None, self.metadata_url)}
         if not wants_html(request):
             return json_response(error.as_json(), HTTPStatus.UNAUTHORIZED, headers)
         if self.sign_in is None:
@@ -152,18 +149,10 @@ class AuthGate:
         return RedirectResponse(f"{self.sign_in}?then={quote(then, safe='')}", HTTPStatus.SEE_OTHER)
 
 
-_NO_CONTENT: Final = "There is nothing at this address."
-
-
-def _is_for_browsers(request: Request, shown: PresentedToken) -> bool:
+def _is_for_browsers(request: Request, token: str | None) -> bool:
     """Return whether the request needs a browser session rather than a bearer token."""
     is_page = channel_for(request.url.path) is Channel.DASHBOARD
-    return is_page or (not shown.present and is_read_request(request))
-
-
-def _secret_of(request: Request) -> str:
-    shown = read_bearer(request.scope)
-    return read_cookie(request, SESSION) if _is_for_browsers(request, shown) else shown.secret or ""
+    return is_page or (token is None and is_read_request(request))
 
 
 def is_read_request(request: Request) -> bool:

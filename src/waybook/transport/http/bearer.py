@@ -1,8 +1,7 @@
 """Bearer token header and challenge (RFC 6750), and protected resource metadata (RFC 9728)."""
 
 import re
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,38 +17,28 @@ _REALM: Final = "waybook"
 _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.ASCII | re.DOTALL)
 
 
-class PresentedToken(NamedTuple):
-    """Bearer token in a request: absent, well-formed, or malformed."""
-
-    #: Whether the request has a bearer token, even a malformed one.
-    present: bool = False
-    secret: str | None = None
-
-
-def read_bearer(scope: Scope) -> PresentedToken:
-    """Return the token in the `Authorization` header.
+def read_bearer(scope: Scope) -> str | None:
+    """Return the token in the `Authorization` header: None if absent, empty if malformed.
 
     A request with two such headers is rejected, because a proxy may have checked only one of them.
     """
     values = header_values(scope, b"authorization")
     if not values:
-        return PresentedToken()
+        return None
     matched = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
     if len(values) > 1 or matched is None:
-        return PresentedToken(present=len(values) > 1)
-    return PresentedToken(present=True, secret=matched["secret"] or None)
+        return "" if len(values) > 1 else None
+    return matched["secret"] or ""
 
 
-def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
-    """Return the `WWW-Authenticate` header for a missing or invalid token.
+def challenge(token: str | None, metadata_url: str | None = None) -> str:
+    """Return the `WWW-Authenticate` header for a token from `read_bearer` that is not valid.
 
-    >>> challenge(PresentedToken())
-    'Bearer realm="waybook"'
-    >>> challenge(PresentedToken(present=True)).partition(", ")[2].partition(", ")[0]
-    'error="invalid_token"'
+    >>> challenge(None), challenge("").partition(", ")[2].partition(", ")[0]
+    ('Bearer realm="waybook"', 'error="invalid_token"')
     """
     parts = [f'Bearer realm="{_REALM}"']
-    if shown.present:
+    if token is not None:
         parts.append('error="invalid_token"')
         parts.append('error_description="The token is unknown, malformed, expired or revoked"')
     if metadata_url is not None:
@@ -71,39 +60,29 @@ def insufficient_scope_header(details: object) -> dict[str, str]:
 
 
 _WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
-_DOCUMENTATION: Final = "/sign-in"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceMetadata:
-    """Metadata that tells clients which identity provider and which scopes `/mcp` accepts."""
+def metadata_url(settings: IssuerSettings) -> str:
+    return f"{settings.resource.removesuffix('/mcp')}{_WELL_KNOWN_PATH}/mcp"
 
-    settings: IssuerSettings
 
-    @property
-    def address(self) -> str:
-        return f"{self._base}{_WELL_KNOWN_PATH}/mcp"
+def metadata_routes(settings: IssuerSettings) -> list[Route]:
+    """Return the routes of the metadata that tells clients how to sign in at `/mcp`.
 
-    def routes(self) -> list[Route]:
-        """Return the metadata routes. Some clients read the metadata at the root."""
-        return [Route(path, self.serve) for path in (_WELL_KNOWN_PATH, f"{_WELL_KNOWN_PATH}/mcp")]
+    The metadata names the identity provider and the accepted scopes. Some clients read the metadata
+    at the root.
+    """
+    scopes = [scope for scope in DecisionContextScope if scope is not DecisionContextScope.ADMIN]
+    metadata = {
+        "resource": settings.resource,
+        "authorization_servers": [settings.issuer],
+        "scopes_supported": [str(scope) for scope in scopes],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Waybook",
+        "resource_documentation": f"{settings.resource.removesuffix('/mcp')}/sign-in",
+    }
 
-    async def serve(self, _: Request) -> Response:
-        return json_response(
-            {
-                "resource": self.settings.resource,
-                "authorization_servers": [self.settings.issuer],
-                "scopes_supported": [
-                    str(scope)
-                    for scope in DecisionContextScope
-                    if scope is not DecisionContextScope.ADMIN
-                ],
-                "bearer_methods_supported": ["header"],
-                "resource_name": "Waybook",
-                "resource_documentation": f"{self._base}{_DOCUMENTATION}",
-            }
-        )
+    async def serve(_: Request) -> Response:
+        return json_response(metadata)
 
-    @property
-    def _base(self) -> str:
-        return self.settings.resource.removesuffix("/mcp")
+    return [Route(path, serve) for path in (_WELL_KNOWN_PATH, f"{_WELL_KNOWN_PATH}/mcp")]

@@ -10,6 +10,7 @@ import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import ErrorData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,7 +29,6 @@ from waybook.transport.http.response_send import ResponseSend, cached_caller, ve
 from waybook.transport.http.responses import json_response
 from waybook.transport.jsonrpc import (
     APPS_SESSION,
-    InvalidMessage,
     declares_apps,
     may_wait,
     outline_message,
@@ -67,8 +67,8 @@ class McpEndpoint:
         is_refused = FAULT in state or not state.get(RATE_COUNTED, True)
         is_large = len(body) >= BODY_BYTES_PER_CALL
         message = outline_message(body) if is_refused and is_large else read_message(body)
-        if isinstance(message, InvalidMessage):
-            error = {"code": message.code, "message": message.message}
+        if isinstance(message, ErrorData):
+            error = message.model_dump(exclude_none=True)
             reply = json_response({"jsonrpc": "2.0", "id": None, "error": error}, 400)
             await reply(scope, receive, send)
             return

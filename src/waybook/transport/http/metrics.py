@@ -14,7 +14,7 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
 import orjson
@@ -180,14 +180,6 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
         value=1,
         labels={"version": version("waybook"), "schema": _newest_migration()},
     )
-    yield from _of_calls(dispatcher)
-    yield from _of_database(dispatcher.services)
-    yield from _of_background(dispatcher.services)
-    yield Metric(name="process_cpu_seconds_total", value=round(time.process_time(), 3))
-    yield Metric(name="process_resident_memory_bytes", value=_resident_bytes())
-
-
-def _of_calls(dispatcher: Dispatcher) -> Iterator[Metric]:
     figures = dispatcher.figures
     for (tool, outcome), count in sorted(figures.counted.items()):
         labels = {"tool": tool, "outcome": outcome}
@@ -197,14 +189,15 @@ def _of_calls(dispatcher: Dispatcher) -> Iterator[Metric]:
             name="waybook_call_duration_seconds", value=_buckets(durations), labels={"tool": tool}
         )
     yield Metric(name="waybook_call_log_dropped_total", value=dispatcher.calls.dropped)
-    yield Metric(name="waybook_waiting_calls", value=len(dispatcher.services.waiting))
-
-
-def _of_database(services: Services) -> Iterator[Metric]:
+    services = dispatcher.services
+    yield Metric(name="waybook_waiting_calls", value=len(services.waiting))
     for name, value in services.database.pool.usage()._asdict().items():
         yield Metric(name=f"waybook_pool_{name}", value=value)
     sizes = _buckets(services.database.group_sizes)
     yield Metric(name="waybook_group_commit_calls", value=sizes)
+    yield from _of_background(services)
+    yield Metric(name="process_cpu_seconds_total", value=round(time.process_time(), 3))
+    yield Metric(name="process_resident_memory_bytes", value=_resident_bytes())
 
 
 def _of_background(services: Services) -> Iterator[Metric]:
@@ -298,12 +291,8 @@ _HEADER: Final = Struct("=II")
 HALF_BYTES: Final = _HEADER.size + MAX_BYTES
 _SLOT_BYTES: Final = 1 + 2 * HALF_BYTES
 
-_Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
-
-
-class Published(NamedTuple):
-    at: float
-    metrics: Sequence[Metric]
+#: When a worker published its metrics, and the metrics.
+Published: TypeAlias = tuple[float, Sequence[Metric]]
 
 
 class SharedMetrics:
@@ -317,7 +306,12 @@ class SharedMetrics:
         self._memory = mmap.mmap(-1, count * _SLOT_BYTES)
 
     def write(self, index: int, published: Published) -> None:
-        body = orjson.dumps([published.at, [_encoded(metric) for metric in published.metrics]])
+        at, metrics = published
+        encoded = [
+            (m.name, m.labels, list(m.value) if isinstance(m.value, Buckets) else m.value)
+            for m in metrics
+        ]
+        body = orjson.dumps([at, encoded])
         if len(body) > MAX_BYTES:
             log.warning("the metrics of worker %d are too large: %d bytes", index, len(body))
             return
@@ -337,7 +331,14 @@ class SharedMetrics:
             body = self._memory[begin : begin + min(length, MAX_BYTES)]
             if length and crc32(body) == checksum:
                 at, metrics = orjson.loads(body)
-                return Published(at, [_decoded(*metric) for metric in metrics])
+                return at, [
+                    Metric(
+                        name=name,
+                        labels=labels,
+                        value=Buckets(*value) if isinstance(value, list) else value,
+                    )
+                    for name, labels, value in metrics
+                ]
         return None
 
 
@@ -358,41 +359,36 @@ class WorkerMetrics:
         earlier = shared.read(index)
         self._earlier = [
             metric
-            for metric in (earlier.metrics if earlier else ())
+            for metric in (earlier[1] if earlier else ())
             if metric.family.kind != "gauge" and not metric.family.is_per_worker
         ]
 
     def publish(self) -> None:
-        self._shared.write(self._index, Published(self._clock(), self._own()))
+        self._shared.write(self._index, (self._clock(), self._own()))
 
     def collect(self) -> list[Metric]:
         now, metrics = self._clock(), list[Metric]()
         for index in range(self._shared.count):
             is_own = index == self._index
-            published = Published(now, self._own()) if is_own else self._shared.read(index)
-            if published is not None:
-                is_current = now - published.at <= MAX_AGE_SECONDS
-                metrics += _of_worker(index, published.metrics, is_current=is_current)
+            published = (now, self._own()) if is_own else self._shared.read(index)
+            if published is None:
+                continue
+            at, of_worker = published
+            for metric in of_worker:
+                if not metric.family.is_per_worker:
+                    metrics.append(metric)
+                # Gauges of a worker that has ended are left out.
+                elif now - at <= MAX_AGE_SECONDS:
+                    labels = {**metric.labels, "worker": str(index)}
+                    metrics.append(Metric(name=metric.name, value=metric.value, labels=labels))
         return _add_up(metrics)
 
     def _own(self) -> list[Metric]:
         return _add_up([*self._earlier, *self._collect()])
 
 
-def _of_worker(index: int, metrics: Iterable[Metric], *, is_current: bool) -> list[Metric]:
-    """Add the label `worker` where it applies, and leave out gauges of an ended worker."""
-    label = {"worker": str(index)}
-    return [
-        Metric(name=m.name, value=m.value, labels={**m.labels, **label})
-        if m.family.is_per_worker
-        else m
-        for m in metrics
-        if is_current or not m.family.is_per_worker
-    ]
-
-
 def _add_up(metrics: Iterable[Metric]) -> list[Metric]:
-    sums: dict[_Key, Metric] = {}
+    sums: dict[tuple[str, tuple[tuple[str, str], ...]], Metric] = {}
     for metric in metrics:
         key = metric.name, tuple(metric.labels.items())
         known = sums.get(key)
@@ -412,14 +408,3 @@ def _sum(metric: Metric, other: Metric) -> Metric:
     else:
         value = first + second
     return Metric(name=metric.name, value=value, labels=metric.labels)
-
-
-def _encoded(metric: Metric) -> tuple[str, Mapping[str, str], object]:
-    value = metric.value
-    return metric.name, metric.labels, list(value) if isinstance(value, Buckets) else value
-
-
-def _decoded(name: str, labels: Mapping[str, str], value: float | list[Any]) -> Metric:
-    return Metric(
-        name=name, labels=labels, value=Buckets(*value) if isinstance(value, list) else value
-    )

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, TypeAlias
-from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
@@ -373,24 +372,3 @@ def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
     ('/inbox', '/inbox', '/')
     """
     return address if isinstance(address, str) and _OURS.fullmatch(address) else otherwise
-
-
-#: Query parameters that are left out of links: a fragment name, and secrets.
-_NEVER_KEPT = frozenset({"part", "token", "access_token"})
-
-
-def current_url_with(request: Request, **changes: str | int | None) -> str:
-    params = {**request.query_params, **changes}
-    kept = {
-        name: value
-        for name, value in params.items()
-        if name not in _NEVER_KEPT and value not in {None, ""}
-    }
-    query = urlencode(kept)
-    return f"{request.url.path}?{query}" if query else request.url.path
-
-
-def query_param(request: Request, name: str) -> str | None:
-    text = request.query_params.get(name, "").strip()
-    # PostgreSQL text cannot contain NUL.
-    return text.replace("\x00", "") or None

@@ -12,7 +12,6 @@ from starlette.routing import Route
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.core.file_names import safe_file_name
 from waybook.dag.templates.rendering import CONTENT_SECURITY_POLICY, build_page
-from waybook.errors import WaybookError
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.bearer import insufficient_scope_header
 from waybook.transport.http.responses import (
@@ -72,26 +71,21 @@ class ReadApi:
         form = request.query_params.get("format", "html")
         if form not in _FORMATS:
             return error_response(400, "INVALID_INPUT", "format must be html or markdown.")
-        try:
-            document = await self.gateway.document(request, request.path_params["resource_id"])
-        except WaybookError as error:
-            return answer_error_response(error.as_json())
+        dispatcher, caller = await self.gateway.enter(request)
+        document = await dispatcher.read_document(caller, request.path_params["resource_id"])
         return document_response(document) if form == "html" else markdown_response(document)
 
     async def outputs(self, request: Request) -> Response:
         plan_id = request.path_params["plan_id"]
-        try:
-            outputs = await self.gateway.outputs(request, plan_id)
-        except WaybookError as error:
-            return answer_error_response(error.as_json())
+        dispatcher, caller = await self.gateway.enter(request)
+        outputs = await dispatcher.list_outputs(caller, plan_id)
         return json_response({"planId": plan_id, "outputs": outputs})
 
     async def output(self, request: Request) -> Response:
-        try:
-            output = await self.gateway.output(request, request.path_params["output_id"])
-        except WaybookError as error:
-            return answer_error_response(error.as_json())
-        return output_response(output)
+        dispatcher, caller = await self.gateway.enter(request)
+        return output_response(
+            await dispatcher.read_output(caller, request.path_params["output_id"])
+        )
 
 
 def output_response(output: ReadableOutput) -> Response:

@@ -42,7 +42,7 @@ _MOVING: Final = frozenset({"submit_step_result", "request_user_review", "submit
 _READING: Final = frozenset({"get_plan_status", "get_research_context"})
 #: Tools whose reply lists the steps of a plan, and the field with the list.
 _STEP_LISTS: Final = {"get_plan_status": "activeSteps", "modify_plan": "steps"}
-#: What a status of `get_next_step` says about the plan.
+#: The plan status that follows from a status of `get_next_step`.
 _CLAIM_STATUSES: Final = {
     "step_ready": "executing",
     "plan_failed": "failed",

@@ -33,7 +33,6 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.requests import Request
 
-from waybook.app.request.caller import Answer
 from waybook.errors import StaleCredential
 from waybook.tracing import TRACE_FIELDS
 from waybook.transport.gateway import ToolGateway
@@ -78,10 +77,6 @@ class _CallHeaders(NamedTuple):
     is_modern: bool
 
 
-class _ClientMetadata(NamedTuple):
-    client: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class DirectCalls:
     gateway: ToolGateway
@@ -109,10 +104,10 @@ class DirectCalls:
         headers = (_cached_call_headers if is_short else _read_call_headers)(own)
         if headers is None or (headers.is_modern and headers.tool != tool):
             return None
-        metadata = _read_metadata(headers.version, params.get("_meta"))
-        if metadata is None:
+        named = _client_in_metadata(headers.version, params.get("_meta"))
+        if named is None:
             return None
-        client = headers.client if metadata.client is None else metadata.client
+        client = named or headers.client
         return DirectCall(message["id"], tool, arguments, client, headers.is_modern)
 
     async def answer(self, request: Request, call: DirectCall) -> bytes:
@@ -123,7 +118,10 @@ class DirectCalls:
         """
         try:
             answer = await self.gateway.call_tool(request, call.tool, call.arguments, call.client)
-            result = _result(answer)
+            content = [{"text": compact_json(answer.body), "type": "text"}]
+            result: dict[str, Any] = {"content": content, "isError": answer.is_error}
+            if not answer.is_error:
+                result["structuredContent"] = answer.body
         except StaleCredential:
             raise
         except Exception:
@@ -173,7 +171,10 @@ def _read_call_headers(headers: tuple[_RawHeader, ...]) -> _CallHeaders | None:
     version, method, tool = (values.get(name) for name in _ROUTING_HEADERS)
     is_modern = version in MODERN_PROTOCOL_VERSIONS
     is_known = (is_modern and method == _CALL) or version in HANDSHAKE_PROTOCOL_VERSIONS
-    if version is None or not is_known or not _accepts_json(values):
+    content_type = values.get(b"content-type", "").partition(";")[0].strip()
+    accepted = [media_type.strip() for media_type in values.get(b"accept", "").split(",")]
+    is_json = content_type == "application/json" and "application/json" in accepted
+    if version is None or not is_known or not is_json:
         return None
     client = clean_name(product_of(values.get(b"user-agent", "")))
     return _CallHeaders(version, tool, client, is_modern)
@@ -182,19 +183,14 @@ def _read_call_headers(headers: tuple[_RawHeader, ...]) -> _CallHeaders | None:
 _cached_call_headers: Final = lru_cache(maxsize=_MAX_CACHED_HEADERS)(_read_call_headers)
 
 
-def _accepts_json(headers: Mapping[bytes, str]) -> bool:
-    content_type = headers.get(b"content-type", "").partition(";")[0].strip()
-    return content_type == "application/json" and any(
-        media_type.strip() == "application/json"
-        for media_type in headers.get(b"accept", "").split(",")
-    )
+def _client_in_metadata(version: str, metadata: object) -> str | None:
+    """Return the client's name in the metadata of a call, which is empty if there is none.
 
-
-def _read_metadata(version: str, metadata: object) -> _ClientMetadata | None:
-    """Return the metadata of a call, or None if the MCP library must check it."""
+    Return None if the MCP library must check the metadata.
+    """
     is_modern = version in MODERN_PROTOCOL_VERSIONS
     if metadata is None:
-        return None if is_modern else _ClientMetadata(None)
+        return None if is_modern else ""
     if not isinstance(metadata, dict):
         return None
     token = metadata.get(_PROGRESS_TOKEN, "")
@@ -207,15 +203,14 @@ def _read_metadata(version: str, metadata: object) -> _ClientMetadata | None:
 
 
 @lru_cache(maxsize=_MAX_CACHED)
-def _check_metadata(version: str, encoded: bytes) -> _ClientMetadata | None:
-    """Return the metadata in this JSON, or None if the MCP library does not accept it."""
+def _check_metadata(version: str, encoded: bytes) -> str | None:
     metadata = orjson.loads(encoded)
     try:
         validate_client_request(_CALL, version, {"name": "", "_meta": metadata})
     except ValidationError:
         return None
     if version not in MODERN_PROTOCOL_VERSIONS:
-        return _ClientMetadata(None)
+        return ""
     if metadata.get(PROTOCOL_VERSION_META_KEY) != version:
         return None
     connection = Connection.from_envelope(
@@ -224,14 +219,7 @@ def _check_metadata(version: str, encoded: bytes) -> _ClientMetadata | None:
     if connection.client_capabilities is None:
         return None
     params = connection.client_params
-    return _ClientMetadata(clean_name(params.client_info.name) if params else None)
-
-
-def _result(answer: Answer) -> dict[str, Any]:
-    content = [{"text": compact_json(answer.body), "type": "text"}]
-    if answer.is_error:
-        return {"content": content, "isError": True}
-    return {"content": content, "isError": False, "structuredContent": answer.body}
+    return (clean_name(params.client_info.name) if params else None) or ""
 
 
 def _encoded(message: Mapping[str, object], call: DirectCall) -> bytes:

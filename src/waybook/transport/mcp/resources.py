@@ -4,15 +4,15 @@ A host that supports MCP apps shows `map.html` next to the results of certain to
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Final
 
 import mcp_types as wire
 
-from waybook.app.request.caller import WORKFLOW_SCHEMA_URI, Answer, ReadableDocument
+from waybook.app.request.caller import WORKFLOW_SCHEMA_URI, Answer
 from waybook.core.hidden_characters import FLAG, count_hidden
 from waybook.errors import WaybookError
 from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
@@ -144,45 +144,33 @@ class OpenItem:
     status_text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    plans: tuple[OpenItem, ...]
-    next_cursor: str | None
-
-
-async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None = None) -> _Page:
+async def open_plans(
+    gateway: ToolGateway, context: Context, cursor: str | None = None
+) -> tuple[list[OpenItem], str | None]:
+    """Return a page of the active plans, and the cursor of the next page."""
     arguments = {"cursor": cursor} if cursor is not None else {}
     answer = await gateway.call_tool(context.request, "list_active_plans", arguments)
     if answer.is_error:
         raise error_from_answer(answer, "The active plans cannot be listed")
     plans, next_cursor = answer.body.get("plans"), answer.body.get("nextCursor")
-    return _Page(
-        plans=tuple(map(_active_plan, plans)) if isinstance(plans, list) else (),
-        next_cursor=next_cursor if isinstance(next_cursor, str) else None,
-    )
+    items = [
+        OpenItem(str(p["planId"]), str(p["name"]), f"{p['status']}, {p['progress']} % done")
+        for p in (plans if isinstance(plans, list) else ())
+    ]
+    return items, next_cursor if isinstance(next_cursor, str) else None
 
 
-async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, ...]:
+async def open_runs(gateway: ToolGateway, context: Context) -> list[OpenItem]:
     answer = await gateway.call_tool(context.request, "list_dags", {})
     if answer.is_error:
         raise error_from_answer(answer, "The open runs cannot be listed")
-    runs = answer.body.get("openRuns")
-    return tuple(map(_open_run, runs)) if isinstance(runs, list) else ()
-
-
-def _active_plan(item: Mapping[str, object]) -> OpenItem:
-    return OpenItem(
-        id=str(item["planId"]),
-        name=str(item["name"]),
-        status_text=f"{item['status']}, {item['progress']} % done",
-    )
-
-
-def _open_run(item: Mapping[str, object]) -> OpenItem:
-    waiting, current = item["awaitingFeedback"], item["currentStage"]
-    where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
-    standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
-    return OpenItem(id=str(item["runId"]), name=str(item["name"]), status_text=standing)
+    runs, items = answer.body.get("openRuns"), []
+    for run in runs if isinstance(runs, list) else ():
+        waiting, current = run["awaitingFeedback"], run["currentStage"]
+        where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
+        status = f"{run['dagSlug']}, {where}, {run['completedSteps']} steps done"
+        items.append(OpenItem(str(run["runId"]), str(run["name"]), status))
+    return items
 
 
 URI: Final = "ui://waybook/map"
@@ -226,12 +214,6 @@ def _lean(text: str) -> Iterator[str]:
             yield stripped
 
 
-class Text(NamedTuple):
-    mime_type: str
-    text: str
-    meta: dict[str, object] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Resources:
     """MCP resources of the caller's org."""
@@ -253,15 +235,15 @@ class Resources:
         self, context: Context, params: wire.PaginatedRequestParams | None
     ) -> wire.ListResourcesResult:
         cursor = params.cursor if params else None
-        page = await open_plans(self.gateway, context, cursor)
+        plans, next_cursor = await open_plans(self.gateway, context, cursor)
         runs = await open_runs(self.gateway, context) if self.runs and cursor is None else ()
         resources = [_to_resource(RUN_PROGRESS, run) for run in runs]
-        resources += [_to_resource(PLAN, plan) for plan in page.plans]
+        resources += [_to_resource(PLAN, plan) for plan in plans]
         if self.runs and cursor is None:
             resources.append(WORKFLOW_SCHEMA)
-        if self.skills is not None and page.next_cursor is None:
+        if self.skills is not None and next_cursor is None:
             resources += await self.skills.listed()
-        return wire.ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
+        return wire.ListResourcesResult(resources=resources, next_cursor=next_cursor)
 
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
@@ -269,73 +251,63 @@ class Resources:
         if params.uri == URI:
             return _read_app()
         if params.uri == WORKFLOW_SCHEMA.uri and self.runs:
-            return _read_schema()
+            folder = files("waybook.dag.definitions")
+            schema = wire.TextResourceContents(
+                uri=params.uri,
+                mime_type=WORKFLOW_SCHEMA.mime_type,
+                text=folder.joinpath("definition.schema.json").read_text("utf-8"),
+            )
+            return wire.ReadResourceResult(contents=[schema])
         if self.skills is not None and params.uri.startswith(SCHEME):
             return await self.skills.read(params.uri)
         for kind in self.kinds:
             resource_id = kind.id_in(params.uri)
             if resource_id is not None:
-                mime_type, text, meta = await self._text(context, params.uri, kind, resource_id)
-                contents = wire.TextResourceContents(
-                    uri=params.uri, mime_type=mime_type, text=text, _meta=meta
-                )
+                contents = await self._contents(context, params.uri, kind, resource_id)
                 return wire.ReadResourceResult(contents=[contents])
         raise invalid_params("Resource not found", uri=params.uri)
 
-    async def _text(self, context: Context, uri: str, kind: ResourceKind, resource_id: str) -> Text:
-        answer = await self._answer(context, kind, resource_id)
-        if isinstance(answer, Text):
-            return answer
-        if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
-            raise invalid_params("Resource not found", uri=uri)
-        if answer.is_error:
-            raise error_from_answer(answer, f"The {kind.title.lower()} cannot be read now")
-        return Text(kind.mime_type, compact_json(answer.body))
-
-    async def _answer(
-        self, context: Context, kind: ResourceKind, resource_id: str
-    ) -> Answer | Text:
+    async def _contents(
+        self, context: Context, uri: str, kind: ResourceKind, resource_id: str
+    ) -> wire.TextResourceContents:
         if kind.tool is not None:
-            return await self.gateway.call_tool(
+            answer = await self.gateway.call_tool(
                 context.request, kind.tool, kind.arguments(resource_id)
             )
-        try:
-            if kind is OUTPUT:
-                output = await self.gateway.output(context.request, resource_id)
-                meta: dict[str, object] = {
-                    "createdBy": output.created_by,
-                    "createdAt": output.created_at.isoformat(),
-                    **_flag(output.content),
-                }
-                return Text(output.media_type, output.content, meta)
-            return _of_document(await self.gateway.document(context.request, resource_id))
-        except WaybookError as error:
-            return Answer(error.as_json(), is_error=True)
+            if not answer.is_error:
+                text = compact_json(answer.body)
+                return wire.TextResourceContents(uri=uri, mime_type=kind.mime_type, text=text)
+        else:
+            try:
+                return await self._read_stored(context, uri, kind, resource_id)
+            except WaybookError as error:
+                answer = Answer(error.as_json(), is_error=True)
+        if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
+            raise invalid_params("Resource not found", uri=uri)
+        raise error_from_answer(answer, f"The {kind.title.lower()} cannot be read now")
 
-
-def _read_schema() -> wire.ReadResourceResult:
-    folder = files("waybook.dag.definitions")
-    text = folder.joinpath("definition.schema.json").read_text("utf-8")
-    contents = wire.TextResourceContents(
-        uri=WORKFLOW_SCHEMA.uri, mime_type=WORKFLOW_SCHEMA.mime_type, text=text
-    )
-    return wire.ReadResourceResult(contents=[contents])
-
-
-def _of_document(document: ReadableDocument) -> Text:
-    meta: dict[str, object] = {
-        "modelId": document.model,
-        "createdAt": document.created_at.isoformat(),
-        "version": document.version,
-        "madeFrom": document.made_from,
-        **_flag(document.markdown),
-    }
-    return Text(MARKDOWN, document.markdown, meta)
-
-
-def _flag(text: str) -> dict[str, object]:
-    counts = count_hidden(text)
-    return {FLAG: counts} if counts else {}
+    async def _read_stored(
+        self, context: Context, uri: str, kind: ResourceKind, resource_id: str
+    ) -> wire.TextResourceContents:
+        """Return an output of a plan or a document of a run. No tool reads them."""
+        dispatcher, caller = await self.gateway.enter(context.request)
+        meta: dict[str, object]
+        if kind is OUTPUT:
+            output = await dispatcher.read_output(caller, resource_id)
+            mime_type, text = output.media_type, output.content
+            meta = {"createdBy": output.created_by, "createdAt": output.created_at.isoformat()}
+        else:
+            document = await dispatcher.read_document(caller, resource_id)
+            mime_type, text = MARKDOWN, document.markdown
+            meta = {
+                "modelId": document.model,
+                "createdAt": document.created_at.isoformat(),
+                "version": document.version,
+                "madeFrom": document.made_from,
+            }
+        if counts := count_hidden(text):
+            meta[FLAG] = counts
+        return wire.TextResourceContents(uri=uri, mime_type=mime_type, text=text, _meta=meta)
 
 
 def _to_resource(kind: ResourceKind, item: OpenItem) -> wire.Resource:

@@ -79,7 +79,8 @@ class ReviewTasks:
         if not isinstance(review_id, str):
             return result
         try:
-            review = await self.gateway.review(context.request, review_id)
+            dispatcher, caller = await self.gateway.enter(context.request)
+            review = await dispatcher.read_review(caller, review_id)
         except WaybookError:
             return result
         if review.is_decided:
@@ -96,7 +97,10 @@ class ReviewTasks:
         if review.ended_at is not None:
             return {**task, "status": "cancelled"}
         if review.may_decide and supports_forms(context):
-            return {**task, "status": "input_required", "inputRequests": _form_of(review)}
+            message = form_message({"summary": review.summary, "questions": [*review.questions]})
+            form = {"mode": "form", "message": message, "requestedSchema": FORM}
+            request = {ELICITATION_KEY: {"method": "elicitation/create", "params": form}}
+            return {**task, "status": "input_required", "inputRequests": request}
         return task
 
     async def update(self, context: Context, params: _UpdateTaskParams) -> dict[str, Any]:
@@ -135,7 +139,8 @@ class ReviewTasks:
         require_tasks(context)
         _require_matching_header(context, params.task_id)
         try:
-            return await self.gateway.review(context.request, params.task_id)
+            dispatcher, caller = await self.gateway.enter(context.request)
+            return await dispatcher.read_review(caller, params.task_id)
         except WaybookError as error:
             answer = Answer(error.as_json(), is_error=True)
             if code_of(answer) == "NOT_FOUND":
@@ -144,29 +149,20 @@ class ReviewTasks:
 
 
 def _task_of(review: ReadableReview) -> dict[str, Any]:
+    message = f"A person decides: {review.reply['reviewUrl']}"
+    if review.is_decided:
+        message = f"A person decided: {review.reply['decision']}."
+    elif review.ended_at is not None:
+        message = "The plan ended before a person decided."
     return {
         "taskId": review.reply["reviewId"],
         "status": "working",
-        "statusMessage": _status_message(review),
+        "statusMessage": message,
         "createdAt": _utc_time(review.requested_at),
         "lastUpdatedAt": _utc_time(review.ended_at or review.requested_at),
         "ttlMs": None,
         "pollIntervalMs": _POLL_INTERVAL_MS,
     }
-
-
-def _status_message(review: ReadableReview) -> str:
-    if review.is_decided:
-        return f"A person decided: {review.reply['decision']}."
-    if review.ended_at is not None:
-        return "The plan ended before a person decided."
-    return f"A person decides: {review.reply['reviewUrl']}"
-
-
-def _form_of(review: ReadableReview) -> dict[str, Any]:
-    message = form_message({"summary": review.summary, "questions": [*review.questions]})
-    form = {"mode": "form", "message": message, "requestedSchema": FORM}
-    return {ELICITATION_KEY: {"method": "elicitation/create", "params": form}}
 
 
 def _utc_time(at: datetime) -> str:

@@ -1,9 +1,8 @@
 """MCP server with tools, resources and prompts, for every protocol revision."""
 
 from collections.abc import AsyncIterator, Mapping
-from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -21,7 +20,6 @@ from waybook.transport.mcp.resources import (
     APP_TOOLS,
     KINDS,
     MIME_TYPE,
-    OpenItem,
     Resources,
     open_plans,
     open_runs,
@@ -38,28 +36,27 @@ PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", Tru
 URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
 
 
-@dataclass(frozen=True, slots=True)
-class Completions:
-    gateway: ToolGateway
-
-    async def complete(
-        self, context: Context, params: wire.CompleteRequestParams
-    ) -> wire.CompleteResult:
-        of_runs = _is_run_argument(params)
-        if of_runs is None:
-            return wire.CompleteResult(completion=wire.Completion(values=[]))
-        items, more = await self._open(context, of_runs=of_runs)
-        values = [item.id for item in items if matches(item, params.argument.value)]
-        more = more or len(values) > _MAX_COMPLETIONS
-        return wire.CompleteResult(
-            completion=wire.Completion(values=values[:_MAX_COMPLETIONS], has_more=more)
-        )
-
-    async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[OpenItem, ...], bool]:
-        if of_runs:
-            return await open_runs(self.gateway, context), False
-        page = await open_plans(self.gateway, context)
-        return page.plans, page.next_cursor is not None
+async def complete(
+    gateway: ToolGateway, context: Context, params: wire.CompleteRequestParams
+) -> wire.CompleteResult:
+    """Return the ids of open plans or runs that begin with the typed text, or whose name has it."""
+    of_runs, typed = _is_run_argument(params), params.argument.value
+    if of_runs is None:
+        return wire.CompleteResult(completion=wire.Completion(values=[]))
+    if of_runs:
+        items, more = await open_runs(gateway, context), False
+    else:
+        items, next_cursor = await open_plans(gateway, context)
+        more = next_cursor is not None
+    values = [
+        item.id
+        for item in items
+        if item.id.startswith(typed) or typed.casefold() in item.name.casefold()
+    ]
+    more = more or len(values) > _MAX_COMPLETIONS
+    return wire.CompleteResult(
+        completion=wire.Completion(values=values[:_MAX_COMPLETIONS], has_more=more)
+    )
 
 
 def _is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
@@ -71,10 +68,6 @@ def _is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
         case wire.ResourceTemplateReference(uri=uri) if name == "id":
             return URIS.get(uri)
     return None
-
-
-def matches(item: OpenItem, typed: str) -> bool:
-    return item.id.startswith(typed) or typed.casefold() in item.name.casefold()
 
 
 # Clients may cache these responses, because they hardly change while the process runs. The list of
@@ -141,26 +134,20 @@ def build_server(
         on_read_resource=resources.read,
         on_list_prompts=prompts.list,
         on_get_prompt=prompts.get,
-        on_completion=Completions(gateway).complete,
+        on_completion=partial(complete, gateway),
         on_subscriptions_listen=ListenStreams(gateway, announce_tools=is_auto).listen,
     )
     server.announces_tools = is_auto and one_line
     if one_line:
         standing.serve(server)
-    _serve_extensions(server, gateway, skills, schemas.keys())
-    return server
-
-
-def _serve_extensions(
-    server: ToolServer, gateway: ToolGateway, skills: Skills | None, tools: AbstractSet[str]
-) -> None:
     if skills is not None:
         skills.serve(server)
     server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
-    if REVIEW in tools:
+    if REVIEW in schemas:
         ReviewTasks(gateway).serve(server)
     server.middleware.append(hide_internal_errors)
-    server.answer_directly(gateway, tools - {REVIEW})
+    server.answer_directly(gateway, schemas.keys() - {REVIEW})
+    return server
 
 
 @asynccontextmanager

@@ -20,7 +20,6 @@ from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCResponse
 
 from waybook.transport.jsonrpc import (
     MESSAGE_LIMIT,
-    InvalidMessage,
     error_body,
     id_of,
     may_wait,
@@ -36,7 +35,7 @@ _ErrorWriter = Callable[[JSONRPCError], None]
 
 
 def _take_stdin() -> BinaryIO:
-    """Return stdin for exclusive use. Other readers in this process get end of file."""
+    """Return stdin for exclusive use. Other readers in this process find it empty."""
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -61,9 +60,9 @@ class _MessageLines:
         while line := self._wire.readline(MESSAGE_LIMIT + 1):
             if not line.endswith(b"\n") and len(line) > MESSAGE_LIMIT:
                 self._refuse(_too_long(line[:_PREVIEW_BYTES], self._end_of(line)))
-            elif isinstance(read := read_message(line), InvalidMessage):
+            elif isinstance(read := read_message(line), ErrorData):
                 if not line.isspace():
-                    self._refuse(_unsound(read))
+                    self._refuse(JSONRPCError(jsonrpc="2.0", id=None, error=read))
             else:
                 self._note(read)
                 return line.decode()
@@ -100,11 +99,6 @@ def _too_long(beginning: bytes, end: bytes) -> JSONRPCError:
         data=error_body("TOO_LARGE", message, limit=MESSAGE_LIMIT),
     )
     return JSONRPCError(jsonrpc="2.0", id=id_of(beginning, end), error=error)
-
-
-def _unsound(read: InvalidMessage) -> JSONRPCError:
-    error = ErrorData(code=read.code, message=read.message)
-    return JSONRPCError(jsonrpc="2.0", id=None, error=error)
 
 
 class _Answers:

@@ -65,7 +65,6 @@ def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) ->
 
 
 def to_tool_result(answer: Answer) -> wire.CallToolResult:
-    """Convert a dispatcher's answer to an MCP tool result."""
     return wire.CallToolResult(
         content=[wire.TextContent(text=compact_json(answer.body))],
         structured_content=None if answer.is_error else answer.body,
@@ -163,7 +162,6 @@ TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 
 def declares_tasks(context: Context) -> bool:
-    """Return whether the client supports the tasks extension."""
     if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
     capabilities = context.session.client_capabilities

@@ -18,7 +18,6 @@ from starlette.responses import Response
 from waybook.app.queries.inbox import (
     FailedStage,
     PendingFeedback,
-    PreviousReview,
     ReviewEvidence,
     ReviewRecord,
     StageDocument,
@@ -32,7 +31,6 @@ from waybook.app.queries.inbox import (
 )
 from waybook.core.short_ids import IdKind, short_id
 from waybook.errors import WaybookError
-from waybook.json_values import Json
 from waybook.plan.model import PlanState
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.line_diff import TOO_LONG, Diff, compare_texts, result_text
@@ -132,6 +130,11 @@ def decision_card(
     found = evidence or ReviewEvidence()
     result = review.result_summary
     as_json = "" if isinstance(result, str) else result_text(result)
+    changes, previous = None, found.previous
+    if previous is not None and previous.result_length and result is not None:
+        changes = TOO_LONG
+        if previous.result_summary is not None:
+            changes = compare_texts(result_text(previous.result_summary), result_text(result))
     return _DecisionCard(
         review=review,
         summary=to_rich_text(review.summary),
@@ -139,17 +142,9 @@ def decision_card(
         instructions=to_rich_text(review.instructions),
         result_json=as_json if as_json and len(as_json) <= MAX_LENGTH else None,
         evidence=found,
-        changes=_changes(found.previous, result),
+        changes=changes,
         typed=typed or FormInput(),
     )
-
-
-def _changes(previous: PreviousReview | None, result: Json) -> Diff | None:
-    if previous is None or not previous.result_length or result is None:
-        return None
-    if previous.result_summary is None:
-        return TOO_LONG
-    return compare_texts(result_text(previous.result_summary), result_text(result))
 
 
 def decided_card(

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeAlias, TypeVar
+from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -22,9 +23,7 @@ from waybook.transport.errors import code_of
 from waybook.transport.http.html.layout import error_page, render_template, wants_html
 from waybook.transport.http.request_checks import (
     csrf_token,
-    current_url_with,
     mask_token,
-    query_param,
     read_form,
     safe_return_path,
     set_csrf_cookie,
@@ -33,6 +32,9 @@ from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import http_status, retry_after_header
 
 T = TypeVar("T")
+
+#: Query parameters that are left out of links: the name of a page part, and secrets.
+_NEVER_KEPT: Final = frozenset({"part", "token", "access_token"})
 
 _PATH_KINDS: Final = {
     "plan_id": IdKind.PLAN,
@@ -68,19 +70,24 @@ class PageRequest:
 
     @property
     def is_partial(self) -> bool:
-        """Return whether the script of an open page sent the request."""
+        """Return whether the script of an open page requests a part of the page."""
         return self.request.headers.get("hx-request") == "true"
 
     def path(self, name: str) -> str:
-        """Return a part of the path, such as `plan_id`."""
         text: str = self.request.path_params[name]
         return text
 
     def query(self, name: str) -> str | None:
-        return query_param(self.request, name)
+        text = self.request.query_params.get(name, "").strip()
+        # PostgreSQL text cannot contain NUL.
+        return text.replace("\0", "") or None
 
     def url_with(self, **changes: str | int | None) -> str:
-        return current_url_with(self.request, **changes)
+        """Return the URL of this page with other query parameters. None removes a parameter."""
+        params = {**self.request.query_params, **changes}
+        kept = {k: v for k, v in params.items() if k not in _NEVER_KEPT and v not in {None, ""}}
+        path = self.request.url.path
+        return f"{path}?{urlencode(kept)}" if kept else path
 
     async def form(self) -> SubmittedForm:
         """Return the submitted form.
