@@ -24,13 +24,26 @@ begin
   end loop;
 end
 $$;
+-- The same as `encode_id` in core/ids.py.
+create function pg_temp.id_of(number bigint) returns text language plpgsql as $$
+declare
+  alphabet constant text := '23456789abcdefghjkmnpqrstuvwxyz';
+  digits text := '';
+  total bigint := 0;
+begin
+  for place in reverse 10..0 loop
+    digits := substr(alphabet, 1 + (number % 31)::integer, 1) || digits;
+    total := total + (place + 2) * (number % 31);
+    number := number / 31;
+  end loop;
+  return digits || substr(alphabet, 1 + ((31 - total % 31) % 31)::integer, 1);
+end
+$$;
 create temporary table bench as
-select n,
-       (lpad(to_hex(1700000000000 + 7776000000 * n / :plans), 12, '0') || '70008000'
-        || lpad(to_hex(n), 12, '0'))::uuid as id,
-       made, case when n <= 15000 and n % 50 in (1, 3) then now() - interval '10 minutes' * random()
+select n, first, pg_temp.id_of(first) as id, made, case when n <= 15000 and n % 50 in (1, 3) then now() - interval '10 minutes' * random()
                   else made + (now() - made) * random() end as active, n % 2 = 0 as closed
-  from (select n, now() - interval '90 days' * (1 - n::float8 / :plans) as made
+  from (select n, now() - interval '90 days' * (1 - n::float8 / :plans) as made,
+               (1700000000000 + 7776000000 * n / :plans) * 4096 as first
           from generate_series(1, :plans) n) t;
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at,
                   completed_at, stall_check_at)
@@ -50,7 +63,7 @@ insert into plan_brief (org_id, plan_id, research_question, created_at, created_
 select ':org', id, 'Which of them?', made, 'user-' || n % 40 from bench;
 insert into plan_step (org_id, id, plan_id, step_order, step_type, title, status, attempt,
                        in_progress_since, held_by, completed_at, fail_reason)
-select ':org', (left(b.id::text, 24) || lpad(to_hex(4 * n + k), 12, '0'))::uuid, b.id, k, 'search', 'Step ' || k, s.status, 1,
+select ':org', pg_temp.id_of(first + k), b.id, k, 'search', 'Step ' || k, s.status, 1,
        case when s.status = 'in_progress' then b.active end,
        case when s.status = 'in_progress' then 'agent-' || n % 300 end,
        case when s.status = 'completed' then b.active end,
@@ -65,7 +78,7 @@ select ':org', (left(b.id::text, 24) || lpad(to_hex(4 * n + k), 12, '0'))::uuid,
 insert into step_brief (org_id, step_id, instructions)
 select org_id, id, 'Look it up.' from plan_step;
 insert into review (org_id, id, plan_id, step_id, summary, questions, requested_at, requested_by)
-select org_id, gen_random_uuid(), plan_id, id, 'Right?', '[]', now(), 'ann'
+select org_id, id, plan_id, id, 'Right?', '[]', now(), 'ann'
   from plan_step where status = 'awaiting_input';
 insert into audit_entry (org_id, subject_id, seq, at, subject, event, actor, channel, details, hash)
 select ':org', id, k, made + (active - made) * (k / 3.0), 'plan',

@@ -25,10 +25,9 @@ from step_cycle import STEPS, WORKERS, create_plans, work_through
 from waybook.accounts.model import LOCAL_ORG
 from waybook.bootstrap import Application, freeze_gc, start_application
 from waybook.cli.demo.environment import temporary_database
-from waybook.core.short_ids import IdKind, usual_form
+from waybook.core.ids import is_id
 from waybook.settings_reading import read_settings
-from waybook.store.driver.queries import is_id, new_id
-from waybook.store.short_ids import MAX_ENTRIES
+from waybook.store.driver.queries import new_id
 
 #: Maximum growth of the memory in bytes per call, once the caches are full.
 MAX_GROWTH_BYTES = 200.0
@@ -38,6 +37,8 @@ CALLS_PER_PLAN = 1 + 2 * STEPS
 PARTS = (0.1, 0.5, 1.0)
 #: Lines of code that are printed with `--trace`.
 TRACED_LINES = 15
+#: More ids than any of the caches keeps.
+CACHED_IDS = 32_768
 
 
 def resident_bytes() -> int:
@@ -50,9 +51,8 @@ def resident_bytes() -> int:
 def fill_caches(system: Application) -> None:
     """Fill the caches of ids, up to their limits, with ids of steps that do not exist."""
     services = system.dispatcher.services
-    for _ in range(MAX_ENTRIES):
+    for _ in range(CACHED_IDS):
         step_id = new_id()
-        usual_form(services.short_ids.add(LOCAL_ORG, IdKind.STEP, step_id))
         if is_id(step_id):
             services.step_parents.put(LOCAL_ORG, step_id, step_id)
 

@@ -35,7 +35,7 @@ from waybook.research.fusion import MIN_SCORE, RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.settings_reading import read_settings
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts, search
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
@@ -65,7 +65,7 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
     """Store the notes and return their ids."""
     ids = {}
     for note in read_lines("passages.jsonl"):
-        ids[note["id"]] = new_id()
+        ids[note["id"]] = new_uuid()
         subject = artifacts.index_artifact(
             artifact_id=ids[note["id"]],
             plan_id=None,
@@ -155,7 +155,7 @@ async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
 
 async def with_pgvector(url: str) -> Ranks:
     """Return the ranks of the relevant notes in a search on a server with pgvector."""
-    name = f"waybook_bench_{new_id().replace('-', '')}"
+    name = f"waybook_bench_{new_uuid().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())
         try:

@@ -39,7 +39,7 @@ from waybook.research.fusion import MIN_SCORE, Hit, fuse
 from waybook.settings_reading import read_settings
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts, search
 
@@ -159,7 +159,7 @@ def _stems(connection: "psycopg.Connection[Any]", text: str) -> Counter[str]:
 
 async def store(database: Database, org_id: UUID, collection: Collection) -> dict[str, str]:
     """Store the documents in an org; return the ids of the documents by artifact."""
-    ids = {new_id(): document_id for document_id in collection.documents}
+    ids = {new_uuid(): document_id for document_id in collection.documents}
     for start in range(0, len(ids), BATCH):
         subjects = [
             artifacts.index_artifact(
@@ -222,7 +222,7 @@ async def measure_set(
     measured = Measured([], defaultdict(list), [])
     capabilities = search.SearchCapabilities(backend=Backend.PORTABLE, indexed=True)
     for number, collection in enumerate(collections):
-        org_id = UUID(new_id())
+        org_id = UUID(new_uuid())
         add_org(dsn, org_id, f"set-{org_id}")
         ids = await store(database, org_id, collection)
         search_org = make_search(database, capabilities, org_id)

@@ -52,7 +52,7 @@ from waybook.research.fusion import Hit, RankedPassage, fuse
 from waybook.research.query import SearchQuery
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
-from waybook.store.driver.queries import first_value, new_id
+from waybook.store.driver.queries import first_value, new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 from waybook.store.research import search
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
@@ -219,7 +219,7 @@ async def portable_searchers(stored: Corpus) -> AsyncIterator[list[Searcher]]:
 @contextmanager
 def pgvector_searchers(url: str, stored: Corpus) -> Iterator[list[Searcher]]:
     """Fill a temporary database on a server that has pgvector; yield searchers of both backends."""
-    name = f"waybook_bench_{new_id().replace('-', '')}"
+    name = f"waybook_bench_{new_uuid().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())
         try:

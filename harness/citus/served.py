@@ -24,7 +24,7 @@ from waybook.core.decision_context import Channel, Scope
 from waybook.core.org_codes import org_in
 from waybook.settings_reading import read_settings
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 SCOPES: Final = (Scope.PLAN_READ, Scope.PLAN_WRITE)
 PLANS, STEPS = 4, 3
@@ -37,7 +37,7 @@ def serve_two_orgs(url: str) -> str:
         AssertionError: a token belongs to the wrong org, or a plan was not completed.
     """
     (port,) = free_ports(["server"]).values()
-    tokens = [asyncio.run(make_token(url, new_id())) for _ in range(2)]
+    tokens = [asyncio.run(make_token(url, new_uuid())) for _ in range(2)]
     with server(url, port):
         eventually(partial(_is_ready, port), "the server is ready")
         asyncio.run(work_together(f"http://{HOST}:{port}", tokens))

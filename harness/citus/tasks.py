@@ -14,14 +14,14 @@ from psycopg import sql
 
 from embedded_postgres.processes import eventually
 from tools.schema_check.check import query_texts
-from waybook.store.driver.queries import Query, new_id
+from waybook.store.driver.queries import Query, new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE
 
 _TASKS: Final = re.compile(r"Task Count: (\d+)")
 #: A value for each type of parameter. It is never null, because Citus does not plan comparisons
 #: with null.
 VALUES: Final = {
-    "uuid": new_id(),
+    "uuid": new_uuid(),
     "text": "00",
     "integer": "1",
     "bigint": "1",

@@ -9,7 +9,6 @@ from typing import Any, Final
 from faults.history import Call, History, Outcome
 from faults.replay import Board, Opening, Started
 from faults.rows import Entry, Rows
-from waybook.core.short_ids import usual_form
 
 MAX_INTERNAL_ERRORS: Final = 5
 OVER: Final = frozenset({"completed", "failed"})
@@ -136,7 +135,7 @@ def no_stale_result(evidence: Evidence) -> Violations:
         if entry.event == "step_completed"
     }
     for call in evidence.history.of("submit_step_result", "submit_job_result"):
-        counted = completed.get(usual_form(call.args.get("stepId") or call.args["jobId"]))
+        counted = completed.get(call.args.get("stepId") or call.args["jobId"])
         if counted is not None and counted != call.args["attempt"]:
             yield f"{describe(call)} of attempt {call.args['attempt']} counted for {counted}"
 
@@ -284,12 +283,12 @@ def _claims(history: History) -> Iterable[Call]:
 
 def _work_of(call: Call) -> tuple[str, int]:
     """Return the step or job that a reply hands out, with its attempt."""
-    return usual_form(call.reply.get("stepId") or call.reply["jobId"]), call.reply["attempt"]
+    return str(call.reply.get("stepId") or call.reply["jobId"]), call.reply["attempt"]
 
 
 def _audited_work(entry: Entry) -> str:
     """Return the step or job that an audit entry names, in the notation of replies."""
-    return usual_form(entry.details.get("stepId") or entry.details["jobId"])
+    return str(entry.details.get("stepId") or entry.details["jobId"])
 
 
 CHECKERS: Final[tuple[Callable[[Evidence], Violations], ...]] = (

@@ -13,8 +13,8 @@ from typing import Any, Final, TextIO, TypeAlias
 Body: TypeAlias = dict[str, Any]
 
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-#: Matches a short id in a reply, whose JSON may be quoted inside a text.
-SHORT_ID: Final = re.compile(r'(?:plan|step|run|job|review)Id\\?":\s*\\?"([0-9a-z]{10})\b')
+#: Matches an id in a reply, whose JSON may be quoted inside a text.
+WORK_ID: Final = re.compile(r'(?:plan|step|run|job|review)Id\\?":\s*\\?"([0-9a-z]{12})\b')
 #: Fields of a reply that the history stores, because the checkers read them.
 KEPT_FIELDS: Final = (
     "status",
@@ -137,7 +137,7 @@ class History:
         for other, canary in self._canaries.items():
             if other != org and canary in raw:
                 self.leaks.append(f"a reply to {org} contains the canary of {other}: {raw[:300]}")
-        for row_id in [*UUID.findall(raw), *SHORT_ID.findall(raw)]:
+        for row_id in [*UUID.findall(raw), *WORK_ID.findall(raw)]:
             if row_id in sent:
                 continue
             owner = self._owners.setdefault(row_id, org)

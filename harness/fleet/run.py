@@ -29,7 +29,6 @@ from faults.cluster import ROOT, SOURCE
 from faults.wire import Address, Wire
 from fleet.load import BALANCER, Load, Phase
 from fleet.servers import HOST, STALL_SECONDS, Fleet, Variant, new_home, running_fleet
-from waybook.core.short_ids import usual_form
 from waybook.store.maintenance.migrate import bundled_migrations
 
 STEADY_SECONDS = 5.0
@@ -149,13 +148,13 @@ async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
              left join step_result r on (r.org_id, r.step_id) = (s.org_id, s.id)
             where s.status = 'completed' group by s.plan_id"""
     )
-    stored = {usual_form(str(plan)): (results, steps) for plan, results, steps in rows}
+    stored = {str(plan): (results, steps) for plan, results, steps in rows}
     entries = await fleet.sql(
         """select subject_id, count(*) from audit_entry
             where event = 'step_completed' group by subject_id"""
     )
-    completions = {usual_form(str(plan)): count for plan, count in entries}
-    expected = {usual_form(plan): steps for plan, steps in load.completed.items()}
+    completions = {str(plan): count for plan, count in entries}
+    expected = load.completed
     return [
         f"plan {plan}: {steps} acknowledged results, stored results and completed steps "
         f"{stored.get(plan)}, audit entries {completions.get(plan)}"
@@ -172,8 +171,8 @@ async def wrong_stalls(fleet: Fleet, stalled: Sequence[str]) -> list[str]:
             where event = 'plan_modified' and details ->> 'action' = 'stall_detected'
             group by subject_id"""
     )
-    counts = {usual_form(str(plan)): count for plan, count in marks}
-    wanted = {usual_form(plan) for plan in stalled}
+    counts = {str(plan): count for plan, count in marks}
+    wanted = set(stalled)
     return [
         f"plan {plan} was marked as stalled {counts.get(plan, 0)} times"
         for plan in counts.keys() | wanted

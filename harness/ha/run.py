@@ -41,7 +41,6 @@ from ha.load import HaLoad
 from ha.patroni import NODES, TTL_SECONDS, Patroni, WriteProbe
 from waybook.app.operations.anchors import write_anchor
 from waybook.cli.runtime import open_app
-from waybook.core.short_ids import usual_form
 from waybook.settings_reading import read_settings
 
 SERVERS: Final = ["server-1", "server-2"]
@@ -207,12 +206,12 @@ async def _count(fleet: HaFleet, load: HaLoad, outcome: Outcome, phase: Phase) -
     """Compare the acknowledged results with the stored ones, and copy the counts of the calls."""
     acknowledged, load.results = load.results, {}
     rows = await fleet.sql("select step_id from step_result")
-    stored = {usual_form(str(step)) for (step,) in rows}
-    lost = [result for step, result in acknowledged.items() if usual_form(step) not in stored]
+    stored = {str(step) for (step,) in rows}
+    lost = [result for step, result in acknowledged.items() if step not in stored]
     outcome.acknowledged, outcome.lost_results = len(acknowledged), len(lost)
     if fleet.anchor.exists():
         damaged = await _damaged_chains(fleet)
-        plans = {usual_form(result.plan_id) for result in lost if result.at < fleet.anchored_at}
+        plans = {result.plan_id for result in lost if result.at < fleet.anchored_at}
         outcome.detected, outcome.undetected = len(damaged), len(plans - damaged)
         await asyncio.to_thread(fleet.anchor.unlink)
     outcome.healed, outcome.lost_calls = phase.healed, phase.lost
@@ -224,7 +223,7 @@ async def _damaged_chains(fleet: HaFleet) -> set[str]:
     words = ("audit", "anchor", str(fleet.anchor), "--json")
     checked = json.loads(await fleet.command(SOURCE, *words, may_fail=True))
     messages = itertools.chain.from_iterable(checked.get("errors", {}).values())
-    return {usual_form(message.partition(":")[0].split()[-1]) for message in messages}
+    return {message.partition(":")[0].split()[-1] for message in messages}
 
 
 def print_outcome(outcome: Outcome) -> None:

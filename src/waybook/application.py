@@ -45,7 +45,7 @@ from waybook.store.calls import CallLog
 from waybook.store.driver import pg_notify
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool, WaitReport, retry_start
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import (
     APP_ROLE,
     check_schema,
@@ -107,7 +107,7 @@ class BasicApplication:
         """
         if self.bearer is not None:
             raise Forbidden("orgs are created by the server operator, without a token")
-        org_id = UUID(new_id())
+        org_id = UUID(new_uuid())
         await asyncio.to_thread(add_org, self.owner_dsn, org_id, validate_slug(slug))
         return org_id
 

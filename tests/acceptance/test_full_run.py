@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from decision_proofs import decision
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from waybook.dag.progress.report import check
@@ -24,7 +23,7 @@ async def expected(agent: AgentClient, **named: object) -> list[int]:
 async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
     """Return the number of jobs in each stage, without rendering jobs."""
     query = f"""select stage_slug, count(*) from job
-                 where run_id = '{full_id(run["runId"])}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - id from a row
+                 where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - id from a row
     return dict((await world.database.read_org(world.agent.org_id, query))[0])
 
 

@@ -9,7 +9,6 @@ import httpx2
 import pytest
 from rich.console import Console
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import make_browser
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
@@ -119,7 +118,7 @@ async def test_plans_command_shows_status_and_progress_of_stalled_plan(
 async def test_status_command_shows_status_and_progress_of_stalled_plan(
     agent: AgentClient, plan: Body
 ) -> None:
-    board = await read_plan_detail(context(agent), full_id(plan["planId"]), PlanInclude.BOARD)
+    board = await read_plan_detail(context(agent), plan["planId"], PlanInclude.BOARD)
     console = Console(width=120, file=io.StringIO())
     console.print(plan_display(board, Viewport(width=120)))
     text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
@@ -165,7 +164,7 @@ async def test_plan_list_page_shows_status_and_progress_of_stalled_plan(
 ) -> None:
     async with make_browser(world.agent) as browser:
         text = await page(browser, "/plans")
-    row = text[text.index(f'id="p-{full_id(plan["planId"])}"') :]
+    row = text[text.index(f'id="p-{plan["planId"]}"') :]
     done, total, failed = found(r"<b>(\d+)</b> of <b>(\d+)</b>, (\d+) failed", row)
     order, name = found(r'class="current">.*?>(\d)\.</span> (.*?)</td>', row)
     status = found(r'data-status="(\w+)"', row)[0]

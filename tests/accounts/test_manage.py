@@ -33,7 +33,11 @@ HASH = 32 * "ab"
 def make_moment(principal: str = "token:1") -> DecisionContext:
     numbers = count(1)
     actor = Actor("root", Channel.CLI, principal=principal)
-    return DecisionContext(NOON, actor, lambda: f"id-{next(numbers)}")
+
+    def new_id() -> str:
+        return f"id-{next(numbers)}"
+
+    return DecisionContext(NOON, actor, new_id, new_id)
 
 
 def make_user(*scopes: Scope) -> User:

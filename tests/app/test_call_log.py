@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 from decision_proofs import decision
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from patience import PATIENCE_SECONDS
 from waybook.app.server_dispatcher import ServerDispatcher
@@ -73,9 +72,9 @@ async def test_call_log_records_step_id_of_call(world: OrgEnv, agent: AgentClien
     (rows,) = await world.database.read_org(agent.org_id, query)
     assert sorted(rows, key=str) == [
         ("create_research_plan", None),
-        ("get_next_step", full_id(taken["stepId"])),
-        ("get_step_context", full_id(taken["stepId"])),
-        ("submit_step_result", full_id(taken["stepId"])),
+        ("get_next_step", taken["stepId"]),
+        ("get_step_context", taken["stepId"]),
+        ("submit_step_result", taken["stepId"]),
         ("submit_step_result", None),
     ]
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
@@ -35,7 +34,7 @@ async def test_cancel_run_reply_and_audit_name_user_and_reason(
     reply = await cancel(agent.acting_as("bob"), run)
     assert (reply["status"], reply["canceledBy"], reply["reason"]) == ("canceled", "bob", REASON)
     assert reply["openJobs"] == 2
-    last = (await world.entries(agent.org_id, full_id(run["runId"])))[-1]
+    last = (await world.entries(agent.org_id, run["runId"]))[-1]
     assert (last.actor, json.loads(last.details)["reason"]) == ("bob", REASON)
 
 
@@ -93,9 +92,9 @@ async def test_lists_export_and_report_show_canceled_run_as_closed(
     (listed,) = (await list_runs(ctx, RunFilter(state="canceled"))).runs
     assert (listed.state, listed.awaiting) == (RunState.CANCELED, None)
     assert (await agent.call("list_dags"))["openRuns"] == []
-    detail = await read_run_detail(ctx, full_id(run["runId"]), RunInclude.ALL)
+    detail = await read_run_detail(ctx, run["runId"], RunInclude.ALL)
     assert (detail.is_closed, detail.workers) == (True, ())
     assert f"Canceled by ann, 2030-01-01 12:00 UTC: {REASON}" in run_report_text(detail)
-    exported = export_body(await read_run_rows(ctx, full_id(run["runId"])))["run"]
+    exported = export_body(await read_run_rows(ctx, run["runId"]))["run"]
     assert isinstance(exported, dict)
     assert exported["cancelReason"] == REASON

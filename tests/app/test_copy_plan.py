@@ -2,7 +2,6 @@
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 
 
@@ -35,7 +34,7 @@ async def test_replies_about_a_plan_copy_name_the_original(
 ) -> None:
     bob = agent.acting_as("bob")
     made = await copy(bob, original)
-    last = len(await world.entries(agent.org_id, full_id(original["planId"])))
+    last = len(await world.entries(agent.org_id, original["planId"]))
     assert made["copiedFrom"] == {"planId": original["planId"], "auditSeq": last}
     assert (made["name"], made["carriedOver"], made["status"]) == ("Rivers (copy)", 2, "executing")
     assert made["firstStep"]["stepOrder"] == 3

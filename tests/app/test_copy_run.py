@@ -2,7 +2,6 @@
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.background import render_all_orgs
@@ -35,7 +34,7 @@ async def test_run_copy_restarts_stage_with_documents_of_earlier_stages(
 ) -> None:
     bob = agent.acting_as("bob")
     made = await copy(bob, original, "two")
-    last = len(await world.entries(agent.org_id, full_id(original["runId"])))
+    last = len(await world.entries(agent.org_id, original["runId"]))
     assert made["copiedFrom"] == {"runId": original["runId"], "auditSeq": last}
     assert made["name"] == "Rivers (copy)"
     assert [stage["stageSlug"] for stage in made["stages"]] == ["two"]

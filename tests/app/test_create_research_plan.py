@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from full_ids import full_id, with_full_ids
 from org_env import AgentClient, OrgEnv, make_step
 
 NAMED = {"name": "Rivers", "researchQuestion": "Which river is longest?"}
@@ -64,14 +63,14 @@ async def test_create_research_plan_stores_plan_steps_and_conditions(
         sessionId="s",
     )
     rows = await world.stored(agent.org_id, plan["planId"])
-    stored = rows["plan"][full_id(plan["planId"])]
+    stored = rows["plan"][plan["planId"]]
     assert (stored["status"], stored["stall_seconds"], stored["formatting_notes"]) == (
         "planning",
         600,
         "As a table.",
     )
     assert (stored["created_by"], stored["created_at"]) == ("ann", world.clock.now.isoformat())
-    step_ids = with_full_ids(plan["stepIds"])
+    step_ids = plan["stepIds"]
     first, second = (rows["step"][step_id] for step_id in step_ids)
     assert (first["order"], first["type"], first["stall_seconds"]) == (1, "search", 30)
     assert first["result_schema"] == schema
@@ -139,7 +138,7 @@ async def test_new_plan_links_the_latest_skill_execution_of_the_session(
     unlinked = await agent.plan(1)
     for plan, expected in ((linked, latest["skillExecutionId"]), (unlinked, None)):
         rows = await world.stored(agent.org_id, plan["planId"])
-        assert rows["plan"][full_id(plan["planId"])]["skill_execution_id"] == expected
+        assert rows["plan"][plan["planId"]]["skill_execution_id"] == expected
     await agent.work_through(linked)
     done = await agent.call("get_next_step", planId=linked["planId"])
     assert done["outputMediaType"] == "text/markdown"

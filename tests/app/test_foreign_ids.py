@@ -7,9 +7,8 @@ from contextlib import nullcontext
 import pytest
 
 from database_rows import rows, without_row_level_security
-from foreign_ids import PLACES, foreign_id_calls, in_both_forms
+from foreign_ids import PLACES, foreign_id_calls
 from foreign_records import create_foreign_records
-from full_ids import with_full_ids
 from org_env import AgentClient, OrgEnv
 from rls_only_queries import stripping
 from tool_arguments import names_within
@@ -46,9 +45,7 @@ WITHIN_OURS = {
         )
     ),
     "modify_plan.modifications.reorder_steps.stepIds",
-    "store_research.stepId",
     "submit_user_decision.reviewId",
-    "submit_user_decision.stepId",
 }
 
 
@@ -62,7 +59,7 @@ def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 async def theirs(world: OrgEnv) -> Mapping[str, str]:
     """Return ids of the other org's records, one of every kind."""
-    return in_both_forms(await create_foreign_records(world))
+    return await create_foreign_records(world)
 
 
 def test_isolation_tests_list_every_tool_argument_that_contains_ids() -> None:
@@ -86,7 +83,7 @@ async def test_id_of_other_org_gets_same_answer_as_unknown_id(
 async def test_isolation_test_reports_leaks_if_row_level_security_is_off(
     own_world: OrgEnv,
 ) -> None:
-    theirs = with_full_ids(await create_foreign_records(own_world))
+    theirs = await create_foreign_records(own_world)
     probes = await foreign_id_calls(own_world.agent)
     own_world.is_sound = False
     without_row_level_security(own_world.place)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from full_ids import with_full_ids
 from grouped_calls import BLOCKING_MESSAGES, busy_org
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
@@ -71,7 +70,7 @@ async def test_concurrent_calls_on_cached_runs_share_a_commit(
 
 async def test_outdated_cached_plan_in_a_shared_commit_is_reloaded(agent: AgentClient) -> None:
     plans = await warm_plans(agent, 4)
-    await agent.elsewhere().take(with_full_ids(plans[2]), sessionId="other")
+    await agent.elsewhere().take(plans[2], sessionId="other")
     taken = await grouped(
         agent, *[agent.take(p, sessionId="s", idempotencyKey=f"k{n}") for n, p in enumerate(plans)]
     )

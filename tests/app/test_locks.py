@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env
 from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
@@ -60,7 +59,7 @@ async def test_read_tools_do_not_wait_for_a_locked_row(hasty: OrgEnv, tool: str)
 async def test_locked_plan_does_not_block_calls_on_other_plan(hasty: OrgEnv) -> None:
     locked, other = await hasty.agent.plan(), await hasty.agent.plan()
     async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
-        await tx.send(lock_rows("plan", full_id(locked["planId"])))
+        await tx.send(lock_rows("plan", locked["planId"]))
         await hasty.agent.take(other)
         assert (await hasty.agent.refused("get_next_step", planId=locked["planId"]))[
             "code"
@@ -73,9 +72,9 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
     plan = await agent.plan(1)
     # After a conflict, calls lock the plan before they decide.
     cache = agent.dispatcher.services.shared(PlanCache)
-    cache.mark_contended((agent.org_id.int, full_id(plan["planId"])))
+    cache.mark_contended((agent.org_id.int, plan["planId"]))
     async with world.database.org_transaction(agent.org_id) as tx:
-        await tx.send(lock_rows("plan", full_id(plan["planId"])))
+        await tx.send(lock_rows("plan", plan["planId"]))
         waiting = asyncio.create_task(agent.call("get_next_step", planId=plan["planId"]))
         await until_waiting(world, 1)
         await tx.commit("update plan_step set title = 'changed meanwhile'")

@@ -30,7 +30,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.core.org_codes import without_org
 from waybook.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, Unauthenticated
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 
 async def verdicts(world: OrgEnv) -> list[AuditVerdict]:
@@ -177,7 +177,7 @@ async def test_members_of_another_org_cannot_be_listed_or_changed(world: OrgEnv)
     assert [used.user for used in mine.tokens] == ["ann"]
     for refused in (
         revoke_token(at(world.agent), theirs.token.id),
-        revoke_token(at(world.agent), new_id()),
+        revoke_token(at(world.agent), new_uuid()),
         revoke_token(at(world.agent), "nonsense"),
         disable_user(at(world.agent), "ned"),
         change_scopes(at(world.agent), "ned", (Scope.PLAN_READ,)),

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from full_ids import full_id
 from org_env import OrgEnv
 from waybook.background import render_all_orgs, sweep_all_orgs
 from waybook.core.events import ChangeEvent
@@ -46,7 +45,7 @@ async def test_plan_change_publishes_event_with_new_audit_number(
 ) -> None:
     agent = own_world.agent
     plan = await agent.plan(3)
-    plan_id = full_id(plan["planId"])
+    plan_id = plan["planId"]
     assert ear.take() == [ChangeEvent("plan", plan_id, 1, list_changed=True)]
     step = await agent.take(plan)
     assert ear.take() == [
@@ -88,14 +87,14 @@ async def test_detected_stall_publishes_an_event(own_world: OrgEnv, ear: Ear) ->
     ear.take()
     own_world.clock.advance(minutes=31)
     assert await sweep_all_orgs(own_world.dispatcher.services) == 1
-    version = await seq(own_world, full_id(plan["planId"]))
-    assert ear.take() == [ChangeEvent("plan", full_id(plan["planId"]), version, list_changed=True)]
+    version = await seq(own_world, plan["planId"])
+    assert ear.take() == [ChangeEvent("plan", plan["planId"], version, list_changed=True)]
 
 
 async def test_changes_and_rendering_of_a_run_publish_events(own_world: OrgEnv, ear: Ear) -> None:
     agent = own_world.agent
     run = await agent.run("dialectic", "abc")
-    run_id = full_id(run["runId"])
+    run_id = run["runId"]
     version = await seq(own_world, run_id)
     assert ear.take() == [ChangeEvent("run", run_id, version, list_changed=True)]
     job = await agent.job(run)

@@ -6,14 +6,13 @@ import json
 import psycopg
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from waybook.app.operations.audit_verification import verify_subject
 from waybook.app.queries.documents import list_outputs, read_output
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
 from waybook.store.audit import Subject
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 
 async def deliver(
@@ -46,7 +45,7 @@ async def test_stored_output_can_be_read_back(agent: AgentClient) -> None:
     assert stored["downloadUrl"].endswith(f"/api/outputs/{stored['outputId']}")
     assert stored["resource"] == f"waybook://outputs/{stored['outputId']}"
     output = await read_output(seen_by(agent), stored["outputId"])
-    assert (output.plan_id, output.content) == (full_id(plan["planId"]), "# Rivers\n\n“Nile” ☃")
+    assert (output.plan_id, output.content) == (plan["planId"], "# Rivers\n\n“Nile” ☃")
     assert output.file_name == "Rivers.v1.md"
 
 
@@ -170,7 +169,7 @@ async def test_audit_verification_reports_changed_output_text(own_world: OrgEnv)
     agent = own_world.agent
     plan = await make_done_plan(agent)
     stored = await deliver(agent, plan)
-    subject = Subject("plan", full_id(plan["planId"]))
+    subject = Subject("plan", plan["planId"])
     assert (await verify_subject(seen_by(agent), subject)).ok
     rewrite(own_world, "# Sewers")
     verdict = await verify_subject(seen_by(agent), subject)
@@ -194,13 +193,13 @@ async def test_reading_output_of_other_org_fails_like_unknown_output(
     world.other_org_may_change = True
     theirs = await deliver(world.other_org, world.other_org_plan)
     answers = []
-    for output_id in (theirs["outputId"], new_id(), "nope"):
+    for output_id in (theirs["outputId"], new_uuid(), "nope"):
         with pytest.raises(Exception, match="no output with this id") as refused:
             await read_output(seen_by(agent), output_id)
         answers.append(str(refused.value))
     assert len(set(answers)) == 1
     with pytest.raises(Exception, match="no plan with this id"):
-        await list_outputs(seen_by(agent), full_id(world.other_org_plan["planId"]))
+        await list_outputs(seen_by(agent), world.other_org_plan["planId"])
 
 
 async def test_late_result_cannot_be_read_as_output(agent: AgentClient) -> None:

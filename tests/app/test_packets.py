@@ -6,7 +6,6 @@ from typing import Any
 import orjson
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from packet_checks import completed, hostile_texts, store_all
 from waybook.app.request.search.search_backend import search_backend
@@ -98,8 +97,8 @@ def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json
         assert packet["instructions"] == last["instructions"]
         summaries = {e["stepId"]: e.get("resultSummary") for e in packet["earlierResults"]}
         before = packet.get("dependsOn", plan["stepIds"][: last["stepOrder"] - 1])
-        known = {full_id(step_id) for step_id in results}
-        assert {full_id(i) for i in summaries if i in results} == known & {*map(full_id, before)}
+        known = set(results)
+        assert {i for i in summaries if i in results} == known & {*before}
     else:
         summaries = {e["stepId"]: e.get("resultSummary") for e in packet["steps"]}
         assert set(summaries) >= set(results)

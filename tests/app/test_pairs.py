@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from decision_proofs import decision
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from patience import PATIENCE_SECONDS
 from plan_invariants import is_derivable
@@ -224,7 +223,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
     """Hold the plan's lock until both calls wait for it, then release the lock."""
     async with world.database.org_transaction(world.agent.org_id) as tx:
         results = await tx.send(
-            f"select pg_backend_pid() from plan where id = '{full_id(scene.plan_id)}' for update"  # noqa: S608 - id from a row
+            f"select pg_backend_pid() from plan where id = '{scene.plan_id}' for update"  # noqa: S608 - id from a row
         )
         tasks = [asyncio.ensure_future(party(scene)) for party in (left, right)]
         await until_held_up(world, results[0][0][0], tasks)

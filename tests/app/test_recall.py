@@ -63,18 +63,6 @@ async def test_processes_changing_a_plan_in_turn_keep_audit_chain_unbroken(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_unknown_short_id_is_looked_up_with_one_database_message(
-    agent: AgentClient, messages: list[int]
-) -> None:
-    plan = await agent.plan(3)
-    elsewhere = agent.elsewhere()
-    messages.clear()
-    await elsewhere.take(plan)
-    assert len(messages) == 3
-    await elsewhere.status(plan)
-    assert len(messages) == 4
-
-
 async def test_get_next_step_returns_instructions_changed_by_other_process(
     agent: AgentClient,
 ) -> None:

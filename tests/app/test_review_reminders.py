@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-from full_ids import full_id
 from org_env import FakeClock, OrgEnv
 from waybook.app.operations.sweeps import remind_of_reviews
 from waybook.app.queries.inbox import read_review
@@ -37,8 +36,8 @@ async def test_reminder_with_deadline_is_sent_once_for_an_overdue_review(
     assert payload["type"] == "plan.review_overdue"
     assert data["dueAt"] == due_at.isoformat()
     assert data["by"] == {"user": "waybook", "channel": "sweep"}
-    assert data["review"]["reviewId"] == full_id(review["reviewId"])
-    assert data["reviewUrl"].endswith(f"/plans/{full_id(review['planId'])}#review")
+    assert data["review"]["reviewId"] == review["reviewId"]
+    assert data["reviewUrl"].endswith(f"/plans/{review['planId']}#review")
 
 
 async def test_two_concurrent_processes_store_a_review_reminder_only_once(
@@ -64,7 +63,7 @@ async def test_review_reminder_changes_neither_review_nor_audit(
         clock.advance(hours=25)
         await remind_of_reviews(teller.call)
         after = await teller.agent.call("get_plan_status", planId=review["planId"])
-        record = await read_review(teller.call, full_id(review["reviewId"]))
+        record = await read_review(teller.call, review["reviewId"])
     assert record.decision is None
     assert (after["status"], after["revision"]) == (before["status"], before["revision"])
 
@@ -108,6 +107,6 @@ async def test_pending_review_list_marks_exactly_the_overdue_reviews(
     early = await make_review(world.agent)
     needs = (await read_overview(ctx, LastLook())).needs
     assert [(item.id, item.is_overdue) for item, _ in needs if item.kind == "review"] == [
-        (full_id(late["reviewId"]), True),
-        (full_id(early["reviewId"]), False),
+        (late["reviewId"], True),
+        (early["reviewId"], False),
     ]

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from decision_proofs import decision
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from waybook.core.decision_context import Channel
 
@@ -57,7 +56,7 @@ async def test_approval_completes_step_with_result_of_review_request(
         "executing",
     )
     rows = await world.stored(agent.org_id, plan["planId"])
-    assert rows["step"][full_id(taken["stepId"])]["result_summary"] == {"river": "Nile"}
+    assert rows["step"][taken["stepId"]]["result_summary"] == {"river": "Nile"}
 
 
 async def test_modify_decision_adds_feedback_to_step_and_raises_attempt(

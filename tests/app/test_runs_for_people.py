@@ -2,7 +2,6 @@
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, FakeClock
 from waybook.app.queries.runs.run import RunInclude, list_documents, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
@@ -38,10 +37,10 @@ async def test_run_list_is_sorted_by_activity_and_filtered_by_name(
     clock.advance(minutes=1)
     await agent.job(older)
     runs = await find_runs(looking(agent))
-    assert [run.id for run in runs] == [full_id(older["runId"]), full_id(newer["runId"])]
+    assert [run.id for run in runs] == [older["runId"], newer["runId"]]
     assert [run.name for run in await find_runs(looking(agent), "RIV")] == ["Rivers"]
-    (by_id,) = await find_runs(looking(agent), full_id(older["runId"]))
-    assert by_id.id == full_id(older["runId"])
+    (by_id,) = await find_runs(looking(agent), older["runId"])
+    assert by_id.id == older["runId"]
 
 
 async def test_run_state_is_derived_from_the_stages(agent: AgentClient) -> None:
@@ -49,7 +48,7 @@ async def test_run_state_is_derived_from_the_stages(agent: AgentClient) -> None:
 
     async def state() -> tuple[RunState, str | None, str | None]:
         (run_summary,) = await find_runs(looking(agent), open_only=False)
-        board = await read_run_detail(looking(agent), full_id(run["runId"]), RunInclude.BOARD)
+        board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)
         awaiting = run_summary.awaiting.slug if run_summary.awaiting else None
         assert (board.state, board.awaiting) == (run_summary.state, awaiting)
         return (
@@ -63,7 +62,7 @@ async def test_run_state_is_derived_from_the_stages(agent: AgentClient) -> None:
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await agent.call("fail_job", **held, error="No.", retryable=False)
     assert await state() == (RunState.FAILED, "scope", None)
-    await agent.call("retry_failed", runId=full_id(run["runId"]), stageSlug="scope")
+    await agent.call("retry_failed", runId=run["runId"], stageSlug="scope")
     await agent.work_off(run)
     assert await state() == (RunState.AWAITING_FEEDBACK, None, "scope")
     await agent.feedback(run, "scope")
@@ -77,7 +76,7 @@ async def test_run_state_is_derived_from_the_stages(agent: AgentClient) -> None:
 async def test_run_detail_shows_workers_and_latest_event(agent: AgentClient) -> None:
     run = await agent.run()
     await agent.job(run, sessionId="monday")
-    board = await read_run_detail(looking(agent), full_id(run["runId"]), RunInclude.BOARD)
+    board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)
     (worker,) = board.workers
     assert (worker.name, worker.stage, worker.step_key) == ("monday", "scope", "scope")
     assert (board.history[-1].event, board.history[-1].session) == ("step_started", "monday")
@@ -87,23 +86,19 @@ async def test_run_detail_shows_workers_and_latest_event(agent: AgentClient) -> 
 
 async def test_reading_runs_adds_no_audit_entry(agent: AgentClient) -> None:
     run = await agent.run()
-    seq = (await read_run_detail(looking(agent), full_id(run["runId"]), RunInclude.BOARD)).run.seq
+    seq = (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq
     await find_runs(looking(agent))
-    await list_documents(looking(agent), full_id(run["runId"]))
-    assert (
-        await read_run_detail(looking(agent), full_id(run["runId"]), RunInclude.BOARD)
-    ).run.seq == seq
+    await list_documents(looking(agent), run["runId"])
+    assert (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq == seq
 
 
 async def test_run_is_found_by_name_or_as_only_open_run(agent: AgentClient) -> None:
     with pytest.raises(NotFound, match="no run is open"):
         await resolve_run(looking(agent), None)
     run = await agent.run(name="Lakes")
-    assert (await resolve_run(looking(agent), None)).id == full_id(run["runId"])
+    assert (await resolve_run(looking(agent), None)).id == run["runId"]
     await agent.run(name="Lakes, again")
-    assert (await resolve_run(looking(agent), "Lakes")).id == full_id(run["runId"]), (
-        "the very name wins"
-    )
+    assert (await resolve_run(looking(agent), "Lakes")).id == run["runId"], "the very name wins"
     with pytest.raises(InvalidInput, match="several runs are open"):
         await resolve_run(looking(agent), None)
 
@@ -114,10 +109,10 @@ async def test_list_documents_returns_only_the_latest_rendered_version(agent: Ag
     await rendered(agent)
     await agent.call("regenerate_document", documentId=done["documentIds"][0])
     await agent.submit_documents(await agent.job(run), "# Two")
-    (before,) = await list_documents(looking(agent), full_id(run["runId"]))
+    (before,) = await list_documents(looking(agent), run["runId"])
     assert before.version == 1, "what is not rendered cannot be read yet"
     await rendered(agent)
-    (after,) = await list_documents(looking(agent), full_id(run["runId"]))
+    (after,) = await list_documents(looking(agent), run["runId"])
     assert (after.version, after.document_key, after.model) == (2, "research_brief", "a")
     assert (await read_document(looking(agent), after.resource_id)).markdown.startswith("# Two")
     assert (await read_document(looking(agent), before.resource_id)).markdown.startswith("# One")
@@ -129,7 +124,7 @@ async def test_list_documents_returns_documents_in_workflow_order(agent: AgentCl
     await agent.feedback(run, "scope")
     await agent.work_off(run)
     await rendered(agent)
-    listed = await list_documents(looking(agent), full_id(run["runId"]))
+    listed = await list_documents(looking(agent), run["runId"])
     keys = list(dict.fromkeys(document.document_key for document in listed))
     assert keys == ["research_brief", "findings", "cross_review"]
 
@@ -140,13 +135,13 @@ async def test_runs_and_documents_of_other_org_are_not_visible(
     theirs: Body = await other_org.run(name="Next door")
     await other_org.submit_documents(await other_org.job(theirs))
     await rendered(other_org)
-    (document,) = await list_documents(looking(other_org), full_id(theirs["runId"]))
-    assert await find_runs(looking(agent), full_id(theirs["runId"]), open_only=False) == []
+    (document,) = await list_documents(looking(other_org), theirs["runId"])
+    assert await find_runs(looking(agent), theirs["runId"], open_only=False) == []
     with pytest.raises(NotFound):
         await resolve_run(looking(agent), "Next door")
     with pytest.raises(NotFound):
-        await read_run_detail(looking(agent), full_id(theirs["runId"]), RunInclude.BOARD)
+        await read_run_detail(looking(agent), theirs["runId"], RunInclude.BOARD)
     with pytest.raises(NotFound):
-        await list_documents(looking(agent), full_id(theirs["runId"]))
+        await list_documents(looking(agent), theirs["runId"])
     with pytest.raises(NotFound):
         await read_document(looking(agent), document.resource_id)

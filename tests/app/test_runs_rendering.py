@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_env
 from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
@@ -96,9 +95,9 @@ async def test_locked_run_does_not_block_rendering_of_other_runs(
     for run in (first, second):
         await agent.work_off(run)
     async with hasty.database.org_transaction(agent.org_id) as tx:
-        await tx.send(lock_rows("run", full_id(first["runId"])))
+        await tx.send(lock_rows("run", first["runId"]))
         assert await render_all(agent) == 1
-    assert f"the documents of run {full_id(first['runId'])} will be rendered later" in caplog.text
+    assert f"the documents of run {first['runId']} will be rendered later" in caplog.text
     assert await render_all(agent) == 1
 
 

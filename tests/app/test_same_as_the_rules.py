@@ -6,7 +6,9 @@ rules.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import settings
@@ -18,7 +20,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from full_ids import full_id
 from org_env import Body, make_step
 from plan_invariants import check_state, known_rows
 from plan_modifications import LOOK, MODIFICATIONS, make_branch, modification
@@ -233,7 +234,7 @@ class SameAsTheRules(RulesComparison):
         body, copied = self.both((user, session, Channel.MCP), tool_call, decided)
         if copied is None:
             return
-        assert full_id(body["planId"]) == copied.id
+        assert body["planId"] == copied.id
         check_state(copied)
         stored = self.wait(self.world.stored(self.world.agent.org_id, copied.id))
         expected = replay(changes)
@@ -291,7 +292,7 @@ def check_taken(body: Body, reply: object) -> None:
     assert isinstance(reply, tuple(STATUS_OF))
     assert body["status"] == STATUS_OF[type(reply)]
     if isinstance(reply, StepReady):
-        assert (full_id(body["stepId"]), body["attempt"]) == (reply.step.id, reply.step.attempt)
+        assert (body["stepId"], body["attempt"]) == (reply.step.id, reply.step.attempt)
         assert body.get("resumed", False) == reply.resumed
         assert ("takenOver" in body) == (reply.replaced is not None)
 
@@ -301,8 +302,8 @@ def test_random_tool_calls_change_the_plan_as_the_rules_predict(
 ) -> None:
     fresh: deque[str] = deque()
 
-    def remembered() -> str:
-        fresh.append(queries.new_id())
+    def remembered(new: Callable[[], str]) -> str:
+        fresh.append(new())
         return fresh[-1]
 
     async def again(locked: LockedPlan, results: Results, tx: Transaction) -> None:
@@ -310,7 +311,8 @@ def test_random_tool_calls_change_the_plan_as_the_rules_predict(
         await read(locked, results, tx)
 
     read = LockedPlan.read
-    monkeypatch.setattr(locking, "new_id", remembered)
+    monkeypatch.setattr(locking, "new_id", partial(remembered, queries.new_id))
+    monkeypatch.setattr(locking, "new_uuid", partial(remembered, queries.new_uuid))
     monkeypatch.setattr(LockedPlan, "read", again)
     many = 20 if shared_place.server.name == "18" else 8
     run_state_machine_as_test(

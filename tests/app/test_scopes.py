@@ -10,7 +10,7 @@ from waybook.app.registry import TOOLS
 from waybook.core.decision_context import ALL_SCOPES, Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.errors import Forbidden
 from waybook.plan.review import ReviewSurface
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 READ = {Scope.PLAN_READ}
 WRITE = {Scope.PLAN_WRITE}
@@ -89,7 +89,7 @@ async def test_caller_without_scopes_can_call_and_read_nothing(world: OrgEnv) ->
         (await unscoped.refused(name)).get("code")
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)
-    dispatcher, caller, somewhere = unscoped.dispatcher, unscoped.caller, new_id()
+    dispatcher, caller, somewhere = unscoped.dispatcher, unscoped.caller, new_uuid()
     reads = (dispatcher.read_document, dispatcher.read_output, dispatcher.list_outputs)
     for read in (*reads, dispatcher.read_review):
         with pytest.raises(Forbidden):

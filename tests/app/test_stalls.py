@@ -6,7 +6,6 @@ import json
 import pytest
 
 from decision_proofs import decision
-from full_ids import full_id
 from org_env import AgentClient, Body, FakeClock, OrgEnv, make_step
 from patience import PATIENCE_SECONDS
 from statements import lock_rows
@@ -139,7 +138,7 @@ async def test_stall_sweep_skips_locked_plan(
     monkeypatch.setattr(own_world.database.wire, "lock_timeout", "50ms")
     monkeypatch.setattr(own_world.database.wire, "pooled", True)
     async with own_world.database.org_transaction(own_world.agent.org_id) as tx:
-        await tx.send(lock_rows("plan", full_id(plans[0]["planId"])))
+        await tx.send(lock_rows("plan", plans[0]["planId"]))
         assert await sweep_all_orgs(own_world.dispatcher.services) == 2
     assert await sweep_all_orgs(own_world.dispatcher.services) == 1
 

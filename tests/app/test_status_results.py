@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from full_ids import full_id
 from org_env import AgentClient, Body
 from waybook.app.queries.plans.status_results import decode_beginning
 from waybook.app.request.caller import MAX_REPLY_BYTES
@@ -40,7 +39,7 @@ async def make_plan_of(agent: AgentClient, *results: object) -> Body:
 async def test_get_plan_status_returns_only_the_start_of_large_results(agent: AgentClient) -> None:
     structured = {"rows": ["é" * 1_000] * 100}
     plan = await make_plan_of(agent, *[RESULT] * 12, structured, "short")
-    statement = load.SQL["results_within"](plan_id=full_id(plan["planId"]), most=MAX_REPLY_BYTES)
+    statement = load.SQL["results_within"](plan_id=plan["planId"], most=MAX_REPLY_BYTES)
     (rows,) = await RequestContext(services=agent.dispatcher.services, caller=agent.caller).read(
         statement
     )

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_step
 
 
@@ -54,7 +53,7 @@ async def test_submit_step_result_stores_result_unchanged(
     more = {"confidence": 0.1, "outputFormattingNotes": "Bold."}
     await agent.submit(await agent.take(plan), result, stepExecutionReport=[result], **more)
     rows = await world.stored(agent.org_id, plan["planId"])
-    stored = rows["step"][full_id(plan["stepIds"][0])]
+    stored = rows["step"][plan["stepIds"][0]]
     assert json.dumps(stored["result_summary"]) == json.dumps(result)
     assert stored["report"] == [result]
     assert (stored["confidence"], stored["formatting_notes"]) == (0.1, "Bold.")
@@ -76,7 +75,7 @@ async def test_result_with_wrong_attempt_is_refused_but_stored(
     assert (details["attempt"], details["currentAttempt"]) == (attempt, 1)
     rows = await world.stored(agent.org_id, plan["planId"])
     artifact = rows["artifact"][details["artifactId"]]
-    assert (artifact["superseded"], artifact["step_id"]) == (True, full_id(taken["stepId"]))
+    assert (artifact["superseded"], artifact["step_id"]) == (True, taken["stepId"])
     assert artifact["content"]["result_summary"] == {"late": True}  # type: ignore[call-overload, index]  # an object
     (listed,) = (await agent.call("get_research_context", planId=plan["planId"]))["artifacts"]
     assert (listed["artifactId"], listed["superseded"]) == (details["artifactId"], True)

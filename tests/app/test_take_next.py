@@ -2,7 +2,6 @@
 
 import psycopg
 
-from full_ids import full_id
 from org_env import AgentClient, FakeClock, OrgEnv, make_step
 from waybook.core.decision_context import Channel, ReviewPolicy
 
@@ -143,7 +142,7 @@ async def test_submitting_null_with_take_next_stores_no_result(
     reply = await world.agent.submit(await world.agent.take(plan), None, takeNext=True)
     assert reply["stepId"] == second
     with psycopg.connect(world.place.admin_dsn) as admin:
-        rows = admin.execute("select step_id from step_result where step_id = %s", [full_id(first)])
+        rows = admin.execute("select step_id from step_result where step_id = %s", [first])
         assert rows.fetchall() == []
 
 
@@ -152,7 +151,7 @@ async def test_submit_writes_nothing_if_the_cached_plan_is_outdated(
 ) -> None:
     plan = await world.agent.plan(2)
     taken = await world.agent.take(plan)
-    steps = [full_id(step) for step in plan["stepIds"]]
+    steps = plan["stepIds"]
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
         change = "update plan_step set status = %s, fail_reason = %s where id = %s"
         admin.execute(change, ["failed", "changed by hand", steps[1]])

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from full_ids import full_id
 from org_env import AgentClient, Body, FakeClock, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from waybook.app.queries.usage import OrgUsage, count_usage
@@ -110,8 +109,8 @@ async def test_org_usage_lists_usage_by_model_plan_and_run(
     )
     assert [entry.model for entry in org_usage.models] == [None, job["modelId"]]
     assert [(entry.kind, entry.id, entry.name) for entry in org_usage.work] == [
-        ("plan", full_id(plan["planId"]), "Lakes"),
-        ("run", full_id(run["runId"]), "Rivers"),
+        ("plan", plan["planId"], "Lakes"),
+        ("run", run["runId"], "Rivers"),
     ]
     short = await counted(world, agent, most=1)
     assert (len(short.models), short.models_total, len(short.work), short.work_total) == (

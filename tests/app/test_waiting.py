@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waiting_env import WaitingEnv, answered, canceled
@@ -418,7 +417,7 @@ async def test_change_just_before_a_call_starts_waiting_answers_the_call(env: Wa
     submitted = asyncio.Event()
 
     def publish() -> None:
-        env.bus.publish(env.agent.org_id, ChangeEvent("plan", full_id(plan["planId"]), 1_000))
+        env.bus.publish(env.agent.org_id, ChangeEvent("plan", plan["planId"], 1_000))
 
     async def after_submission() -> bool:
         await submitted.wait()

@@ -7,7 +7,6 @@ import pytest
 from fake_endpoint import (
     fake_endpoint,
 )
-from full_ids import full_id
 from org_env import AgentClient, FakeClock, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
@@ -38,20 +37,20 @@ async def test_review_notification_contains_requester_and_review_url(
         "data": {
             "orgId": str(teller.agent.org_id),
             "by": {"user": "ann", "channel": "mcp"},
-            "planId": full_id(review["planId"]),
+            "planId": review["planId"],
             "planName": "Rivers",
             "status": "awaiting_review",
             "progress": {"percent": 0, "done": 0, "total": 1},
             "review": {
-                "reviewId": full_id(review["reviewId"]),
-                "stepId": full_id(review["stepId"]),
+                "reviewId": review["reviewId"],
+                "stepId": review["stepId"],
                 "stepOrder": 1,
                 "stepTitle": "Measure",
                 "summary": "The Nile, probably.",
                 "questions": 1,
             },
-            "url": f"http://127.0.0.1:8750/plans/{full_id(review['planId'])}",
-            "reviewUrl": f"http://127.0.0.1:8750/plans/{full_id(review['planId'])}#review",
+            "url": f"http://127.0.0.1:8750/plans/{review['planId']}",
+            "reviewUrl": f"http://127.0.0.1:8750/plans/{review['planId']}#review",
         },
     }
     assert b"6,650" not in request.raw
@@ -122,7 +121,7 @@ async def test_webhook_reports_failed_stage_feedback_request_and_end_of_run(
     failed, waits = payloads["run.stage_failed"], payloads["run.awaiting_feedback"]
     assert (failed["stageSlug"], failed["failedSteps"]) == ("survey", ["look"])
     assert waits["stageSlug"] == "survey"
-    assert waits["url"] == f"http://127.0.0.1:8750/runs/{full_id(run['runId'])}"
+    assert waits["url"] == f"http://127.0.0.1:8750/runs/{run['runId']}"
     done = payloads["run.completed"]["progress"]
     assert done == {"completedStages": 2, "totalStages": 2}
 
@@ -202,7 +201,7 @@ async def test_slack_message_escapes_mentions_in_plan_name(world: OrgEnv) -> Non
         (request,) = other.requests
     assert verified(request) == {
         "text": "*&lt;!channel&gt; &amp; &lt;@U1&gt; is complete*\n1 of 1 steps are done.\n"
-        f"http://127.0.0.1:8750/plans/{full_id(plan['planId'])}"
+        f"http://127.0.0.1:8750/plans/{plan['planId']}"
     }
 
 
@@ -217,7 +216,7 @@ async def test_text_notification_starts_with_the_subject_line(world: OrgEnv) -> 
         "The Nile, probably.\n"
         "There is one question.\n"
         "ann asked for it; 0 of 1 steps are done, and nothing starts until you decide.\n"
-        f"http://127.0.0.1:8750/plans/{full_id(review['planId'])}#review\n"
+        f"http://127.0.0.1:8750/plans/{review['planId']}#review\n"
     )
 
 

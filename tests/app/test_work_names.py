@@ -2,7 +2,6 @@
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from waybook.app.queries import work_list
 from waybook.app.queries.work_list import (
@@ -115,6 +114,6 @@ async def test_plan_is_resolved_by_name_and_by_start_of_id(
 ) -> None:
     older = await own_world.agent.plan(1, name="Deserts")
     await own_world.agent.plan(1, name="Mountains")
-    plan_id = full_id(older["planId"])
+    plan_id = older["planId"]
     assert (await resolve_plan(ctx, "desert")).id == plan_id
     assert (await resolve_plan(ctx, plan_id[:-1].upper())).id == plan_id

@@ -19,7 +19,7 @@ from embedded_postgres.processes import kill as kill_processes
 from missing_programs import FIFTEEN, POSTGRES_15
 from postgres_servers import Server, ServerDatabase, _answers, _has_user
 from run_place import PLACE
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
 DBNAME = "waybook"
@@ -118,7 +118,7 @@ class Cluster:
 
 
 def _new_home() -> Path:
-    home = Path(os.environ[PLACE]) / f"own-{new_id()[-12:]}"
+    home = Path(os.environ[PLACE]) / f"own-{new_uuid()[-12:]}"
     home.mkdir(mode=0o755)
     user = _user()
     if user is not None:

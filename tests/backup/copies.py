@@ -15,7 +15,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 from waybook.app.operations.anchors import open_anchors
 from waybook.app.operations.private_file import private_file
 from waybook.app.request.services import Services
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance import backup, restore
 from waybook.store.maintenance.anchors import Anchor
 from waybook.store.maintenance.archive import Manifest, open_archive
@@ -40,7 +40,7 @@ def _add_notice(place: ServerDatabase, org_id: UUID) -> None:
         admin.execute(
             """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
                values (%s, %s, 'plan.completed', '{"a": "\\t\\n \\\\ é"}', now(), now(), now())""",
-            (org_id, new_id()),
+            (org_id, new_uuid()),
         )
 
 

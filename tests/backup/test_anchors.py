@@ -7,7 +7,6 @@ import pytest
 
 from backup.copies import anchored, back_up, check_audit_of, empty_database, restore_into
 from erasure_checks import add_user, erased, ignore_progress, slug_of
-from full_ids import full_id
 from org_env import OrgEnv, open_test_database
 from postgres_servers import ServerDatabase, new_database
 from waybook.accounts.model import LOCAL_ORG
@@ -76,9 +75,7 @@ async def test_anchor_check_reports_restore_from_an_older_backup(
         check = await compared(copy, file)
         assert (await compared(copy, older)).ok
     assert check.errors.keys() == {own_world.agent.org_id}
-    assert [full_id(plan["planId"]) in error for error in check.errors[own_world.agent.org_id]] == [
-        True
-    ]
+    assert [plan["planId"] in error for error in check.errors[own_world.agent.org_id]] == [True]
 
 
 async def test_audit_anchor_check_reports_changed_hash_of_an_entry(
@@ -90,10 +87,10 @@ async def test_audit_anchor_check_reports_changed_hash_of_an_entry(
     with psycopg.connect(own_world.place.admin_dsn) as admin:
         admin.execute(
             "update audit_entry set hash = sha256(hash) where subject_id = %s",
-            (full_id(plan["planId"]),),
+            (plan["planId"],),
         )
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
-    assert errors == [f"plan {full_id(plan['planId'])}: entry 1 has a different hash"]
+    assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]
 
 
 async def test_audit_anchor_check_passes_after_user_was_erased(
@@ -117,11 +114,9 @@ async def test_anchor_check_reports_chain_deleted_after_erasing_a_user(
     file = await taken(own_world, tmp_path)
     await erased(own_world, own_world.agent, "eve")
     with psycopg.connect(own_world.place.admin_dsn) as admin:
-        admin.execute("delete from audit_entry where subject_id = %s", (full_id(plan["planId"]),))
+        admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
-    assert errors == [
-        f"plan {full_id(plan['planId'])}: entry 1 is missing, and no erasure explains it"
-    ]
+    assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
 
 async def test_anchor_check_reports_deletion_after_earlier_user_erasure(
@@ -134,11 +129,9 @@ async def test_anchor_check_reports_deletion_after_earlier_user_erasure(
     await erased(own_world, own_world.agent, "eve")
     file = await taken(own_world, tmp_path)
     with psycopg.connect(own_world.place.admin_dsn) as admin:
-        admin.execute("delete from audit_entry where subject_id = %s", (full_id(plan["planId"]),))
+        admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
-    assert errors == [
-        f"plan {full_id(plan['planId'])}: entry 1 is missing, and no erasure explains it"
-    ]
+    assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
 
 async def test_audit_anchor_check_passes_after_org_was_erased(

@@ -21,7 +21,6 @@ from backup.copies import (
 )
 from embedded_postgres.processes import eventually
 from erasure_checks import ignore_progress, slug_of
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
@@ -33,7 +32,7 @@ from waybook.app.operations.private_file import private_file
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput, Misconfigured, Refused
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance import backup, restore
 from waybook.store.maintenance.archive import AppliedMigration
 from waybook.store.maintenance.backup import org_tables
@@ -84,7 +83,7 @@ async def test_backup_taken_during_writes_restores_a_consistent_snapshot(
         for agent in (own_world.agent, own_world.other_org):
             plan = await agent.plan()
             await agent.work_through(plan)
-            made.append(full_id(plan["planId"]))
+            made.append(plan["planId"])
         written.set()
         return made
 
@@ -147,7 +146,7 @@ def test_restore_into_nonempty_database_is_refused_and_changes_nothing(
 ) -> None:
     file = tmp_path / "backup.zip"
     back_up(own_place, file)
-    add_org(own_place.owner_dsn, UUID(new_id()), "acme")
+    add_org(own_place.owner_dsn, UUID(new_uuid()), "acme")
     before = all_rows(own_place)
     with pytest.raises(Refused, match=r"not empty \(rows: 1 in org\).*new database"):
         restore_into(own_place, file)
@@ -160,7 +159,7 @@ def test_backup_of_older_schema_is_restored_and_migrated(
     file = tmp_path / "backup.zip"
     with empty_database(server) as old, empty_database(server) as new:
         migrate(old.owner_dsn)
-        add_org(old.owner_dsn, UUID(new_id()), "acme")
+        add_org(old.owner_dsn, UUID(new_uuid()), "acme")
         bundle(monkeypatch, *bundled_migrations(), SAMPLE)
         manifest = back_up(old, file)
         assert manifest.migrations[-1].number == SAMPLE.number - 1

@@ -21,7 +21,7 @@ from missing_programs import FIFTEEN
 from org_env import OrgEnv
 from postgres_servers import ServerDatabase
 from waybook.embedded_postgres import cluster
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 
 def program(place: ServerDatabase, name: str) -> Path:
@@ -38,7 +38,7 @@ def run(place: ServerDatabase, name: str, *words: str | Path) -> subprocess.Comp
 @contextmanager
 def reader(place: ServerDatabase) -> Iterator[str]:
     """Yield the connection string of a role that may read all rows and change nothing."""
-    name, password = f"reader_{new_id()[-12:]}", new_id()
+    name, password = f"reader_{new_uuid()[-12:]}", new_uuid()
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(f"create role {name} login bypassrls password '{password}'".encode())
         admin.execute(f"grant pg_read_all_data to {name}".encode())

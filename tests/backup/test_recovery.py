@@ -9,7 +9,6 @@ from backup.clusters import own_cluster
 from backup.copies import all_rows, check_audit_of
 from backup.test_anchors import compared, judge
 from embedded_postgres.processes import eventually
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env, make_step
 from waybook.app.operations.anchors import write_anchor
 
@@ -45,9 +44,7 @@ async def test_database_recovered_to_a_time_passes_anchor_check(
         await check_audit_of(copy.place)
         assert (await compared(copy.place, then)).ok
         missing = (await compared(copy.place, later)).errors
-        assert [full_id(mistake["planId"]) in error for error in missing[world.agent.org_id]] == [
-            True
-        ]
+        assert [mistake["planId"] in error for error in missing[world.agent.org_id]] == [True]
 
 
 async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -> None:
@@ -97,7 +94,7 @@ async def test_audit_anchor_check_reports_plan_lost_in_failover(
         assert standby.ask("select pg_promote(true, 60)")
         await check_audit_of(standby.place)
         missing = (await compared(standby.place, anchor)).errors
-        assert [full_id(plan["planId"]) in error for error in missing[world.agent.org_id]] == [True]
+        assert [plan["planId"] in error for error in missing[world.agent.org_id]] == [True]
 
 
 async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
@@ -108,7 +105,7 @@ async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
     async def write(agent: AgentClient) -> None:
         args = {"name": "Rivers", "researchQuestion": "Which?", "steps": [make_step()]}
         while not (answer := await agent.ask("create_research_plan", args)).is_error:
-            acknowledged.append(full_id(str(answer.body["planId"])))
+            acknowledged.append(str(answer.body["planId"]))
             if len(acknowledged) >= ACKNOWLEDGED_BEFORE_THE_KILL:
                 enough.set()
 

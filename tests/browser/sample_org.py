@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from waybook.core.decision_context import Channel
@@ -98,7 +97,7 @@ async def _half_way(world: OrgEnv) -> tuple[Body, str]:
 
 async def _called(world: OrgEnv, work: SampleOrg) -> None:
     """Insert sample entries into the tool-call log, all on a fixed day."""
-    fourth = full_id(work.plan["stepIds"][3])
+    fourth = work.plan["stepIds"][3]
     made = (
         ("get_next_step", 2.1, None),
         ("get_step_context", 3.4, None),

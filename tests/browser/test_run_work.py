@@ -9,7 +9,6 @@ from browser.axe import accessible
 from browser.pictures import take_picture
 from browser.sample_runs import make_busy_run, make_large_run
 from browser.served_site import Site
-from full_ids import full_id
 from org_env import AgentClient, Body
 from waybook.background import render_all_orgs
 
@@ -80,9 +79,7 @@ async def test_user_reads_the_error_of_a_step_and_retries(page: Page, site: Site
     await expect(page.locator(".error")).to_contain_text("exceeds its limit")
     await pictures(page, "run-step-failed")
     await page.locator(".error").get_by_role("link").first.click()
-    await expect(page).to_have_url(
-        f"{site.address}/runs/{full_id(run['runId'])}/jobs/{full_id(failed['jobId'])}"
-    )
+    await expect(page).to_have_url(f"{site.address}/runs/{run['runId']}/jobs/{failed['jobId']}")
     await expect(page.locator("#prompt-text")).to_contain_text("characters")
     await accessible(page)
     await pictures(page, "run-job-failed")
@@ -110,7 +107,7 @@ async def test_feedback_and_regeneration_on_run_page_work_without_javascript(
     await page.goto(f"{site.address}/runs/{run['runId']}")
     await page.get_by_label("Feedback").fill("Look at the lakes as well.")
     await page.get_by_role("button", name="Send feedback and start the next stage").click()
-    await expect(page).to_have_url(re.compile(f"/runs/{full_id(run['runId'])}$"))
+    await expect(page).to_have_url(re.compile(f"/runs/{run['runId']}$"))
     await expect(page.locator("#stage-2")).to_contain_text("in progress")
     await page.get_by_role("link", name="All documents").click()
     await page.get_by_role("button", name="Regenerate", exact=False).first.click()

@@ -6,7 +6,6 @@ from browser.axe import accessible
 from browser.pictures import take_picture
 from browser.sample_org import create_sample_org
 from browser.served_site import Site
-from full_ids import full_id
 from org_env import AgentClient, Body, make_step
 
 SENTENCE = "The moraine dam of the upper lake failed twice before the spring flood"
@@ -17,7 +16,7 @@ async def make_result(agent: AgentClient) -> tuple[Body, str]:
     plan = await agent.plan([make_step(title="Survey the lake"), make_step()], name="Floods")
     taken = await agent.take(plan)
     await agent.submit(taken, {"findings": ["Rain fell. " * 900, f"First. {SENTENCE}. Then dry."]})
-    return plan, f"/plans/{full_id(plan['planId'])}/steps/{full_id(taken['stepId'])}"
+    return plan, f"/plans/{plan['planId']}/steps/{taken['stepId']}"
 
 
 async def test_command_palette_can_be_used_by_keyboard_only(page: Page, site: Site) -> None:
@@ -57,7 +56,7 @@ async def test_command_palette_can_be_used_by_keyboard_only(page: Page, site: Si
     await expect(palette).to_have_attribute("data-shown", "floo")
     await expect(chosen).to_contain_text("Floods")
     await page.keyboard.press("Enter")
-    await expect(page).to_have_url(f"{site.address}/plans/{full_id(plan['planId'])}")
+    await expect(page).to_have_url(f"{site.address}/plans/{plan['planId']}")
 
 
 async def test_command_palette_opens_by_header_link_and_fits_every_window(

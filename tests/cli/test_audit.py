@@ -10,7 +10,6 @@ import pytest
 
 from cli.sample_runs import run_in_progress
 from cli.terminal import Terminal
-from full_ids import full_id
 from waybook.app.operations.audit_verification import audited_subjects
 from waybook.cli.runtime import AppSession
 from waybook.embedded_postgres.supervisor import Attachment
@@ -36,7 +35,7 @@ def test_audit_list_command_prints_newest_entries_first(terminal: Terminal, work
 
 def test_audit_verify_passes_for_unchanged_audit(terminal: Terminal, worked_on: str) -> None:
     verdict = terminal.json_output("audit", "verify")
-    (chain,) = [chain for chain in verdict["chains"] if chain["subjectId"] == full_id(worked_on)]
+    (chain,) = [chain for chain in verdict["chains"] if chain["subjectId"] == worked_on]
     assert verdict["ok"]
     assert chain["entries"] == 4
     assert "verified: replay gives exactly the stored state" in terminal.say("audit", "verify")
@@ -62,9 +61,9 @@ TAMPERINGS = {
 def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Iterator[None]:
     """Change the database as a superuser, bypassing the audit; revert the change afterwards."""
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
-        admin.execute(there, {"id": full_id(plan_id)})
+        admin.execute(there, {"id": plan_id})
         yield
-        admin.execute(back, {"id": full_id(plan_id)})
+        admin.execute(back, {"id": plan_id})
 
 
 @pytest.mark.parametrize("how", TAMPERINGS)
@@ -77,14 +76,14 @@ def test_audit_verify_reports_first_broken_entry_of_tampered_chain(
         shown = terminal.run("audit", "verify", columns=200)
     assert (result.exit_code, shown.exit_code) == (1, 1)
     (chain,) = [chain for chain in json.loads(result.stdout)["chains"] if not chain["ok"]]
-    assert (chain["subjectId"], chain["firstBroken"]) == (full_id(worked_on), broken)
+    assert (chain["subjectId"], chain["firstBroken"]) == (worked_on, broken)
     assert message in shown.stdout
 
 
 def test_audit_verify_reports_a_chain_without_plan_row(
     terminal: Terminal, attachment: Attachment, worked_on: str
 ) -> None:
-    plan_id = full_id(worked_on)
+    plan_id = worked_on
     stray = plan_id[:-1] + ("0" if plan_id[-1] != "0" else "1")
     there = "update audit_entry set subject_id = %(stray)s where subject_id = %(id)s"
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
@@ -150,7 +149,7 @@ def test_audit_verify_of_exported_file_needs_no_database(
     file.write_text(terminal.say("export", worked_on, "--format", "json"))
     nowhere = ("--database-url", "postgresql://127.0.0.1:1/none")
     verified = terminal.json_output("audit", "verify", str(file), *nowhere)
-    assert (verified["ok"], verified["id"], verified["entries"]) == (True, full_id(worked_on), 4)
+    assert (verified["ok"], verified["id"], verified["entries"]) == (True, worked_on, 4)
     seal = verified["seal"]
     assert "is intact as of entry 4" in terminal.say("audit", "verify", str(file), "--seal", seal)
     other = terminal.run("audit", "verify", str(file), "--seal", "00" * 32)

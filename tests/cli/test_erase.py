@@ -6,19 +6,18 @@ import psycopg
 import pytest
 
 from cli.terminal import Terminal
-from full_ids import full_id
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import migrate
 
 
 @pytest.fixture
 def acme(attachment: Attachment) -> str:
     """Create an empty org and return its slug."""
-    slug = f"acme-{new_id()}"
+    slug = f"acme-{new_uuid()}"
     migrate(attachment.owner_dsn)
-    add_org(attachment.owner_dsn, UUID(new_id()), slug)
+    add_org(attachment.owner_dsn, UUID(new_uuid()), slug)
     return slug
 
 
@@ -59,7 +58,7 @@ def test_user_erase_requires_confirmation_and_leaves_audit_valid(
     plan_id = terminal.plan("Of somebody")
     with psycopg.connect(attachment.admin_dsn) as admin:
         ((name,),) = admin.execute(
-            "select created_by from plan_brief where plan_id = %s", (full_id(plan_id),)
+            "select created_by from plan_brief where plan_id = %s", (plan_id,)
         ).fetchall()
     failed = terminal.run("user", "erase", "local", name, typed="nobody\n")
     assert failed.exit_code == 1

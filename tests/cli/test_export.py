@@ -13,7 +13,6 @@ from markdown_it import MarkdownIt
 from cli.sample_runs import Worker
 from cli.terminal import Body, Terminal
 from embedded_postgres.data_directories import make_data_directory
-from full_ids import full_id
 from run_place import run_directory
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
 from waybook.app.operations.imports import import_export, read_export
@@ -96,14 +95,14 @@ def run_id(terminal: Terminal) -> str:
 
 def _plan_rows(terminal: Terminal, plan_id: str) -> object:
     async def act(here: AppSession) -> object:
-        return (await read_plan_rows(here.call, full_id(plan_id))).rows
+        return (await read_plan_rows(here.call, plan_id)).rows
 
     return terminal.inside(act)
 
 
 def _run_rows(terminal: Terminal, run_id: str) -> object:
     async def act(here: AppSession) -> object:
-        return (await read_run_rows(here.call, full_id(run_id))).rows
+        return (await read_run_rows(here.call, run_id)).rows
 
     return terminal.inside(act)
 
@@ -119,7 +118,7 @@ def test_exported_plan_has_equal_rows_and_valid_audit_after_import(
 ) -> None:
     file = _exported(terminal, plan_id, tmp_path)
     text = elsewhere.say("import", str(file), typed="y\n", columns=200)
-    assert f"✓ imported {full_id(plan_id)}" in text
+    assert f"✓ imported {plan_id}" in text
     assert _plan_rows(elsewhere, plan_id) == _plan_rows(terminal, plan_id)
     assert elsewhere.json_output("audit", "verify")["ok"]
     last = elsewhere.json_output("audit", "list", plan_id)[0]
@@ -127,7 +126,7 @@ def test_exported_plan_has_equal_rows_and_valid_audit_after_import(
     assert (last["details"]["action"], last["details"]["entries"]) == ("imported", count)
     again = elsewhere.run("import", str(file), "--yes")
     assert again.exit_code == 1
-    assert f"has a plan with the id {full_id(plan_id)} already" in again.stderr
+    assert f"has a plan with the id {plan_id} already" in again.stderr
 
 
 def test_imported_plan_can_be_continued_with_the_open_steps(
@@ -165,7 +164,7 @@ def test_import_into_other_org_of_same_database_keeps_ids(
 
     async def verify(here: AppSession) -> list[bool]:
         ctx = await here.for_org("import-target")
-        ids = {full_id(plan_id), full_id(run_id)}
+        ids = {plan_id, run_id}
         subjects = [s for s in await audited_subjects(ctx) if s.id in ids]
         return [verdict.ok async for verdict in verify_audit(ctx, subjects)]
 
@@ -295,7 +294,7 @@ def test_importing_an_export_requires_administrator(terminal: Terminal, plan_id:
             await import_export(call, read_export(json.loads(text)))
 
     async def read(here: AppSession) -> ExportedRows:
-        return await read_plan_rows(here.call, full_id(plan_id))
+        return await read_plan_rows(here.call, plan_id)
 
     rows = terminal.inside(read)
     terminal.inside(act)

@@ -8,7 +8,6 @@ from rich.console import Console
 
 from cli.sample_runs import completed_run, run_awaiting_feedback, run_in_progress
 from cli.terminal import Terminal
-from full_ids import full_id
 from org_env import AgentClient, Body
 from transport.page_reader import make_reader, visible_text
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
@@ -169,7 +168,7 @@ def test_run_watch_without_terminal_prints_run_once(terminal: Terminal, half: st
 
 def board_of(terminal: Terminal, run_id: str) -> RunDetail:
     async def act(here: AppSession) -> RunDetail:
-        return await read_run_detail(here.call, full_id(run_id), RunInclude.BOARD)
+        return await read_run_detail(here.call, run_id, RunInclude.BOARD)
 
     return terminal.inside(act)
 

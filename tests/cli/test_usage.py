@@ -3,10 +3,10 @@
 import pytest
 
 from cli.terminal import Body, Terminal
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 #: Model names that no other test uses, because all tests of a process share one database.
-A_MODEL, B_MODEL = f"a-{new_id()[-6:]}", f"b-{new_id()[-6:]}"
+A_MODEL, B_MODEL = f"a-{new_uuid()[-6:]}", f"b-{new_uuid()[-6:]}"
 
 
 @pytest.fixture(scope="module")

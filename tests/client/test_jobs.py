@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from patience import NOTICE_SECONDS
 from waybook.client import Client, HoldLost, Job
@@ -110,9 +109,7 @@ async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
     """Wait until the job's last heartbeat has the current time of the test clock."""
     seen_at = None
     while seen_at != world.clock.now:
-        ((row,),) = await world.database.read_org(
-            world.agent.org_id, SEEN_AT(job_id=full_id(job_id))
-        )
+        ((row,),) = await world.database.read_org(world.agent.org_id, SEEN_AT(job_id=job_id))
         (seen_at,) = row
 
 

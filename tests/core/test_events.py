@@ -11,11 +11,12 @@ from waybook.core.events import (
     decode_batch,
     encode_batches,
 )
+from waybook.core.ids import encode_id
 
 EVENTS = st.builds(
     ChangeEvent,
     st.sampled_from(["plan", "run"]),
-    st.uuids().map(str),
+    st.integers(0, 31**11 - 1).map(encode_id),
     st.integers(0, 2**31 - 1),
     st.booleans(),
 )
@@ -36,10 +37,10 @@ def test_encoded_change_events_fit_the_limit_and_decode_unchanged(
 @given(st.text())
 def test_arbitrary_text_decodes_to_no_change_events(text: str) -> None:
     assert decode_batch(text) is None
-    valid = f"0a1b2c3d {UUID(int=7)} plan:{UUID(int=8)}:3!"
+    valid = f"0a1b2c3d {UUID(int=7)} plan:{encode_id(8)}:3!"
     batch = decode_batch(f"{valid} {text}")
     assert batch is not None
-    assert batch.events[0] == ChangeEvent("plan", str(UUID(int=8)), 3, list_changed=True)
+    assert batch.events[0] == ChangeEvent("plan", encode_id(8), 3, list_changed=True)
 
 
 def test_change_events_with_an_invalid_org_id_are_ignored() -> None:

@@ -69,7 +69,7 @@ class PlanDesk:
 
     def moment(self, actor: Actor) -> DecisionContext:
         now = NOON + timedelta(minutes=self.minutes)
-        return DecisionContext(now=now, actor=actor, new_id=self.new_id)
+        return DecisionContext(now=now, actor=actor, new_id=self.new_id, new_uuid=self.new_id)
 
     def held(self) -> dict[Attempt, Holder]:
         return {(s.id, s.attempt): s.holder for s in self.plan.steps if s.holder is not None}

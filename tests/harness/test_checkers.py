@@ -306,18 +306,18 @@ def test_every_planted_bug_applies_and_compiles(bug: Bug) -> None:
         compile(text, file, "exec")
 
 
-def test_history_checker_reports_short_id_of_another_org() -> None:
+def test_history_checker_reports_plan_id_of_another_org() -> None:
     history = History({"alder": "canary-a", "birch": "canary-b"})
-    reply = r'{"text": "{\"planId\":\"9y79wg3e8x\"}"}'
+    reply = r'{"text": "{\"planId\":\"222222222222\"}"}'
     history.inspect("alder", reply)
     assert history.leaks == []
     history.inspect("birch", reply)
-    assert history.leaks == ["a reply to birch contains the id 9y79wg3e8x of alder"]
+    assert history.leaks == ["a reply to birch contains the id 222222222222 of alder"]
 
 
-def test_history_checker_matches_claim_by_short_id() -> None:
-    step_id = "00000000-0000-0000-0000-000000000000"
-    reply = {"status": "step_ready", "stepId": "9y79wg3e8x", "attempt": 1}
+def test_history_checker_matches_claim_by_step_id() -> None:
+    step_id = "222222222222"
+    reply = {"status": "step_ready", "stepId": "222222222222", "attempt": 1}
     claim = make_call("get_next_step", reply=reply)
     rows = Rows(audit=[make_entry(1, "step_started", stepId=step_id, attempt=1)])
     assert "acknowledged_effects" not in caught(evidence(claim, rows=rows))

@@ -130,7 +130,7 @@ class Story:
 
     def moment(self, number: int) -> DecisionContext:
         now = NOON + timedelta(minutes=self.minutes)
-        return DecisionContext(now=now, actor=ACTORS[number % len(ACTORS)], new_id=self.new_id)
+        return DecisionContext(now, ACTORS[number % len(ACTORS)], self.new_id, self.new_id)
 
     def take(self, decided: Decision[object], who: str) -> None:
         """Check a decision of the plan rules, and apply it as the store would."""
@@ -147,7 +147,7 @@ class Story:
 
 def make_story(new: NewPlan) -> Story:
     new_id = numbered_ids()
-    made = create(new, DecisionContext(now=NOON, actor=ANN, new_id=new_id))
+    made = create(new, DecisionContext(NOON, ANN, new_id, new_id))
     changes = [change for entry in made.entries for change in entry.changes]
     return Story(made.plan, changes=changes, new_id=new_id)
 

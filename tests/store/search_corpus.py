@@ -14,7 +14,7 @@ from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import Rows, new_id
+from waybook.store.driver.queries import Rows, new_uuid
 from waybook.store.plans import writer
 from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import Embeddings, index_artifact
@@ -34,7 +34,7 @@ class SearchCorpus:
 
     async def store(self, name: str, text: str, **more: Any) -> str:  # noqa: ANN401 - as `of_artifact` takes them
         """Store an indexed artifact with this title and text; return its id."""
-        artifact_id = new_id()
+        artifact_id = new_uuid()
         fields = {"plan_id": None, "kind": "note", "tags": (), "created_at": NOON, **more}
         subject = index_artifact(artifact_id=artifact_id, title=name, text=text, **fields)
         await self.index(subject)
@@ -91,7 +91,7 @@ class SearchCorpus:
 async def make_search_corpus(
     database: Database, place: ServerDatabase, wanted: str = "auto"
 ) -> SearchCorpus:
-    org_id = UUID(new_id())
+    org_id = UUID(new_uuid())
     add_org(place.owner_dsn, org_id, f"org-{org_id}")
     (rows,) = await database.read_org(org_id, search.SQL["search_capabilities"]())
     return SearchCorpus(database, org_id, search.read_capabilities(rows, wanted))

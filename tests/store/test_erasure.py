@@ -13,7 +13,6 @@ import pytest
 from database_dump import dump
 from erasure_checks import LEFT, add_user, ignore_progress, rows_of, slug_of, tables, verdicts
 from foreign_records import all_foreign_records
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv, check_audit, make_step
 from waybook.accounts.manage import NewUser
 from waybook.accounts.model import LOCAL_ORG
@@ -23,14 +22,14 @@ from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel, Scope
 from waybook.errors import Busy, NotFound
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance import owner
 
 
 @pytest.fixture
 def canary() -> str:
     """Return a unique word, which occurs in no other data."""
-    return f"canary{new_id().replace('-', '')}"
+    return f"canary{new_uuid().replace('-', '')}"
 
 
 async def filled(world: OrgEnv, canary: str) -> None:
@@ -90,7 +89,7 @@ async def make_notice(world: OrgEnv) -> None:
             admin.execute(
                 """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
                    values (%s, %s, 'x', %s, now(), now(), now())""",
-                (agent.org_id, new_id(), json.dumps({"by": {"user": agent.caller.user}})),
+                (agent.org_id, new_uuid(), json.dumps({"by": {"user": agent.caller.user}})),
             )
 
 
@@ -212,7 +211,7 @@ async def test_erasing_an_org_with_a_locked_plan_raises_busy(
     with psycopg.connect(place.admin_dsn) as busy:
         busy.execute(
             "select from plan where org_id = %s and id = %s for update",
-            (agent.org_id, full_id(plan["planId"])),
+            (agent.org_id, plan["planId"]),
         )
         with pytest.raises(Busy, match="nothing was erased"):
             await erase_org(

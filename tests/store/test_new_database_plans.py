@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from full_ids import TABLES
 from postgres_servers import Server, ServerDatabase, new_database
-from query_plans import conditions, explain, used_indexes
+from query_plans import explain, used_indexes
 from store.test_runs_speed import ANY, HOT, SELECT_1, hot, plan
 from store.test_speed import ME, unbounded_reads
 from waybook.app.queries.work_list import (
@@ -19,14 +18,12 @@ from waybook.app.queries.work_list import (
     plans_statement,
     runs_statement,
 )
-from waybook.core.short_ids import IdKind
-from waybook.store.driver.queries import Query, Statement, new_id
+from waybook.store.driver.queries import Query, Statement, new_id, new_uuid
 from waybook.store.plans import lists, load
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import cache, jobs
 from waybook.store.runs import load as run_load
 from waybook.store.runs.jobs import JobRequest
-from waybook.store.short_ids import lookup_statement
 
 #: Settings of every connection of the server; see `set_session` in `driver/wire.sql`.
 SESSION = ("enable_seqscan = off", "jit = off")
@@ -74,19 +71,8 @@ def test_lookup_by_id_uses_the_primary_key_without_statistics(
     assert {"plan_pkey", "plan_brief_pkey"} <= used_indexes(explain(fresh, lock, *settings))
     step = load.SQL["plan_of_step"](step_id=new_id())
     assert used_indexes(explain(fresh, step, *settings)) == {"plan_step_pkey"}
-    document = Query("document", "select content from document where id = %(id)s")(id=new_id())
+    document = Query("document", "select content from document where id = %(id)s")(id=new_uuid())
     assert used_indexes(explain(fresh, document, *settings)) == {"document_pkey"}
-
-
-@pytest.mark.parametrize("settings", [SESSION, ()], ids=["session", "default"])
-@pytest.mark.parametrize("kind", IdKind)
-def test_short_id_lookup_uses_the_index_without_statistics(
-    fresh: ServerDatabase, kind: IdKind, settings: tuple[str, ...]
-) -> None:
-    """Under row-level security, an index on a function of a column would not be used."""
-    lookup = explain(fresh, lookup_statement(kind, [1]), *settings)
-    (condition,) = conditions(lookup, f"{TABLES[kind]}_short_key")
-    assert "short_key = " in condition
 
 
 #: Indexes that limit the number of rows that a query about all plans or runs reads.

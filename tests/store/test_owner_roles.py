@@ -33,7 +33,7 @@ from rls_only_queries import SWITCH, stripping
 from waybook.app.operations.erasure import erase_org, erase_user
 from waybook.errors import Misconfigured, Refused
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.queries import Query, load, new_id
+from waybook.store.driver.queries import Query, load, new_uuid
 from waybook.store.maintenance import owner as owners
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 from waybook.store.maintenance.owner import examine_owner
@@ -186,7 +186,7 @@ async def test_owner_changes_without_rls_and_org_conditions_are_refused(
 
 def test_owner_statement_that_changes_other_orgs_is_refused(server: Server) -> None:
     with place_owned_by("superuser", server) as place:
-        orgs = [UUID(new_id()) for _ in range(2)]
+        orgs = [UUID(new_uuid()) for _ in range(2)]
         for org_id in orgs:
             add_org(place.owner_dsn, org_id, f"org-{org_id}")
         both = Query("both", "update org set name = %(name)s")

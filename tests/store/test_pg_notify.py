@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import psycopg
 
-from full_ids import full_id
 from org_env import OrgEnv
 from patience import NOTICE_SECONDS
 from waybook.app.request.services import Services
@@ -74,10 +73,10 @@ async def test_change_event_reaches_other_processes_but_not_other_orgs(
         ):
             await listens(own_world)
             plan = await own_world.agent.plan(2)
-            topics = await heard(feed, f"plan:{full_id(plan['planId'])}")
-            assert topics == {f"plan:{full_id(plan['planId'])}", "plans", "inbox"}
+            topics = await heard(feed, f"plan:{plan['planId']}")
+            assert topics == {f"plan:{plan['planId']}", "plans", "inbox"}
             await own_world.agent.take(plan)
-            assert "plans" in await heard(feed, f"plan:{full_id(plan['planId'])}")
+            assert "plans" in await heard(feed, f"plan:{plan['planId']}")
             assert next_door.take() == ()
 
 
@@ -91,11 +90,11 @@ async def test_change_poller_detects_a_change_that_no_process_has_announced(
     looking = asyncio.create_task(change_poll_loop(there, NEVER))
     async with at_work(looking):
         with there.bus.subscription(own_world.agent.org_id, feed):
-            topics = await heard(feed, f"run:{full_id(run['runId'])}")
+            topics = await heard(feed, f"run:{run['runId']}")
             assert topics == {
                 *(
-                    f"plan:{full_id(plan['planId'])}",
-                    f"run:{full_id(run['runId'])}",
+                    f"plan:{plan['planId']}",
+                    f"run:{run['runId']}",
                     "plans",
                     "runs",
                     "inbox",
@@ -107,7 +106,7 @@ async def test_change_poller_detects_a_change_that_no_process_has_announced(
         assert feed.take() == ()
         await own_world.agent.take(plan)
         await lookout.poll(there.database, there.bus)
-        assert f"plan:{full_id(plan['planId'])}" in feed.take()
+        assert f"plan:{plan['planId']}" in feed.take()
 
 
 async def test_too_many_changes_make_the_poller_report_all_topics(
@@ -145,7 +144,7 @@ async def test_event_listener_reconnects_after_a_broken_connection(own_world: Or
                 connection.execute(END, [name])
             await listens(own_world)
             plan = await own_world.agent.plan(2)
-            await heard(feed, f"plan:{full_id(plan['planId'])}")
+            await heard(feed, f"plan:{plan['planId']}")
 
 
 async def test_many_pending_change_events_are_sent_in_a_single_notification(

@@ -10,7 +10,6 @@ import pytest
 from psycopg import AsyncConnection
 
 import missing_programs
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_env, open_test_database
 from patience import PATIENCE_SECONDS
 from pgbouncer import PGBOUNCER, POOL, start_pgbouncer
@@ -189,4 +188,4 @@ async def test_change_poller_behind_pooler_delivers_events_of_other_process(pool
         await pg_notify.send_pending(pooled.database, pooled.dispatcher.bus)
         assert feed.take() == ()
         await lookout.poll(pooled.database, here.bus)
-        assert f"plan:{full_id(plan['planId'])}" in feed.take()
+        assert f"plan:{plan['planId']}" in feed.take()

@@ -9,7 +9,6 @@ import pytest
 from database_dump import dump
 from erasure_checks import rows_of, verdicts, verified
 from foreign_records import make_link_of_run
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from postgres_servers import ServerDatabase
 from waybook.store.maintenance import retention
@@ -110,7 +109,7 @@ async def test_retention_erases_an_expired_plan_with_dependent_rows(
     agent, place = own_world.agent, own_world.place
     old, young = [await worked_through(agent, word) for word in ("xylophone", "marimba")]
     open_plan = await agent.plan(name="Still open")
-    make_old(admin, full_id(old["planId"]), full_id(open_plan["planId"]))
+    make_old(admin, old["planId"], open_plan["planId"])
     theirs = rows_of(place, own_world.other_org.org_id)
     assert apply_retention(place.owner_dsn, FOR_EVER) == {}
     gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
@@ -119,9 +118,7 @@ async def test_retention_erases_an_expired_plan_with_dependent_rows(
     left = [line for line in dump(place).splitlines() if re.search("xylophone", line)]
     assert left == []
     there = rows_of(place, agent.org_id)
-    assert [table for table, rows in there.items() if full_id(old["planId"]) in str(rows)] == [
-        "tombstone"
-    ]
+    assert [table for table, rows in there.items() if old["planId"] in str(rows)] == ["tombstone"]
     assert "A shared book" in str(there["source"])
     assert (await agent.refused("get_plan_status", planId=old["planId"]))["code"] == "NOT_FOUND"
     for plan in (young, open_plan):
@@ -144,13 +141,11 @@ async def test_retention_deletes_expired_completed_run_and_leaves_open_run(
     assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "run_complete"
     for linked in (run, open_run):
         await make_link_of_run(agent, linked)
-    make_old(admin, full_id(run["runId"]), full_id(open_run["runId"]))
+    make_old(admin, run["runId"], open_run["runId"])
     gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
     assert gone["run"] == gone["run_brief"] == gone["access_link"] == 1
     there = rows_of(place, agent.org_id)
-    assert [table for table, rows in there.items() if full_id(run["runId"]) in str(rows)] == [
-        "tombstone"
-    ]
+    assert [table for table, rows in there.items() if run["runId"] in str(rows)] == ["tombstone"]
     assert (await agent.job(open_run))["runId"] == open_run["runId"]
 
 
@@ -162,7 +157,7 @@ async def test_retention_deletes_many_plans_in_batches_and_records_the_erasure(
     plans = [await agent.plan(1) for _ in range(5)]
     for plan in plans:
         await agent.work_through(plan)
-    make_old(admin, *(full_id(plan["planId"]) for plan in plans))
+    make_old(admin, *(plan["planId"] for plan in plans))
     assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))["plan"] == 5
     results = await verdicts(own_world, agent.org_id)
     assert [verdict.ok for verdict in results] == [True, True, True]
@@ -175,12 +170,12 @@ async def test_retention_keeps_an_expired_plan_with_broken_audit(
     agent = own_world.agent
     plan = await agent.plan(1)
     await agent.work_through(plan)
-    make_old(admin, full_id(plan["planId"]))
+    make_old(admin, plan["planId"])
     admin.execute(
-        "update audit_entry set actor = 'mallory' where subject_id = %s", (full_id(plan["planId"]),)
+        "update audit_entry set actor = 'mallory' where subject_id = %s", (plan["planId"],)
     )
     assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90)) == {}
-    assert (await verified(own_world, "plan", full_id(plan["planId"]))).first_broken_entry == 1
+    assert (await verified(own_world, "plan", plan["planId"])).first_broken_entry == 1
 
 
 async def test_audit_verification_reports_an_erased_plan_that_reappears(
@@ -193,15 +188,15 @@ async def test_audit_verification_reports_an_erased_plan_that_reappears(
     columns = """org_id, id, name, status, revision, stall_seconds, resumed_at, completed_at,
                  fail_reason, audit_seq, audit_hash, updated_at, usage, budget"""
     selected = f"select {columns} from plan where id = %s".encode()  # noqa: S608 - ours
-    stored = admin.execute(selected, (full_id(plan["planId"]),)).fetchall()
-    make_old(admin, full_id(plan["planId"]))
+    stored = admin.execute(selected, (plan["planId"],)).fetchall()
+    make_old(admin, plan["planId"])
     apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))
     row = stored[0]
     places = ", ".join(["%s"] * len(row))
     values = [psycopg.types.json.Json(v) if isinstance(v, dict) else v for v in row]
     admin.execute(f"insert into plan ({columns}) values ({places})".encode(), values)  # noqa: S608 - ours
     (verdict,) = await verdicts(own_world, agent.org_id)
-    assert verdict.errors == (f"plan {full_id(plan['planId'])} was erased, and is there again",)
+    assert verdict.errors == (f"plan {plan['planId']} was erased, and is there again",)
 
 
 async def test_audit_verification_reports_a_deleted_erasure_record(
@@ -211,7 +206,7 @@ async def test_audit_verification_reports_a_deleted_erasure_record(
     agent = own_world.agent
     plan = await agent.plan(1)
     await agent.work_through(plan)
-    make_old(admin, full_id(plan["planId"]))
+    make_old(admin, plan["planId"])
     apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))
     admin.execute("delete from tombstone; delete from erasure")
     (verdict,) = await verdicts(own_world, agent.org_id)

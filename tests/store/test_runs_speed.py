@@ -15,7 +15,7 @@ from waybook.accounts.model import LOCAL_ORG
 from waybook.core.decision_context import Holder
 from waybook.dag.expansion.inputs import DocumentSlot
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.queries import Statement, new_id
+from waybook.store.driver.queries import Statement, new_uuid
 from waybook.store.runs import cache, inputs, jobs, load
 from waybook.store.runs import jobs as documents
 from waybook.store.runs.jobs import JobRequest
@@ -70,7 +70,7 @@ analyze;
 def full(server: Server) -> Iterator[ServerDatabase]:
     """Yield a database with many jobs in two orgs."""
     with new_database(server) as place:
-        add_org(place.owner_dsn, UUID(new_id()), "other_org")
+        add_org(place.owner_dsn, UUID(new_uuid()), "other_org")
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
             admin.execute(FILL.encode())
         yield place
@@ -178,7 +178,7 @@ def test_frequent_run_query_uses_the_intended_index(
 
 def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
     """The cache reads them with each 32 free jobs; a run may have thousands of free jobs."""
-    nodes = plan(full, cache.SQL["held_jobs"](run_id=new_id(), most=cache.MAX_HELD_JOBS))
+    nodes = plan(full, cache.SQL["held_jobs"](run_id=new_uuid(), most=cache.MAX_HELD_JOBS))
     assert "job_holder" in {node.through for node in nodes}, nodes
 
 

@@ -11,7 +11,7 @@ import pytest
 from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE
 
 #: Table of applied migrations, which belongs to no org and which the serving role cannot access.
@@ -25,12 +25,7 @@ ACROSS_ORGS = {"org_slug_key"}
 #: begins with the org for a lookup by id, and read all rows of the org. They contain the org too.
 ORG_NOT_FIRST_UNIQUE = {
     "document_place",
-    "job_short_key",
-    "plan_short_key",
     "plan_step_place",
-    "plan_step_short_key",
-    "review_short_key",
-    "run_short_key",
 }
 ORG_NOT_FIRST = ORG_NOT_FIRST_UNIQUE | {"job_of_run", "plan_creator", "plan_status"}
 
@@ -235,10 +230,10 @@ def test_current_org_of_a_connection_is_reset_after_the_transaction(
 def test_inserting_a_row_of_another_org_is_refused(
     serving: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
-    ours, theirs = UUID(new_id()), UUID(new_id())
+    ours, theirs = UUID(new_uuid()), UUID(new_uuid())
     for org_id in (ours, theirs):
         add_org(shared_place.owner_dsn, org_id, f"org-{org_id}")
-    row = f"'{new_id()}', 'x', 'planning', 1, 1, '\\x00', now()"
+    row = f"'{new_uuid()}', 'x', 'planning', 1, 1, '\\x00', now()"
     columns = "id, name, status, revision, audit_seq, audit_hash, updated_at"
     with serving.transaction(force_rollback=True):
         serving.execute(f"set local app.org_id = '{ours}'".encode())

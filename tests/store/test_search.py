@@ -16,7 +16,7 @@ from waybook.research.fusion import fuse
 from waybook.research.passages import source_hash, source_id
 from waybook.research.query import parse_query
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.research import artifacts, embeddings, search
 from waybook.store.research.artifacts import index_source
 from waybook.store.research.search import Scope, SearchCapabilities
@@ -60,7 +60,7 @@ async def library(database: Database, shared_place: ServerDatabase) -> SearchCor
 
 def plan_in(place: ServerDatabase, org_id: UUID) -> str:
     """Insert a plan row directly into the database; return the plan's id."""
-    plan_id = new_id()
+    plan_id = new_uuid()
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
             "insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash,"
@@ -73,7 +73,7 @@ def plan_in(place: ServerDatabase, org_id: UUID) -> str:
 def artifact_in(
     place: ServerDatabase, library: SearchCorpus, plan_id: str | None, title: str
 ) -> str:
-    artifact_id = new_id()
+    artifact_id = new_uuid()
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
             "insert into artifact (org_id, id, plan_id, kind, title, content, created_at,"
@@ -179,7 +179,7 @@ async def test_search_accepts_any_query_text_without_an_error(
     library: SearchCorpus, asked: str
 ) -> None:
     assert set(await library.search(asked)) <= set(NOTES)
-    assert set(await library.search(asked, plan_id=new_id(), kinds=("note", asked[:9]))) == set()
+    assert set(await library.search(asked, plan_id=new_uuid(), kinds=("note", asked[:9]))) == set()
 
 
 async def test_search_for_only_stop_words_has_no_full_text_hits(library: SearchCorpus) -> None:
@@ -201,7 +201,7 @@ async def test_search_within_a_plan_returns_only_artifacts_and_linked_sources(
     assert await library.search("glacial dam", plan_id=plan_id, kinds=("source",)) == [
         "Glacial lakes"
     ]
-    assert await library.search("glacial dam", plan_id=new_id()) == []
+    assert await library.search("glacial dam", plan_id=new_uuid()) == []
 
 
 # Storing

@@ -14,7 +14,7 @@ from waybook.application import DatabaseServer, open_database
 from waybook.bootstrap import start_application
 from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE, check_serving_role, list_pending, migrate
 
 GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
@@ -45,7 +45,7 @@ async def serve(place: ServerDatabase, dsn: str) -> None:
 async def test_database_user_without_serving_role_is_shown_the_needed_grant(
     own_place: ServerDatabase, name: str
 ) -> None:
-    with open_stranger(own_place, f"{name} {new_id()}") as dsn:
+    with open_stranger(own_place, f"{name} {new_uuid()}") as dsn:
         with pytest.raises(Misconfigured) as refused:
             await serve(own_place, dsn)
         match = GRANT.search(refused.value.message)
@@ -59,7 +59,7 @@ async def test_database_user_without_serving_role_is_shown_the_needed_grant(
 async def test_application_does_not_start_without_the_granted_serving_role(
     own_place: ServerDatabase,
 ) -> None:
-    with open_stranger(own_place, f"serving_{new_id()}") as dsn:
+    with open_stranger(own_place, f"serving_{new_uuid()}") as dsn:
         both = Settings(database_url=dsn, owner_url=own_place.owner_dsn)
         with pytest.raises(Misconfigured, match=f"grant {APP_ROLE} to"):
             async with start_application(both):
@@ -70,7 +70,7 @@ async def test_application_does_not_start_without_the_granted_serving_role(
 def test_serving_role_that_bypasses_row_level_security_is_refused(
     own_place: ServerDatabase, attribute: str
 ) -> None:
-    role = f"serving_{new_id().replace('-', '')}"
+    role = f"serving_{new_uuid().replace('-', '')}"
     with open_stranger(own_place, role) as dsn:
         check_serving_role(dsn, role)
         with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
@@ -84,7 +84,7 @@ def test_serving_role_that_bypasses_row_level_security_is_refused(
 async def test_start_with_an_unknown_database_user_fails_immediately(
     own_place: ServerDatabase,
 ) -> None:
-    unknown_role = make_conninfo(own_place.owner_dsn, user=f"nobody_{new_id()}")
+    unknown_role = make_conninfo(own_place.owner_dsn, user=f"nobody_{new_uuid()}")
     both = Settings(database_url=unknown_role, owner_url=own_place.owner_dsn)
     with pytest.raises(Unavailable, match="nobody_"):
         async with start_application(both):
@@ -94,7 +94,7 @@ async def test_start_with_an_unknown_database_user_fails_immediately(
 async def test_error_for_migrating_as_another_user_names_owner_url_setting(
     own_place: ServerDatabase,
 ) -> None:
-    with open_stranger(own_place, f"serving_{new_id()}") as dsn:
+    with open_stranger(own_place, f"serving_{new_uuid()}") as dsn:
         for look in (migrate, list_pending):
             with pytest.raises(Misconfigured, match="set owner_url to a URL") as refused:
                 look(dsn)

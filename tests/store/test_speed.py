@@ -25,7 +25,7 @@ from waybook.plan.model import PlanState
 from waybook.store import audit, overview
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key
-from waybook.store.driver.queries import LAST_ID, Statement, Value, new_id
+from waybook.store.driver.queries import LAST_UUID, Statement, Value, new_uuid
 from waybook.store.plans import contexts, details, lists, load, writer
 from waybook.store.plans.load import PlanRequest
 from waybook.store.text_search import KINDS, SETTINGS, TextQuery, text_search_statements
@@ -82,7 +82,7 @@ insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank
 select org_id, id, id, 's', 'k', 'EXECUTE', 'm', 1, '{}', 'pending', 1, 1, now(), 1, true from run;
 insert into document (org_id, id, run_id, stage_slug, step_key, job_id, document_key, model,
                       lineage, version, content, content_hash, created_at)
-select org_id, id, id, 's', 'k', id, 'x', 'm', 'l', 1, 'Text of it.', '', now() from run;
+select org_id, id::uuid, id, 's', 'k', id, 'x', 'm', 'l', 1, 'Text of it.', '', now() from run;
 insert into idempotency_answer (org_id, tool, key, arguments_hash, is_error, answer, created_at)
 select org_id, 'get_next_step', n::text, '\\x00', false, '{}', now()
   from org, generate_series(1, 2000) n;
@@ -95,7 +95,7 @@ def full(server: Server) -> Iterator[ServerDatabase]:
     """Yield a database with many plans in two orgs."""
     counted = FILL % {"plans": PLANS, "steps": STEPS}
     with new_database(server) as place:
-        add_org(place.owner_dsn, UUID(new_id()), "other_org")
+        add_org(place.owner_dsn, UUID(new_uuid()), "other_org")
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
             admin.execute(counted.encode())
         yield place
@@ -208,7 +208,7 @@ def unbounded_reads() -> dict[str, Statement]:
     page: dict[str, Value] = {
         "since": "-infinity",
         "at": "infinity",
-        "subject_id": LAST_ID,
+        "subject_id": LAST_UUID,
         "seq": 1,
         "most": 20,
     }
@@ -226,7 +226,7 @@ def unbounded_reads() -> dict[str, Statement]:
         "counts": lists.SQL["count_plans"](most=1_000, closed=True),
         "plans to check for stalls": writer.SQL["check_stalls"](patience=1_800, most=100),
         "stalls": load.SQL["count_stalls"](patience=1_800, most=100),
-        "finished steps": details.finished_steps_statement(LAST_ID),
+        "finished steps": details.finished_steps_statement(LAST_UUID),
         "audit of an actor": audit.SQL["page_of_actor"](**{**filters, "actor": "ann"}),
         "audit of an event": audit.SQL["page_of_rare_event"](**{**filters, "event": "step_failed"}),
         "audit of a channel": audit.SQL["page_of_other_channel"](**{**filters, "channel": "cli"}),

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 
 from erasure_checks import verified
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env
 from postgres_servers import Server, ServerDatabase, new_database
 from waybook.store import audit
@@ -49,13 +48,13 @@ class Chain(NamedTuple):
 async def make_plan(agent: AgentClient) -> Chain:
     plan = await agent.plan(2)
     await agent.work_through(plan)
-    return Chain("plan", full_id(plan["planId"]), 5)
+    return Chain("plan", plan["planId"], 5)
 
 
 async def make_run(agent: AgentClient) -> Chain:
     run = await agent.run(models="a")
     await agent.submit_documents(await agent.job(run))
-    return Chain("run", full_id(run["runId"]), 4)
+    return Chain("run", run["runId"], 4)
 
 
 async def make_skill_execution(agent: AgentClient) -> Chain:

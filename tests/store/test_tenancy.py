@@ -17,7 +17,7 @@ from foreign_records import all_foreign_records
 from org_env import NOON, AgentClient, OrgEnv
 from postgres_servers import ServerDatabase
 from waybook.store import deliveries
-from waybook.store.driver.queries import AsJson, Query, Statement, new_id
+from waybook.store.driver.queries import AsJson, Query, Statement, new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE
 
 ORG = "(org_id = app_org())"
@@ -145,7 +145,7 @@ def test_public_schema_has_only_known_functions_without_definer_rights(
     languages = {
         "plpgsql": {
             *("is_event", "is_job", "is_plan", "is_step"),
-            *("json_words", "name_words", "refuse_unless", "short_key"),
+            *("json_words", "name_words", "refuse_unless"),
             *("statement_time", "words"),
         },
         "sql": {"name_parts", "now", "org", "secret_hash", "transaction"},
@@ -284,7 +284,7 @@ async def both(world: OrgEnv) -> OrgEnv:
 
 def make_delivery() -> Statement:
     """Return the SQL statement that inserts a pending notification."""
-    named = {"id": new_id(), "event": "plan.failed", "subject_id": new_id()}
+    named = {"id": new_uuid(), "event": "plan.failed", "subject_id": new_uuid()}
     return deliveries.SQL["insert_delivery"](**named, data=AsJson({}), at=NOON, expires_at=NOON)
 
 
@@ -299,7 +299,7 @@ A_SESSION = Query(
 async def make_browser(agent: AgentClient) -> Statement:
     """Create a user with a token; return the SQL statement that inserts a web session."""
     issued = await make_token(agent)
-    return A_SESSION(user=issued.user.id, token=issued.token.id, id=new_id())
+    return A_SESSION(user=issued.user.id, token=issued.token.id, id=new_uuid())
 
 
 def as_serving(world: OrgEnv, connection: psycopg.Connection, org_id: UUID) -> None:

@@ -11,7 +11,6 @@ import pytest
 from database_dump import dump
 from erasure_checks import LEFT, add_user, erased, rows_of, verdicts, verified
 from foreign_records import all_foreign_records
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.core.changes import Change, Entity
 from waybook.core.decision_context import Channel
@@ -19,7 +18,7 @@ from waybook.core.pseudonyms import Pseudonymization, pseudonymize_details
 from waybook.errors import InvalidInput, NotFound, Refused
 from waybook.json_values import Json
 from waybook.store import audit
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 PSEUDONYM = re.compile(r"erased-[0-9a-f]{8}")
 
@@ -27,7 +26,7 @@ PSEUDONYM = re.compile(r"erased-[0-9a-f]{8}")
 @pytest.fixture
 def name() -> str:
     """Return a unique name with characters that JSON has to escape."""
-    return f'Zoë "Z" {new_id()}'
+    return f'Zoë "Z" {new_uuid()}'
 
 
 async def make_days_work(agent: AgentClient) -> Body:
@@ -63,7 +62,7 @@ async def test_erasing_a_user_removes_the_name_and_spares_other_orgs(
         admin.execute(
             """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
                values (%s, %s, 'x', %s, now(), now(), now())""",
-            (agent.org_id, new_id(), json.dumps({"by": {"user": name}}, ensure_ascii=False)),
+            (agent.org_id, new_uuid(), json.dumps({"by": {"user": name}}, ensure_ascii=False)),
         )
     theirs = rows_of(place, world.other_org.org_id)
     erasure = await erased(world, world.agent, name)
@@ -149,10 +148,10 @@ async def test_erasing_a_user_with_a_broken_audit_chain_is_refused(
     agent = own_world.agent.acting_as(name)
     plan = await agent.plan()
     tampering.execute(
-        "update audit_entry set channel = 'cli' where subject_id = %s", (full_id(plan["planId"]),)
+        "update audit_entry set channel = 'cli' where subject_id = %s", (plan["planId"],)
     )
     before = rows_of(own_world.place, agent.org_id)
-    with pytest.raises(Refused, match=f"the audit of plan {full_id(plan['planId'])} is broken"):
+    with pytest.raises(Refused, match=f"the audit of plan {plan['planId']} is broken"):
         await erased(own_world, own_world.agent, name)
     assert rows_of(own_world.place, agent.org_id) == before
 
@@ -183,8 +182,8 @@ async def test_audit_verification_reports_hashes_recomputed_after_user_erasure(
     plan = await agent.plan()
     await erased(own_world, own_world.agent, name)
     await own_world.agent.take(plan)
-    manually_sealed(tampering, full_id(plan["planId"]))
-    verdict = await verified(own_world, "plan", full_id(plan["planId"]))
+    manually_sealed(tampering, plan["planId"])
+    verdict = await verified(own_world, "plan", plan["planId"])
     assert verdict.first_broken_entry == 1
     assert verdict.errors == ("entry 1 has not the seal it was given when a user was erased",)
 

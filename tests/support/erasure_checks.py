@@ -13,7 +13,7 @@ from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
 from waybook.store.audit import Subject
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.erasure import Erased
 
 #: Tables that keep rows about an org or a user after its erasure.
@@ -57,13 +57,13 @@ def rows_of(place: ServerDatabase, org_id: UUID) -> dict[str, list[str]]:
 async def add_user(place: ServerDatabase, agent: AgentClient, name: str) -> None:
     """Add a user with a token and a web session to this org; the new user adds another user."""
     credential = await make_token(agent, name, email=f"{name}@example.org")
-    await make_token(agent.acting_as(name), new_id())
+    await make_token(agent.acting_as(name), new_uuid())
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
             """insert into web_session (org_id, id, user_id, token_id, hash, created_at,
                                         last_seen_at, expires_at)
                values (%s, %s, %s, %s, sha256(%s::text::bytea), now(), now(), now())""",
-            (agent.org_id, new_id(), credential.user.id, credential.token.id, new_id()),
+            (agent.org_id, new_uuid(), credential.user.id, credential.token.id, new_uuid()),
         )
 
 

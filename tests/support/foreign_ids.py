@@ -5,15 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from full_ids import full_id
 from org_env import AgentClient, Body
 from tool_arguments import ids_within
 from tool_calls import valid_call
 from waybook.app.context.parts import PARTS_BY_ID, STEP_PARTS
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
-from waybook.core.short_ids import short_id
-from waybook.store.driver.queries import is_id, new_id
+from waybook.core.ids import is_id
+from waybook.store.driver.queries import new_id, new_uuid
 
 #: Path of an id within the arguments of a tool. The argument `part` is included, because the name
 #: of a packet part may contain an id.
@@ -67,16 +66,15 @@ class ForeignIdCall:
         texts = []
         for arguments in self.with_id(row_id):
             answer = await agent.ask(self.tool, arguments)
-            text = json.dumps([answer.is_error, answer.body]).replace(id_text or row_id, "ID")
-            texts.append(text.replace(short_id(row_id), "ID") if is_id(row_id) else text)
+            text = json.dumps([answer.is_error, answer.body])
+            texts.append(text.replace(id_text or row_id, "ID"))
         return texts
 
     async def betrayed(self, agent: ForeignCaller, theirs: Mapping[str, str]) -> list[str]:
         """Return the kinds of records whose ids get a different answer than an unknown id."""
-        unknown = new_id()
         expected = {
-            is_full: await self.answers(agent, unknown if is_full else short_id(unknown))
-            for is_full in (True, False)
+            has_id: await self.answers(agent, new_id() if has_id else new_uuid())
+            for has_id in (True, False)
         }
         assert expected[True], self.name
         return [
@@ -84,12 +82,6 @@ class ForeignIdCall:
             for kind, row in theirs.items()
             if await self.answers(agent, row) != expected[is_id(row)]
         ]
-
-
-def in_both_forms(records: Mapping[str, str]) -> dict[str, str]:
-    """Return the full ids of these records, and the short ids of those that have one."""
-    short = {kind: row for kind, row in records.items() if not is_id(row)}
-    return {**short, **{f"{kind}, full id": full_id(row) for kind, row in records.items()}}
 
 
 async def foreign_id_calls(agent: AgentClient) -> list[ForeignIdCall]:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from auth_env import make_token
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from run_calls import make_gathering
 from tool_calls import MUTATING, PREPARE, submit_late_result, valid_call
@@ -14,7 +13,7 @@ from waybook.app.operations.sharing import create_snapshot_link
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.store import links
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.links import LinkGrant, LinkKind, LinkTarget
 from waybook.store.research import embeddings
 
@@ -92,8 +91,8 @@ async def make_review_link(agent: AgentClient, for_user: str | None = None) -> s
     review = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
     target = LinkTarget(
         LinkKind.REVIEW,
-        plan_id=full_id(review["planId"]),
-        review_id=full_id(review["reviewId"]),
+        plan_id=review["planId"],
+        review_id=review["reviewId"],
     )
     return await _insert_link(agent, target, for_user)
 
@@ -107,12 +106,12 @@ async def make_feedback_link(agent: AgentClient, for_user: str | None = None) ->
 
 async def make_link_of_run(agent: AgentClient, run: Body, for_user: str | None = None) -> str:
     """Create a link for feedback on the first stage of a run; return the link's secret."""
-    target = LinkTarget(LinkKind.FEEDBACK, run_id=full_id(run["runId"]), stage="scope")
+    target = LinkTarget(LinkKind.FEEDBACK, run_id=run["runId"], stage="scope")
     return await _insert_link(agent, target, for_user)
 
 
 async def _insert_link(agent: AgentClient, target: LinkTarget, for_user: str | None) -> str:
-    services, link_id = agent.dispatcher.services, new_id()
+    services, link_id = agent.dispatcher.services, new_uuid()
     secret = secrets.token_urlsafe(32)
     now = await services.database.read_now(agent.org_id)
     grant = LinkGrant(
@@ -129,7 +128,7 @@ async def _insert_link(agent: AgentClient, target: LinkTarget, for_user: str | N
 
 async def make_snapshot_link(agent: AgentClient) -> tuple[str, str]:
     """Share a plan by link; return the id of the plan and the secret of the link."""
-    plan_id = full_id((await agent.plan(2))["planId"])
+    plan_id = (await agent.plan(2))["planId"]
     ctx = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     return plan_id, await create_snapshot_link(ctx, plan_id, 7)
 

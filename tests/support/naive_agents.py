@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from waybook.core.decision_context import Channel
 from waybook.dag.definitions.definition import write_definition
@@ -265,7 +264,7 @@ class Crew:
 
     async def _changes(self) -> int:
         """Return the number of audit entries of the plan or run."""
-        statement = audit.SQL["head"](subject_id=full_id(self.subject_id))
+        statement = audit.SQL["head"](subject_id=self.subject_id)
         ((head,),) = await self.world.database.read_org(self.world.agent.org_id, statement)
         return int(head.seq)
 

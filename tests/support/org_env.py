@@ -9,7 +9,6 @@ from uuid import UUID
 
 import psycopg
 
-from full_ids import full_id
 from idle_connections import ReusingPool, keep_connections
 from postgres_servers import ServerDatabase
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
@@ -29,12 +28,12 @@ from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import Query, new_id
+from waybook.store.driver.queries import Query, new_uuid
 from waybook.store.driver.wire import LOCK_TIMEOUT
+from waybook.store.parent_cache import ParentCache
 from waybook.store.plans import load
 from waybook.store.plans.cache import PlanCache
 from waybook.store.runs.slots import RunCache
-from waybook.store.short_ids import ParentCache, ShortIdCache
 
 #: Reply, or part of a reply, as JSON that is accessed without type checks.
 Body: TypeAlias = dict[str, Any]
@@ -195,7 +194,6 @@ class AgentClient:
         services = replace(
             with_parts(self.dispatcher.services, PlanCache(), RunCache()),
             step_parents=ParentCache(),
-            short_ids=ShortIdCache(),
         )
         return AgentClient(ServerDispatcher(services, self.dispatcher.calls), self.caller)
 
@@ -221,7 +219,7 @@ class OrgEnv:
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
         """Return the rows of a plan that the audit covers."""
-        statement = load.SQL["stored_rows"](plan_id=full_id(plan_id))
+        statement = load.SQL["stored_rows"](plan_id=plan_id)
         return audit.read_rows((await self.database.read_org(org_id, statement))[0])
 
     async def set_policy(self, policy: ReviewPolicy) -> None:
@@ -231,7 +229,7 @@ class OrgEnv:
 
     async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
         """Return the audit entries of a plan or of a skill execution."""
-        statement = audit.SQL["entries"](subject_id=full_id(subject_id), since=0, most=100_000)
+        statement = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
         entries: list[audit.SealedEntry]
         (entries,) = await self.database.read_org(org_id, statement)
         return entries
@@ -275,7 +273,7 @@ async def make_env(
     place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[OrgEnv]:
     """Yield a test environment in this database; verify the audit of both orgs at the end."""
-    ours, theirs = (UUID(new_id()) for _ in range(2))
+    ours, theirs = (UUID(new_uuid()) for _ in range(2))
     add_orgs(place, ours, theirs)
     async with open_test_database(
         place, pool_size=pool_size, lock_timeout=lock_timeout
@@ -309,7 +307,7 @@ async def make_env(
 
 async def read_state(database: Database, org_id: UUID, plan_id: str) -> tuple[Rows, int]:
     """Return the rows of a plan and the number of audit entries of its org."""
-    statement = load.SQL["stored_rows"](plan_id=full_id(plan_id))
+    statement = load.SQL["stored_rows"](plan_id=plan_id)
     rows, counted = await database.read_org(org_id, statement, COUNT_ENTRIES())
     return audit.read_rows(rows), int(counted[0][0])
 

@@ -13,7 +13,7 @@ from erasure_checks import add_user, tables
 from foreign_records import all_foreign_records
 from org_env import AgentClient, OrgEnv
 from postgres_servers import Server, ServerDatabase, new_database
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 
 #: Kinds of database owners: a plain role, a role with BYPASSRLS as on managed servers, and a
@@ -65,7 +65,7 @@ def open_role(server: Server, attributes: str, *, member: bool = False) -> Itera
     The maintenance role is global to the server. If another test created it, only an administrator
     can grant it to the new role (`member`).
     """
-    name = f"owner_{new_id().replace('-', '')}"
+    name = f"owner_{new_uuid().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         admin.execute(f"create role {name} login password 'choose one' {attributes}".encode())
         if member:
@@ -82,7 +82,7 @@ def open_role(server: Server, attributes: str, *, member: bool = False) -> Itera
 def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
     """Yield a database without tables that belongs to the user of this DSN."""
     owner = sql.Identifier(str(conninfo_to_dict(owner_dsn)["user"]))
-    dbname = f"test_{new_id().replace('-', '')}"
+    dbname = f"test_{new_uuid().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         named = sql.Identifier(dbname)
         admin.execute(sql.SQL("create database {} owner {}").format(named, owner))
@@ -105,13 +105,13 @@ async def fill(world: OrgEnv, name: str) -> None:
         admin.execute(
             """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
                values (%s, %s, 'x', json_build_object('by', %s::text), now(), now(), now())""",
-            (agent.org_id, new_id(), name),
+            (agent.org_id, new_uuid(), name),
         )
 
 
 def clone(place: ServerDatabase, agent: AgentClient) -> UUID:
     """Copy every row of an org into a new org with the same ids; return the new org's id."""
-    twin = UUID(new_id())
+    twin = UUID(new_uuid())
     with psycopg.connect(place.admin_dsn) as admin:
         # This setting disables foreign-key checks.
         admin.execute("set local session_replication_role = replica")

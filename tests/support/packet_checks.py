@@ -4,14 +4,13 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
-from full_ids import full_id
 from org_env import AgentClient, Body
 from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search.search_backend import search_backend
 from waybook.core.changes import Entity, Event, as_json
 from waybook.plan.draft import Draft
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 
@@ -115,14 +114,14 @@ async def store_all(
     """
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     ids, subjects = [], []
-    async with LockedPlan(call, plan_id=full_id(plan["planId"])) as locked:
+    async with LockedPlan(call, plan_id=plan["planId"]) as locked:
         draft = Draft(locked.plan, locked.decision_context)
         now = locked.decision_context.now
         for step_id, title, content in stored:
-            artifact_id = new_id()
+            artifact_id = new_uuid()
             ids.append(artifact_id)
             row: Body = {
-                "step_id": full_id(step_id) if step_id else None,
+                "step_id": step_id or None,
                 "kind": "note",
                 "title": title,
                 "content": content,
@@ -132,7 +131,7 @@ async def store_all(
             }
             draft.insert(Entity.ARTIFACT, artifact_id, row)
             fields: Body = {
-                "plan_id": full_id(plan["planId"]),
+                "plan_id": plan["planId"],
                 "kind": "note",
                 "tags": (),
                 "created_at": now,

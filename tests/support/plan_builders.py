@@ -47,7 +47,7 @@ _FRESH = numbered_ids("new")
 
 def make_context(actor: Actor = ANN, *, minutes: float = 0) -> DecisionContext:
     """Return a decision context with the time this many minutes after noon."""
-    return DecisionContext(now=NOON + timedelta(minutes=minutes), actor=actor, new_id=_FRESH)
+    return DecisionContext(NOON + timedelta(minutes=minutes), actor, _FRESH, _FRESH)
 
 
 def make_new_step(instructions: str = "Look it up.", **values: object) -> NewStep:

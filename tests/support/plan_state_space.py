@@ -150,7 +150,8 @@ class Walk:
 def initial_plan(shape: Shape) -> Plan:
     """Return the new plan, after checking that a replay of its audit gives the same rows."""
     ids = chain(["p"], (f"s{n}" for n, _ in enumerate(shape.steps, 1)), (f"c{n}" for n in count(1)))
-    made = create(shape.new_plan(), DecisionContext(FRESH, ACTORS[0], lambda: next(ids)))
+    context = DecisionContext(FRESH, ACTORS[0], lambda: next(ids), lambda: next(ids))
+    made = create(shape.new_plan(), context)
     changes = [change for entry in made.entries for change in entry.changes]
     assert known_rows(replay(changes)) == rows_of(made.plan)
     return made.plan
@@ -159,7 +160,8 @@ def initial_plan(shape: Shape) -> Plan:
 def moments_of(shape: Shape, now: datetime = FRESH) -> Moments:
     """Return the decision contexts of the three actors."""
     ann, bob, pat = (
-        DecisionContext(now, actor, numbered_ids(actor.user), shape.policy) for actor in ACTORS
+        DecisionContext(now, actor, new_id, new_id, shape.policy)
+        for actor, new_id in ((actor, numbered_ids(actor.user)) for actor in ACTORS)
     )
     return ann, bob, pat
 

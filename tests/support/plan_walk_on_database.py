@@ -26,7 +26,7 @@ from waybook.plan.model import CLOSED_PLAN, Plan, StepId
 from waybook.store import audit
 from waybook.store.audit import ChainHead, WriteContext
 from waybook.store.driver.database import Database, Transaction
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_id, new_uuid
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import PlanRequest
 
@@ -51,7 +51,8 @@ class StoredPlan:
 
     def contexts(self) -> tuple[DecisionContext, DecisionContext, DecisionContext]:
         ann, bob, pat = (
-            DecisionContext(self.now, actor, new_id, self.shape.policy) for actor in ACTORS
+            DecisionContext(self.now, actor, new_id, new_uuid, self.shape.policy)
+            for actor in ACTORS
         )
         return ann, bob, pat
 
@@ -156,7 +157,7 @@ def _actor(user: str) -> Actor:
 async def begin(shape: Shape, tx: Transaction, rng: random.Random) -> StoredPlan:
     """Store a new plan of this shape."""
     ann = ACTORS[0]
-    made = create(shape.new_plan(), DecisionContext(NOON, ann, new_id, shape.policy))
+    made = create(shape.new_plan(), DecisionContext(NOON, ann, new_id, new_uuid, shape.policy))
     known = {step.id: f"s{step.order}" for step in made.plan.steps}
     statements, head = writer.statements(None, made, WriteContext(NOON, ann))
     await tx.send(*statements)

@@ -28,7 +28,7 @@ from missing_programs import FIFTEEN
 from run_place import CITUS, PLACE
 from waybook.embedded_postgres.cluster import BOOTSTRAP
 from waybook.embedded_postgres.supervisor import Attachment, attach
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.citus import let_settings_pass
 from waybook.store.maintenance.migrate import APP_ROLE, distribute, migrate
 
@@ -282,7 +282,7 @@ def _ensure_bootstrapped(server: Server) -> None:
 @contextmanager
 def new_database(server: Server, template: str = TEMPLATE) -> Iterator[ServerDatabase]:
     """Yield a new database, by default a copy of the migrated template."""
-    dbname = f"test_{new_id().replace('-', '')}"
+    dbname = f"test_{new_uuid().replace('-', '')}"
     for node in server.nodes:
         # The strategy `file_copy` takes half as long as the default strategy, which logs every page
         # of the template.

@@ -18,7 +18,7 @@ REFUSED: Final = {
     "alter table run\n  add check (name <> ''),\n  add check (name <> 'x')": (
         "adds a constraint together with other changes"
     ),
-    "alter table run_word add column a uuid, add foreign key (org_id, a) references run": (
+    "alter table run_word add column a text, add foreign key (org_id, a) references run": (
         "adds a constraint together with other changes"
     ),
     "alter table run add column number bigserial": "adds a column with a sequence",

@@ -62,7 +62,7 @@ class RulesComparison(RuleBasedStateMachine):
         self, user: str, session: str | None, channel: Channel = Channel.MCP
     ) -> DecisionContext:
         actor = self.agent(user, channel).caller.actor(session)
-        return DecisionContext(now=self.world.clock.now, actor=actor, new_id=self.fresh.popleft)
+        return DecisionContext(self.world.clock.now, actor, self.fresh.popleft, self.fresh.popleft)
 
     def both(
         self,

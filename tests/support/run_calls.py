@@ -2,7 +2,7 @@
 
 from org_env import AgentClient, Body
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 
 async def a_map(_: AgentClient) -> Body:
@@ -128,6 +128,6 @@ async def regenerate(agent: AgentClient) -> Body:
 async def add_dag(_: AgentClient) -> Body:
     return {
         "definition": make_definition(
-            f"views-{new_id()}", make_stage("views", make_recipe_step("view"))
+            f"views-{new_uuid()}", make_stage("views", make_recipe_step("view"))
         )
     }

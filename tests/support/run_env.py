@@ -104,7 +104,7 @@ class RunEnv:
         self.records.now += gap
 
     def moment(self, actor: Actor) -> DecisionContext:
-        return DecisionContext(now=self.records.now, actor=actor, new_id=self._new_id)
+        return DecisionContext(self.records.now, actor, self._new_id, self._new_id)
 
     def _new_id(self) -> str:
         self._made[0] += 1

@@ -155,7 +155,7 @@ def _job_key(records: RunRowStore, job: Job) -> JobKey:
 def calls(records: RunRowStore, bounds: Bounds) -> Iterator[Call]:
     """Yield every call that is possible in this state."""
     run, compiled_dag = records.run, records.chart
-    moment = DecisionContext(now=NOON, actor=PAT, new_id=NEW_IDS)
+    moment = DecisionContext(NOON, PAT, NEW_IDS, NEW_IDS)
     if bounds.cancellations:
         yield partial(cancel_run, run, compiled_dag, "no longer needed", moment)
     for job in records.jobs.values():

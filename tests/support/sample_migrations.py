@@ -18,7 +18,7 @@ create index plan_sample on plan (org_id, sample) where sample is not null;
 create table note (
   org_id   uuid not null default app_org() references org,
   id       uuid not null,
-  plan_id  uuid not null,
+  plan_id  text not null,
   primary key (org_id, id),
   foreign key (org_id, plan_id) references plan (org_id, id)
 );

@@ -9,7 +9,7 @@ import run_calls
 from org_env import AgentClient, Body, make_step
 from waybook.app.registry import TOOLS
 from waybook.app.request.arguments import MutatingArguments
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 Prepare = Callable[[AgentClient], Awaitable[Body]]
 
@@ -176,7 +176,7 @@ async def _store(agent: AgentClient) -> Body:
     taken = await agent.take(await agent.plan())
     source = {
         "url": "https://example.org/nile",
-        "title": f"The Nile {new_id()}",
+        "title": f"The Nile {new_uuid()}",
         "quote": "It is 6,650 km long.",
         "retrievedAt": "2030-01-01T10:00:00Z",
     }
@@ -186,7 +186,7 @@ async def _store(agent: AgentClient) -> Body:
         "kind": "finding",
         "title": "Longest river",
         "content": "The Nile is the longest river.",
-        "sources": [source, {"title": f"A book {new_id()}"}],
+        "sources": [source, {"title": f"A book {new_uuid()}"}],
         "tags": ["rivers", "africa"],
         "metadata": {"checked": True},
     }

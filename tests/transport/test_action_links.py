@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import httpx2
 
 from fake_endpoint import fake_endpoint
-from full_ids import full_id
 from org_env import Body, OrgEnv
 from transport.linked_pages import HTML, LINKS, linked_message
 from transport.page_client import send
@@ -40,7 +39,7 @@ class LinkedReview:
         return await send(self.client, path, **fields)
 
     async def decision(self) -> tuple[str | None, str | None]:
-        record = await read_review(self.env.call, full_id(self.review["reviewId"]))
+        record = await read_review(self.env.call, self.review["reviewId"])
         return record.decision, record.decided_by
 
 
@@ -73,7 +72,7 @@ async def test_review_link_records_the_decision_of_the_link_user(world: OrgEnv) 
         assert first.status_code == 303
         assert await linked.decision() == ("approve", "rita")
         assert "rita approved" in (await linked.get(linked.path())).text
-        entries = await world.entries(world.agent.org_id, full_id(linked.review["planId"]))
+        entries = await world.entries(world.agent.org_id, linked.review["planId"])
         (entry,) = [entry for entry in entries if '"action":"decision"' in entry.details]
         assert '"decidedAs":"link:' in entry.details
         assert (entry.actor, entry.channel) == ("rita", "dashboard")
@@ -115,7 +114,7 @@ async def test_review_link_of_an_earlier_attempt_cannot_decide_next_review(
         )
         page = await linked.get(linked.path())
         assert "Now?" not in page.text
-        record = await read_review(linked.env.call, full_id(again["reviewId"]))
+        record = await read_review(linked.env.call, again["reviewId"])
         assert record.decision is None
 
 
@@ -160,7 +159,7 @@ async def test_review_link_gives_no_access_to_other_pages(world: OrgEnv) -> None
     async with linked_review(world) as linked:
         secret = linked.path().split("/")[2]
         await linked.get(linked.path())
-        plan_id = full_id(linked.review["planId"])
+        plan_id = linked.review["planId"]
         for path in ("/", "/inbox", f"/plans/{plan_id}", f"/act/{secret}/../../inbox"):
             assert (await linked.get(path)).status_code in {303, 401, 404}, path
         reply = await linked.client.post(

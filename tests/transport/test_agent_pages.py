@@ -6,7 +6,6 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from transport.page_reader import visible_text
 from waybook.app.queries.agents import AgentKey, list_agents, read_agent
@@ -118,8 +117,8 @@ async def test_agent_page_for_a_day_lists_only_that_day(
     text = visible_text(page)
     assert "1 started 1 completed 0 failed 0 reviews requested" in text
     assert "Tuesday, January 1, 2030" in text
-    step = full_id(plan["stepIds"][0])
-    assert f'href="/plans/{full_id(plan["planId"])}/steps/{step}"' in page.text
+    step = plan["stepIds"][0]
+    assert f'href="/plans/{plan["planId"]}/steps/{step}"' in page.text
     yesterday = re.search(r'href="([^"]+)" aria-current="true">Yesterday', page.text)
     assert yesterday is not None
     assert yesterday[1] == "/agents/ann?session=a&amp;day=2030-01-01"
@@ -133,8 +132,8 @@ async def test_agent_page_lists_jobs_with_names_of_runs(
     run = await agent.run("dialectic", name="Lighthouse")
     held = await agent.job(run, sessionId="w")
     page = await reader.get("/agents/ann?session=w")
-    job = full_id(held["jobId"])
-    assert f'href="/runs/{full_id(run["runId"])}/jobs/{job}"' in page.text
+    job = held["jobId"]
+    assert f'href="/runs/{run["runId"]}/jobs/{job}"' in page.text
     (row,) = table(page)
     assert "claimed a job" in row
     assert "Lighthouse" in row
@@ -212,9 +211,9 @@ async def test_audit_page_links_plan_step_and_agent_by_name(
     (row,) = table(page)
     assert "completed a step: step 1: Survey" in row
     assert "Rivers #" in row
-    plan_id = full_id(plan["planId"])
+    plan_id = plan["planId"]
     assert f'<a href="/plans/{plan_id}">Rivers</a>' in page.text
-    assert f'/plans/{plan_id}/steps/{full_id(plan["stepIds"][0])}">step 1: Survey</a>' in page.text
+    assert f'/plans/{plan_id}/steps/{plan["stepIds"][0]}">step 1: Survey</a>' in page.text
     assert '<a href="/agents/ann?session=a">ann</a>' in page.text
 
 

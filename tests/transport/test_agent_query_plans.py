@@ -5,12 +5,11 @@ import re
 import psycopg
 import pytest
 
-from full_ids import full_id
 from org_env import OrgEnv
 from statements import prepared
 from waybook.app.request.request_context import RequestContext
 from waybook.store import agents, audit
-from waybook.store.driver.queries import LAST_ID, Statement
+from waybook.store.driver.queries import LAST_UUID, Statement, new_id
 
 #: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
 pytestmark = pytest.mark.every_server
@@ -57,7 +56,7 @@ AGENT = {"name": "agent-1", "session": "s1"}
 PERIOD: dict[str, str | int] = {
     "since": "-infinity",
     "at": "infinity",
-    "subject_id": LAST_ID,
+    "subject_id": LAST_UUID,
     "seq": 1,
 }
 AGENT_ENTRIES = "audit_entry_default_org_id_actor_session_at_idx"
@@ -88,7 +87,7 @@ QUERIES = {
         ),
         (AGENT_ENTRIES,),
     ),
-    "names": (agents.names_statement([LAST_ID]), ("plan_pkey", "plan_step_pkey")),
+    "names": (agents.names_statement([new_id()]), ("plan_pkey", "plan_step_pkey")),
     "held_steps": (agents.held_statements()[0], ("plan_open_activity", "plan_step_place")),
     "usage_by_day": (BY_DAY, ("usage_time",)),
     "usage_by_agent": (BY_AGENT, ("usage_time",)),
@@ -152,7 +151,7 @@ async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEn
     assert int(loops[1]) <= 101, shown
     ctx = RequestContext(services=crowded.dispatcher.services, caller=crowded.agent.caller)
     (held,) = (await ctx.read(statement))[0]
-    assert held.item_id == full_id(taken["stepId"])
+    assert held.item_id == taken["stepId"]
 
 
 async def test_query_by_session_uses_an_index(crowded: OrgEnv) -> None:

@@ -4,7 +4,6 @@ import re
 
 import httpx2
 
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from transport.page_reader import visible_text
 from waybook.app.queries.usage import count_costs
@@ -25,7 +24,7 @@ async def make_costs(world: OrgEnv) -> tuple[str, str]:
     job = await agent.job(run, sessionId="b")
     await agent.submit_documents(job, usage=usage(1, "opus"), sessionId="b")
     await agent.submit(await agent.take(plan))
-    return full_id(plan["planId"]), full_id(run["runId"])
+    return plan["planId"], run["runId"]
 
 
 def rows(page: httpx2.Response, table: str) -> list[str]:

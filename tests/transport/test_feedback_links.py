@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import httpx2
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from transport.linked_pages import HTML, linked_message
 from transport.page_client import send
@@ -42,7 +41,7 @@ class LinkedStage:
         return (await self.get()).text.split('name="token" value="')[1].split('"')[0]
 
     async def feedback(self) -> tuple[str | None, str | None]:
-        run_id = full_id(self.run["runId"])
+        run_id = self.run["runId"]
         run = (await read_run_detail(self.env.call, run_id, RunInclude.NOTHING)).run
         stage = run.stages["scope"]
         return stage.feedback, stage.feedback_by
@@ -95,7 +94,7 @@ async def test_posting_a_feedback_link_starts_the_next_stage_once(
         assert "Already decided by rita" in late.text
         assert "Another word." in late.text
         assert await linked.feedback() == ("Look at the Nile.", "rita")
-        entries = await world.entries(world.agent.org_id, full_id(linked.run["runId"]))
+        entries = await world.entries(world.agent.org_id, linked.run["runId"])
         (entry,) = [entry for entry in entries if '"action":"stage_feedback"' in entry.details]
         assert '"decidedAs":"link:' in entry.details
         assert (entry.actor, entry.channel) == ("rita", "dashboard")
@@ -112,7 +111,7 @@ async def test_feedback_link_without_text_is_refused_beside_the_field(world: Org
 async def test_feedback_link_is_gone_after_revocation(world: OrgEnv) -> None:
     async with linked_stage(world) as linked:
         token = await linked.token()
-        assert await revoke_action_links(linked.env.call, full_id(linked.run["runId"])) == 1
+        assert await revoke_action_links(linked.env.call, linked.run["runId"]) == 1
         assert await revoke_action_links(linked.env.call, None) == 0
         form = {"token": token, "feedback": "Go on."}
         for reply in (
@@ -149,6 +148,6 @@ async def test_feedback_link_decides_no_review_and_opens_no_other_page(world: Or
             f"/act/{secret}/feedback/x",
         ):
             assert (await linked.get(path)).status_code in {401, 404}, path
-        run_id = full_id(linked.run["runId"])
+        run_id = linked.run["runId"]
         for path in ("/", "/inbox", f"/runs/{run_id}"):
             assert (await linked.get(path)).status_code in {303, 401}, path

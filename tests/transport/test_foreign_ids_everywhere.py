@@ -14,17 +14,16 @@ from mcp_types import PromptReference, ResourceTemplateReference, TextContent
 from starlette.routing import Route
 
 from database_rows import rows, without_row_level_security
-from foreign_ids import foreign_id_calls, in_both_forms
+from foreign_ids import foreign_id_calls
 from foreign_records import create_foreign_records
-from full_ids import with_full_ids
 from org_env import OrgEnv, make_env
 from postgres_servers import Server, new_database
 from project.repository import SOURCE
 from rls_only_queries import stripping
 from transport.full_app import TOKEN, free_port, full_app, make_client, routes_of, sample_ids
 from waybook.app.request.caller import Answer
-from waybook.core.short_ids import short_id
-from waybook.store.driver.queries import is_id, new_id
+from waybook.core.ids import is_id
+from waybook.store.driver.queries import new_id, new_uuid
 from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.server import PROMPTS, URIS
 
@@ -185,11 +184,10 @@ async def betrayed_by(
     client: httpx2.AsyncClient, requests: Iterable[Visit], theirs: Mapping[str, str]
 ) -> str | None:
     """Return the first kind of records of another org that the answers reveal."""
-    never = new_id()
     for visit in requests:
         expected = {
-            is_full: await visit.complete(client, never if is_full else short_id(never))
-            for is_full in (True, False)
+            has_id: await visit.complete(client, new_id() if has_id else new_uuid())
+            for has_id in (True, False)
         }
         if visit.method == "GET" and "ID" in visit.address.partition("?")[0]:
             assert {status for status, *_ in expected.values()} == {404}, visit
@@ -202,7 +200,7 @@ async def betrayed_by(
 async def test_http_routes_answer_ids_of_another_org_like_unknown_ids(
     world: OrgEnv, ours: dict[str, str]
 ) -> None:
-    theirs = in_both_forms(await create_foreign_records(world))
+    theirs = await create_foreign_records(world)
     before = rows(world)
     leaks = await betrayed(world, ours, theirs)
     assert {path: kind for path, kind in leaks.items() if kind} == {}
@@ -212,7 +210,7 @@ async def test_http_routes_answer_ids_of_another_org_like_unknown_ids(
 async def test_isolation_check_detects_leaks_without_row_level_security(
     world: OrgEnv, ours: dict[str, str]
 ) -> None:
-    theirs = with_full_ids(await create_foreign_records(world))
+    theirs = await create_foreign_records(world)
     world.is_sound = False
     without_row_level_security(world.place)
     with stripping():
@@ -272,12 +270,12 @@ async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - wh
 
 
 async def test_mcp_tools_answer_ids_of_another_org_like_unknown_ids(world: OrgEnv) -> None:
-    theirs = in_both_forms(await create_foreign_records(world))
+    theirs = await create_foreign_records(world)
     probes = await foreign_id_calls(world.agent)
     before = rows(world)
     async with free_port(world.agent) as where, Client(f"{where}/mcp") as client:
         caller = Caller(client)
-        some = {kind: row for kind, row in theirs.items() if kind.partition(",")[0] in SOME}
+        some = {kind: row for kind, row in theirs.items() if kind in SOME}
         for probe in probes:
             assert await probe.betrayed(caller, some) == [], probe.name
     assert rows(world) == before
@@ -286,7 +284,7 @@ async def test_mcp_tools_answer_ids_of_another_org_like_unknown_ids(world: OrgEn
 async def test_resources_prompts_and_completions_reveal_no_data_of_another_org(
     world: OrgEnv,
 ) -> None:
-    theirs, never = in_both_forms(await create_foreign_records(world)), new_id()
+    theirs, never = await create_foreign_records(world), new_id()
     async with free_port(world.agent) as where, Client(f"{where}/mcp") as client:
         for kind in KINDS:
             missing = await reply_or_error(client.read_resource(kind.uri.format(id=never)), never)
@@ -296,7 +294,7 @@ async def test_resources_prompts_and_completions_reveal_no_data_of_another_org(
                     client.read_resource(kind.uri.format(id=row_id)), row_id
                 )
                 assert reply == missing, kind
-        for row_id in (theirs["plan, full id"], theirs["run, full id"]):
+        for row_id in (theirs["plan"], theirs["run"]):
             for name, (argument, _) in PROMPTS.items():
                 requests = (client.get_prompt(name, {argument: value}) for value in (row_id, never))
                 assert await reply_or_error(next(requests), row_id) == await reply_or_error(

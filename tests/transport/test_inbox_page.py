@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from transport.page_client import send, visible_text
 from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
@@ -225,7 +224,7 @@ async def test_review_url_opens_page_with_decision_form(
     page = await browser.get(path)
     assert page.status_code == 200
     assert f'id="{place}"' in page.text
-    assert f'id="review-{full_id(review["reviewId"])}"' in page.text
+    assert f'id="review-{review["reviewId"]}"' in page.text
     assert 'action="/decisions"' in page.text
     named = {"planId": review["planId"], "reviewId": review["reviewId"], "decision": "approve"}
     reply = await send(browser, path, at="/decisions", back=path, **named)

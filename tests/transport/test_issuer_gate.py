@@ -27,7 +27,7 @@ from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import disable_user
 from waybook.core.decision_context import ReviewPolicy
 from waybook.errors import Unauthenticated
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.transport.http import rate_limits
 
 PLAN = {
@@ -82,7 +82,7 @@ async def test_invalid_issuer_token_returns_401_without_writes(
                 shown = {b"authorization": b"Bearer " + made(team.there).encode()}
                 for door in (
                     client.post("/mcp", headers={**RAW, **shown}, content=CREATE),
-                    client.get(f"/api/plans/{new_id()}/outputs", headers=shown),
+                    client.get(f"/api/plans/{new_uuid()}/outputs", headers=shown),
                 ):
                     reply = await door
                     challenge = reply.headers["www-authenticate"]
@@ -120,7 +120,7 @@ async def test_unreachable_issuer_without_cached_key_returns_503(
     async with make_team(world) as team, team.browser() as client:
         team.there.down = True
         shown = bearer(team.there.token())
-        reply = await client.get(f"/api/plans/{new_id()}/outputs", headers=shown)
+        reply = await client.get(f"/api/plans/{new_uuid()}/outputs", headers=shown)
         assert reply.status_code == 503
         assert reply.json()["error"]["code"] == "UNAVAILABLE"
 

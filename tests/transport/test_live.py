@@ -8,7 +8,6 @@ import httpx2
 import pytest
 
 from browser.served_site import Site, serve_site
-from full_ids import full_id
 from org_env import OrgEnv
 from patience import PATIENCE_SECONDS
 from waybook.store.driver.bus import Bus
@@ -65,11 +64,11 @@ async def test_live_stream_sends_only_changes_of_the_same_org(site: Site) -> Non
         await world.other_org.plan(1, name="Also next door")
         plan = await world.agent.plan(2)
         _, topics = await stream.event()
-        assert topics == {f"plan:{full_id(plan['planId'])}", "plans", "inbox"}
+        assert topics == {f"plan:{plan['planId']}", "plans", "inbox"}
         step = await world.agent.take(plan)
         await stream.event()
         await world.agent.submit(step)
-        assert (await stream.event())[1] == {f"plan:{full_id(plan['planId'])}", "plans"}
+        assert (await stream.event())[1] == {f"plan:{plan['planId']}", "plans"}
 
 
 async def test_reconnected_live_stream_sends_missed_topics_or_all_topics(site: Site) -> None:
@@ -78,7 +77,7 @@ async def test_reconnected_live_stream_sends_missed_topics_or_all_topics(site: S
     plan = await site.world.agent.plan(1)
     async with streamed(site, position) as stream:
         again, topics = await stream.event()
-        assert f"plan:{full_id(plan['planId'])}" in topics
+        assert f"plan:{plan['planId']}" in topics
     async with streamed(site, **{"last-event-id": again}) as stream:
         assert (await stream.event())[1] == {"hello"}
     async with streamed(site, Bus().position(site.world.agent.org_id)) as stream:
@@ -93,7 +92,7 @@ async def test_live_stream_sends_changes_made_since_the_page_was_loaded(
     position = text.partition('data-at="')[2].partition('"')[0]
     plan = await site.world.agent.plan(1)
     async with streamed(site, position) as stream:
-        assert f"plan:{full_id(plan['planId'])}" in (await stream.event())[1]
+        assert f"plan:{plan['planId']}" in (await stream.event())[1]
 
 
 async def test_live_stream_without_events_sends_keep_alive_messages(

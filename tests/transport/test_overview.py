@@ -5,7 +5,6 @@ import re
 import httpx2
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import send, visible_text
 from waybook.store import audit
@@ -230,7 +229,7 @@ async def test_retry_form_retries_failed_jobs_only_once(
         assert (reply.status_code, reply.headers["location"]) == (303, "/?done=retry")
     again = await agent.job(run)
     assert again["stepKey"] == job["stepKey"]
-    statement = audit.SQL["entries"](subject_id=full_id(run["runId"]), since=0, most=1000)
+    statement = audit.SQL["entries"](subject_id=run["runId"], since=0, most=1000)
     rows = await agent.dispatcher.services.database.read_org(agent.org_id, statement)
     retries = [e for e in rows[0] if "retry_failed" in str(e.details)]
     assert len(retries) == 1

@@ -6,14 +6,13 @@ import httpx2
 import psycopg
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from sent_messages import count_messages
 from statements import prepared
 from waybook.app.queries.work_list import ListOrder, RunFilter, runs_statement
 from waybook.background import render_all_orgs
 from waybook.store import audit, calls
-from waybook.store.driver.queries import LAST_ID, Statement, Value
+from waybook.store.driver.queries import LAST_UUID, Statement, Value
 from waybook.store.plans import details
 
 #: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
@@ -37,7 +36,7 @@ async def make_little_more(agent: AgentClient) -> tuple[str, str]:
     await agent.work_through(plan)
     named = {"mediaType": "text/plain", "title": "Answer", "content": "The Nile."}
     await agent.call("store_research_output", planId=plan["planId"], **named)
-    return full_id(run["runId"]), full_id(plan["planId"])
+    return run["runId"], plan["planId"]
 
 
 async def test_page_query_count_is_independent_of_data_volume(
@@ -91,7 +90,7 @@ async def test_page_query_count_is_independent_of_data_volume(
 ALL_ENTRIES: Mapping[str, Value] = {
     "since": "-infinity",
     "at": NEVER,
-    "subject_id": LAST_ID,
+    "subject_id": LAST_UUID,
     "seq": 1,
     **dict.fromkeys(("event", "actor", "channel", "session")),
     "members": False,
@@ -119,7 +118,7 @@ QUERIES = {
         calls.SQL["last_errors"](seconds=3_600, most=20),
         "mcp_tool_call_log_default_pkey",
     ),
-    "latest_outputs": (details.latest_statement((NEVER, LAST_ID), 26), "artifact_time"),
+    "latest_outputs": (details.latest_statement((NEVER, LAST_UUID), 26), "artifact_time"),
 }
 
 

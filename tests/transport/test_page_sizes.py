@@ -10,7 +10,6 @@ import pytest
 
 from browser.sample_runs import make_large_run
 from browser.served_site import Site, serve_site
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.wire import BROWSER_HEADERS, WireResponse, fetch
 from waybook.transport.http.html.assets import NAMES, asset_url
@@ -99,7 +98,7 @@ async def test_plan_page_and_live_updates_stay_within_size_limits(
     site: Site, world: OrgEnv, steps: int, limit: int
 ) -> None:
     plan = await make_plan_in_progress(world, steps)
-    path = f"/plans/{full_id(plan['planId'])}"
+    path = f"/plans/{plan['planId']}"
     page, received = await load_cold(site, path)
     assert received <= limit, (received, page.received_bytes)
     version = re.search(r'data-version="(\w+)"', page.text)
@@ -152,7 +151,7 @@ class OpenPage:
 
 async def test_run_page_of_500_steps_stays_within_size_limits(site: Site, world: OrgEnv) -> None:
     run = await make_large_run(world.agent)
-    page, received = await load_cold(site, f"/runs/{full_id(run['runId'])}")
+    page, received = await load_cold(site, f"/runs/{run['runId']}")
     assert received <= MAX_RUN_BYTES, (received, page.received_bytes)
     assert len(re.findall(r"<(?!/)", page.text)) <= MAX_RUN_NODES
     tab = OpenPage(site, page)

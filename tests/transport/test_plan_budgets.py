@@ -7,7 +7,6 @@ import pytest
 from plan_builders import NOON
 from plan_details import make_large_plan, make_plan_detail
 from waybook.app.queries.plans.plan import STEPS_AROUND, PlanDetail
-from waybook.core.short_ids import short_id
 from waybook.transport.http.dashboard.plans.plan_page import plan_content
 from waybook.transport.http.html.layout import TEMPLATES, VersionMemory, finish_rendering
 from waybook.transport.http.response_send import gzip_text
@@ -59,7 +58,7 @@ def test_plan_map_draws_5000_siblings_as_a_single_box() -> None:
 def test_large_plan_map_shows_the_steps_around_the_current_step() -> None:
     plan = make_large_plan(5_000)
     detail = make_plan_detail(plan)
-    content, center = plan_content(detail), short_id(plan.steps[2_751].id)
+    content, center = plan_content(detail), plan.steps[2_751].id
     assert content["map_center"] == center
     assert f'data-step="{center}"' in content["map"]
     assert f"{STEPS_AROUND} of 5,000 steps: those near the current step." in rendered(detail)

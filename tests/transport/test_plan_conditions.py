@@ -4,7 +4,6 @@ import re
 
 import httpx2
 
-from full_ids import full_id
 from org_env import AgentClient, Body, make_step
 
 
@@ -56,7 +55,7 @@ async def test_svg_export_of_a_plan_map_contains_conditions(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await make_branching_plan(agent)
-    drawing = await reader.get(f"/plans/{full_id(plan['planId'])}/export.svg")
+    drawing = await reader.get(f"/plans/{plan['planId']}/export.svg")
     assert len(notes(drawing)) == 3
     assert 'class="branch"' in drawing.text
 

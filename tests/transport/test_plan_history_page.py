@@ -5,7 +5,6 @@ import re
 import httpx2
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import visible_text
 from waybook.app.queries.plans import plan_history
@@ -37,7 +36,7 @@ async def test_time_slider_shows_the_state_after_every_audit_entry(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     plan = await worked_plan(world)
-    entries = await world.entries(world.agent.org_id, full_id(plan["planId"]))
+    entries = await world.entries(world.agent.org_id, plan["planId"])
     pages = [visible_text(await page(browser, plan, f"?seq={entry.seq}")) for entry in entries]
     done = [int(re.search(r"(\d) of (\d) done", text)[1]) for text in pages]  # type: ignore[index]  # is there
     assert done == sorted(done)
@@ -53,7 +52,7 @@ async def test_time_slider_shows_state_after_last_audit_entry_by_default(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     plan = await worked_plan(world)
-    last = len(await world.entries(world.agent.org_id, full_id(plan["planId"])))
+    last = len(await world.entries(world.agent.org_id, plan["planId"]))
     for query in ("", "?seq=999999", f"?seq={last}"):
         text = visible_text(await page(browser, plan, query))
         assert f"entry {last} of {last}" in text

@@ -6,11 +6,10 @@ import re
 import httpx2
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_step
 from transport.page_client import visible_text
 
-ID = re.compile(r'href="/plans/([0-9a-f-]{36})"')
+ID = re.compile(r'href="/plans/([0-9a-z]{12})"')
 OLDER = re.compile(r'rel="next" href="([^"]+)"')
 HTML = {"accept": "text/html"}
 
@@ -70,13 +69,13 @@ async def test_canceled_plan_is_canceled_on_every_page(
     await agent.submit(await agent.take(failed))
     cancel = {"action": "cancel_plan", "reason": "Not needed."}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[cancel])
-    home, step_id = f"/plans/{full_id(plan['planId'])}", full_id(taken["stepId"])
+    home, step_id = f"/plans/{plan['planId']}", taken["stepId"]
     for address in (home, f"{home}/steps/{step_id}", f"{home}/edit", f"{home}/cancel"):
         text = (await browser.get(address)).text
         assert 'data-status="canceled"' in text, address
         assert 'data-status="failed"' not in text, address
     for state, only in (("canceled", plan), ("failed", failed)):
-        assert listed(await browser.get(f"/plans?state={state}")) == [full_id(only["planId"])]
+        assert listed(await browser.get(f"/plans?state={state}")) == [only["planId"]]
     everything = (await browser.get("/plans?state=all")).text
     assert re.findall(r'state=(canceled|failed)".*<b>(\d)</b>', everything) == [
         ("failed", "1"),
@@ -89,7 +88,7 @@ async def test_plan_list_has_every_plan_once_despite_changes(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
-    made = [full_id(plan["planId"]) for plan in plans]
+    made = [plan["planId"] for plan in plans]
     seen, address = [], "/plans"
     while address:
         reply = await browser.get(address)
@@ -118,10 +117,10 @@ async def test_next_page_link_of_plan_list_keeps_the_filter(
     following = older(everything) or ""
     assert "q=ours" in following
     assert "state=all" in following
-    assert listed(await browser.get(following)) == [full_id(done["planId"])]
-    assert listed(await browser.get("/plans?mine=1")) == [full_id(theirs["planId"])]
-    assert listed(await browser.get("/plans?state=completed")) == [full_id(done["planId"])]
-    their_id = full_id(theirs["planId"])
+    assert listed(await browser.get(following)) == [done["planId"]]
+    assert listed(await browser.get("/plans?mine=1")) == [theirs["planId"]]
+    assert listed(await browser.get("/plans?state=completed")) == [done["planId"]]
+    their_id = theirs["planId"]
     for text in (their_id[:30], theirs["planId"]):
         assert listed(await browser.get(f"/plans?q={text}")) == [their_id]
     assert "No matching plans" in (await browser.get("/plans?q=nothing")).text

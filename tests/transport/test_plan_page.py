@@ -5,7 +5,6 @@ import re
 import httpx2
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from sent_messages import count_messages
 from transport.page_client import send, visible_text
@@ -36,7 +35,7 @@ async def test_plan_page_shows_progress_and_usage(
     assert "started step 2" in page
     assert "scope" not in page
     audit = await browser.get(f"/audit?subject={plan['planId']}")
-    assert f"/audit?subject={full_id(plan['planId'])}" in await shown(browser, plan)
+    assert f"/audit?subject={plan['planId']}" in await shown(browser, plan)
     assert audit.status_code == 200
 
 
@@ -61,7 +60,7 @@ async def test_edit_page_form_adds_step(browser: httpx2.AsyncClient, agent: Agen
     named = {"action": "add_steps", "stepType": "analyze", "title": "Weigh"}
     typed = {**named, "instructions": "Weigh it.", "after": "1"}
     reply = await send(browser, f"{address}/edit", **typed, rationale="it is missing", revision="1")
-    there = f"/plans/{full_id(plan['planId'])}"
+    there = f"/plans/{plan['planId']}"
     assert (reply.status_code, reply.headers["location"]) == (303, there)
     page = visible_text(await shown(browser, plan))
     assert "Weigh" in page

@@ -5,7 +5,6 @@ import re
 import httpx2
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from transport.page_client import make_browser, send
@@ -97,7 +96,7 @@ async def test_review_card_links_step_research_and_latest_outputs(
         await agent.call("store_research_output", content=content, **written)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
     text = (await browser.get("/inbox")).text
-    step = full_id(taken["stepId"])
+    step = taken["stepId"]
     assert f'/steps/{step}">View step</a>' in text
     assert "Finding 5</a>" in text
     assert "Finding 0</a>" not in text

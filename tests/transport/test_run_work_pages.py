@@ -5,7 +5,6 @@ import re
 import httpx2
 import pytest
 
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import available, make_run_of_three_steps, render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
@@ -13,11 +12,11 @@ from transport.page_reader import TOKEN, make_reader, visible_text
 
 
 def step_path(run: Body, job: Body) -> str:
-    return f"/runs/{full_id(run['runId'])}/steps/{job['stageSlug']}/{job['stepKey']}"
+    return f"/runs/{run['runId']}/steps/{job['stageSlug']}/{job['stepKey']}"
 
 
 def job_path(run: Body, job: Body) -> str:
-    return f"/runs/{full_id(run['runId'])}/jobs/{full_id(job['jobId'])}"
+    return f"/runs/{run['runId']}/jobs/{job['jobId']}"
 
 
 def form(**fields: str) -> dict[str, str]:
@@ -35,7 +34,7 @@ async def test_run_page_links_to_page_of_every_step(
     run = await make_run_of_three_steps(agent)
     page = await reader.get(f"/runs/{run['runId']}")
     for step in ("plan", "text", "whole"):
-        path = f"/runs/{full_id(run['runId'])}/steps/work/{step}"
+        path = f"/runs/{run['runId']}/steps/work/{step}"
         assert page.text.count(f'href="{path}"') >= 2, "in the map and in the table"
         shown = await reader.get(path)
         assert shown.status_code == 200
@@ -108,7 +107,7 @@ async def test_job_page_of_expired_lease_shows_that_the_lease_expired(
     assert "held by ann in session new" in shown
 
 
-async def test_job_page_accepts_short_ids_and_refuses_other_runs(
+async def test_job_page_shows_own_job_and_refuses_other_runs(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, other = await agent.run(), await agent.run(name="Other")
@@ -163,7 +162,7 @@ async def test_step_page_with_many_jobs_has_page_links(
     run = await agent.run("many", models)
     for _ in models:
         await agent.submit_documents(await agent.job(run))
-    path = f"/runs/{full_id(run['runId'])}/steps/work/review"
+    path = f"/runs/{run['runId']}/steps/work/review"
     page = await reader.get(path)
     assert f'rel="next" href="{path}?page=2#jobs"' in page.text
     first, second = job_ids(page), job_ids(await reader.get(f"{path}?page=2"))
@@ -274,7 +273,7 @@ async def test_document_page_refuses_unrelated_documents_and_other_orgs(
     unrelated = re.findall(r'href="/runs/[^"]+/documents/([^"]+)"', listed.text)[0]
     for query in (unrelated, "x", "01890000-0000-7000-8000-000000000000"):
         assert (await reader.get(path, params={"with": query})).status_code == 404, query
-    foreign = path.replace(full_id(run["runId"]), full_id(other_run["runId"]))
+    foreign = path.replace(run["runId"], other_run["runId"])
     assert (await reader.get(foreign)).status_code == 404
     theirs = await make_versions(world.other_org)
     world.other_org_may_change = True

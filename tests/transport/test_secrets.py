@@ -29,13 +29,13 @@ from postgres_servers import Server, ServerDatabase, new_database
 from preloaded_process import open_preloaded
 from run_place import PLACE
 from transport.messages import LEGACY, make_request
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 
 STEPS = [{"stepType": "search", "instructions": "Find out."}]
 
 
 def unguessable() -> str:
-    return (new_id() + new_id()).replace("-", "")[-40:]
+    return (new_uuid() + new_uuid()).replace("-", "")[-40:]
 
 
 @pytest.fixture

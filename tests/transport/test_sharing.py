@@ -7,7 +7,6 @@ import httpx2
 import pytest
 
 from auth_env import authenticated_app
-from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from transport.page_client import make_browser, send
 from waybook.app.operations.file_verification import verify_file
@@ -39,7 +38,7 @@ async def worked_plan(agent: AgentClient) -> Body:
 
 
 async def make_file(agent: AgentClient, plan: Body) -> bytes:
-    shared = await read_shared_plan(at(agent), full_id(plan["planId"]))
+    shared = await read_shared_plan(at(agent), plan["planId"])
     entries = await read_snapshot_entries(at(agent), shared.id, shared.seq)
     return snapshot_file(entries).encode()
 
@@ -65,7 +64,7 @@ async def test_verified_snapshot_returns_the_last_seal(
 ) -> None:
     plan = await worked_plan(world.agent)
     file = await make_file(world.agent, plan)
-    shared = await read_shared_plan(at(world.agent), full_id(plan["planId"]))
+    shared = await read_shared_plan(at(world.agent), plan["planId"])
     verified = verify_file(file, shared.seal)
     assert (verified.id, verified.seal) == (shared.id, shared.seal)
     assert verified.entries == shared.seq
@@ -92,7 +91,7 @@ async def test_snapshot_link_shows_past_plan_without_sign_in(
     world: OrgEnv,
 ) -> None:
     plan = await worked_plan(world.agent)
-    secret = await create_snapshot_link(at(world.agent), full_id(plan["planId"]), 7)
+    secret = await create_snapshot_link(at(world.agent), plan["planId"], 7)
     await world.agent.submit(await world.agent.take(plan), "Added later")
     async with make_visitor(world) as visitor:
         shown = await visitor.get(f"/shared/{secret}")
@@ -108,7 +107,7 @@ async def test_snapshot_link_shows_past_plan_without_sign_in(
 
 async def test_snapshot_link_gives_access_only_to_the_snapshot(world: OrgEnv) -> None:
     plan, other = await worked_plan(world.agent), await world.agent.plan(1, name="Secret")
-    secret = await create_snapshot_link(at(world.agent), full_id(plan["planId"]), 7)
+    secret = await create_snapshot_link(at(world.agent), plan["planId"], 7)
     async with make_visitor(world) as visitor:
         assert "Secret" not in (await visitor.get(f"/shared/{secret}")).text
         for path in (f"/plans/{other['planId']}", f"/plans/{plan['planId']}", "/"):
@@ -119,7 +118,7 @@ async def test_snapshot_link_gives_access_only_to_the_snapshot(world: OrgEnv) ->
 
 async def test_snapshot_link_returns_410_after_expiry_or_revocation(world: OrgEnv) -> None:
     plan = await worked_plan(world.agent)
-    plan_id = full_id(plan["planId"])
+    plan_id = plan["planId"]
     secrets = [await create_snapshot_link(at(world.agent), plan_id, days) for days in (1, 7)]
     async with make_visitor(world) as visitor, make_browser(world.agent) as browser:
         world.clock.advance(days=2)

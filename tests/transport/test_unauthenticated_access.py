@@ -11,7 +11,7 @@ from org_env import OrgEnv
 from sign_in_env import Team, make_team
 from transport.full_app import routes_of
 from transport.test_route_access import ELSE, EMBEDDED, judge, status_and_headers
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.transport.http.request_checks import HEALTH_PATHS
 
 #: Public routes, each with the status of its response.
@@ -40,7 +40,7 @@ async def team(face_world: OrgEnv) -> AsyncIterator[Team]:
 
 def addressed(route: str) -> str:
     """Return a URL of this route with ids that do not exist."""
-    places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_id())}
+    places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_uuid())}
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: places[match[1]], route)
 
 

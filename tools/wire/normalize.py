@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from waybook.core.short_ids import ALPHABET, parse_short_id
+from waybook.core.ids import ALPHABET, LENGTH, is_id
 
 #: JSON value of any structure.
 Value: TypeAlias = Any
@@ -20,7 +20,7 @@ PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "
 YEAR = re.compile(r"20(?:2[5-9]|[34]\d)")
 VOLATILE = re.compile(
     rf"(?P<id>{ID})"
-    rf"|(?P<short>(?<![0-9A-Za-z])[{ALPHABET}]{{10}}(?![0-9A-Za-z]))"
+    rf"|(?P<short>(?<![0-9A-Za-z])[{ALPHABET}]{{{LENGTH}}}(?![0-9A-Za-z]))"
     rf"|(?P<time>{TIME})"
     r"|(?P<date>20\d\d-\d\d-\d\d)(?!\d)"
     r"|(?P<asset>(?<=/static/)[0-9a-f]{12}(?=/))"
@@ -94,7 +94,7 @@ class Normalizer:
 
     def _replaced(self, match: re.Match[str]) -> str:
         kind, value = str(match.lastgroup), match[0]
-        if kind == "short" and parse_short_id(value) is None:
+        if kind == "short" and not is_id(value):
             return value
         if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value

@@ -55,7 +55,7 @@ def change_org(
 
 def add_user(new: NewUser, context: DecisionContext) -> tuple[User, Entry]:
     user = User(
-        id=context.new_id(),
+        id=context.new_uuid(),
         name=validate_user_name(new.name),
         scopes=_sound_scopes(new.scopes),
         email=None if new.email is None else validate_name(new.email, argument="email"),
@@ -112,7 +112,7 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
     if new.expires_at is not None and new.expires_at <= context.now:
         raise InvalidInput("a token must expire in the future", argument="expires")
     token = Token(
-        id=context.new_id(),
+        id=context.new_uuid(),
         user_id=user.id,
         label=validate_name(new.label, argument="label"),
         hash=new.hash,

@@ -6,19 +6,13 @@ The dispatcher checks the arguments, calls the tool, turns errors into answers, 
 import logging
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import error_answer, retry_call, within_ceiling
-from waybook.app.request.argument_ids import (
-    dump_with_short_ids,
-    shorten_ids,
-    with_cached_ids,
-    with_full_ids,
-)
+from waybook.app.request.argument_json import dump_arguments
 from waybook.app.request.arguments import ToolArguments, parse_large_arguments
 from waybook.app.request.call_records import CallFigures, Measured, log_entry, outcome_of
 from waybook.app.request.caller import (
@@ -27,10 +21,10 @@ from waybook.app.request.caller import (
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
-from waybook.app.request.short_ids import logged_step_id
 from waybook.app.request.tool import Tool
+from waybook.app.request.unknown_ids import name_unknown_id
 from waybook.core.decision_context import Channel
-from waybook.core.short_ids import short_id
+from waybook.core.ids import is_id, normalize_id
 from waybook.errors import (
     Forbidden,
     NotFound,
@@ -95,14 +89,13 @@ class Dispatcher:
     ) -> Answer:
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
-        answer, size = within_ceiling(tool, caller, self.shortened(caller, plain))
+        answer, size = within_ceiling(tool, caller, plain)
         if size >= REPLY_BYTES_PER_CALL:
             self.charge(caller, size // REPLY_BYTES_PER_CALL)
         seconds = time.perf_counter() - started
         self.figures.record(tool.name, outcome_of(answer), seconds)
         if tool.logged:
-            named = (arguments.get("stepId"), plain.body.get("stepId"))
-            step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
+            step_id = _first_id(arguments.get("stepId"), plain.body.get("stepId"))
             measured = Measured(size, seconds, self.services.database.now())
             self.calls.record(log_entry(tool, caller, arguments, answer, measured, step_id))
         return answer
@@ -148,9 +141,7 @@ class Dispatcher:
     async def _answer(self, tool: Tool, caller: Caller, arguments: Mapping[str, object]) -> Answer:
         try:
             _refuse_without(tool, caller)
-            short_ids = self.services.short_ids
-            known = with_cached_ids(caller.org_id, short_ids, tool.arguments, arguments)
-            args = await parse_large_arguments(tool.arguments, known)
+            args = await parse_large_arguments(tool.arguments, arguments)
             return await self._carry_out(tool, caller, args)
         except WaybookError as error:
             return error_answer(error, tool, arguments)
@@ -164,35 +155,32 @@ class Dispatcher:
             )
             return error_answer(broken, tool, arguments)
 
-    def shortened(self, caller: Caller, plain: Answer) -> Answer:
-        if plain.is_error:
-            # The ids in an error may come from the caller and not exist, so they are not cached.
-            return Answer(shorten_ids(plain.body, lambda _, full: short_id(full)), is_error=True)
-        return Answer(shorten_ids(plain.body, partial(self.services.short_ids.add, caller.org_id)))
-
     async def _carry_out(self, tool: Tool, caller: Caller, args: ToolArguments) -> Answer:
         session: str | None = getattr(args, "session_id", None)
         if session and session[MAX_KEY_LENGTH:]:
             session = _hash(session)
         ctx = RequestContext(services=self.services, caller=caller, session=session)
-        try:
-            full_args = await with_full_ids(ctx, args)
-        except NotFound:
-            # Look for a stored answer, because the first call may have removed the plan or run.
-            ctx.key = _key(tool.name, caller.user, args)
-            stored = await _find_stored(ctx)
-            if stored is None:
-                raise
-            return _replayed_answer(stored)
         ctx.key = _key(tool.name, caller.user, args)
         try:
-            reply = await tool.run(ctx, full_args)
+            reply = await tool.run(ctx, args)
+        except NotFound as error:
+            # The first call may have removed the step, so look for its answer.
+            stored = await _find_stored(ctx)
+            if stored is None:
+                raise await name_unknown_id(ctx, args, error) from None
+            return _replayed_answer(stored)
         finally:
             if ctx.operations:
                 self.charge(caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
         if isinstance(reply, StoredAnswer):
             return _replayed_answer(reply)
         return Answer({**reply})
+
+
+def _first_id(*named: object) -> str | None:
+    """Return the first of these values that is an id."""
+    usual = (normalize_id(text) for text in named if isinstance(text, str))
+    return next(filter(is_id, usual), None)
 
 
 def _hash(key: str) -> str:
@@ -209,7 +197,7 @@ def _key(tool: str, user: str, args: ToolArguments) -> Key | None:
         return None
     if key[MAX_KEY_LENGTH:]:
         key = _hash(key)
-    return Key(tool, key, user, hash_arguments(dump_with_short_ids(args, exclude=NOT_HASHED)))
+    return Key(tool, key, user, hash_arguments(dump_arguments(args, exclude=NOT_HASHED)))
 
 
 async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:

@@ -22,11 +22,9 @@ from waybook.app.request.caller import (
 )
 from waybook.app.request.reply import output_view
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.short_ids import full_id_of
 from waybook.app.skills.skill import Skill
 from waybook.app.tools.plans.skills import installed_skills
 from waybook.core.decision_context import Scope
-from waybook.core.short_ids import IdKind
 from waybook.store.runs import load
 
 
@@ -51,16 +49,14 @@ class ServerDispatcher(Dispatcher):
     async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
         self.require_capacity(caller)
         ctx = self._reading(caller)
-        outputs = await list_outputs(ctx, await full_id_of(ctx, IdKind.PLAN, plan_id, "planId"))
+        outputs = await list_outputs(ctx, plan_id)
         return [output_view(output) for output in outputs]
 
     async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
         self.require_capacity(caller)
         ctx = self._reading(caller)
-        full_id = await full_id_of(ctx, IdKind.REVIEW, review_id, "taskId")
-        review = await read_review_outcome(ctx, full_id)
-        plain = self.shortened(caller, Answer(review.reply))
-        answer, _ = within_ceiling(TOOLS["request_user_review"], caller, plain)
+        review = await read_review_outcome(ctx, review_id)
+        answer, _ = within_ceiling(TOOLS["request_user_review"], caller, Answer(review.reply))
         return replace(review, reply=answer.body)
 
     def _reading(self, caller: Caller) -> RequestContext:

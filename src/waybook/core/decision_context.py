@@ -65,11 +65,13 @@ class Actor(NamedTuple):
 
 
 class DecisionContext(NamedTuple):
-    """The inputs of a rule besides the plan or run: time, actor, and a source of new ids."""
+    """The inputs of a rule besides the plan or run: time, actor, and sources of new ids."""
 
     now: datetime
     actor: Actor
+    #: Returns a new id of a plan, step, run, job or review. Other rows have UUIDs.
     new_id: Callable[[], str]
+    new_uuid: Callable[[], str]
     #: The org's review policy. It is loaded only for calls that depend on it.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
 

@@ -176,7 +176,7 @@ def _copy_conditions(
             **cast("Row", _with_ids(row, ids)),
             "outcome": row.get("outcome") if is_evaluated else None,
         }
-        draft.insert(Entity.CONDITION, draft.moment.new_id(), copied)
+        draft.insert(Entity.CONDITION, draft.moment.new_uuid(), copied)
 
 
 def _has_grown(row: Row) -> bool:

@@ -276,7 +276,7 @@ class Draft:
     def add_condition(self, new: NewCondition, step_id: StepId) -> None:
         condition = build_condition(
             new,
-            condition_id=ConditionId(self.moment.new_id()),
+            condition_id=ConditionId(self.moment.new_uuid()),
             step_id=step_id,
             position=self.next_position(),
             ids=[step.id for step in self.plan.steps],

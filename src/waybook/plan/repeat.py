@@ -187,7 +187,7 @@ def _copied_condition(
     target, first = condition.target_step_id, condition.from_step_id
     return replace(
         condition,
-        id=ConditionId(draft.moment.new_id()),
+        id=ConditionId(draft.moment.new_uuid()),
         step_id=copies[condition.step_id],
         position=draft.next_position(),
         target_step_id=copies.get(target, target) if target else None,

@@ -100,7 +100,7 @@ def store_research(
         draft.record_heartbeat(step_id)
     if _is_there(research, before):
         return draft.decide(_there(before))
-    stored = StoredResearch(artifact_id=context.new_id(), version=before.version + 1)
+    stored = StoredResearch(artifact_id=context.new_uuid(), version=before.version + 1)
     for change in _changes(research, stored, before, step_id, context):
         draft.add_change(change)
     draft.record(Event.PLAN_MODIFIED, **_build_details(research, stored, step_id))
@@ -114,7 +114,7 @@ def store_standalone(
     _refuse_reserved(research)
     if _is_there(research, before):
         return _StandaloneDecision(_there(before))
-    stored = StoredResearch(artifact_id=context.new_id(), version=before.version + 1)
+    stored = StoredResearch(artifact_id=context.new_uuid(), version=before.version + 1)
     changes = tuple(_changes(research, stored, before, None, context))
     return _StandaloneDecision(
         stored, Entry(Event.PLAN_MODIFIED, _build_details(research, stored, None), changes)

@@ -86,7 +86,7 @@ def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | Non
         "by": draft.moment.actor.user,
         "session": draft.moment.actor.session,
     }
-    draft.insert(Entity.USAGE, draft.moment.new_id(), row)
+    draft.insert(Entity.USAGE, draft.moment.new_uuid(), row)
     draft.set_usage(draft.plan.usage.plus(usage))
 
 

@@ -200,7 +200,7 @@ def store_output(
 
 def _made(new: NewOutput, version: int, context: DecisionContext) -> Output:
     return Output(
-        id=context.new_id(),
+        id=context.new_uuid(),
         title=new.title,
         media_type=new.media_type,
         version=version,

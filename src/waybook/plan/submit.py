@@ -250,7 +250,7 @@ def keep_late_result(draft: Draft, step: Step, submission: Submission, refusal: 
     """Store a refused result as an artifact, and name the artifact in the refusal."""
     context, attempt = draft.moment, submission.attempt
     register_session(draft)
-    artifact_id = context.new_id()
+    artifact_id = context.new_uuid()
     content: Json = submission.values()
     of_attempt = "" if attempt is None else f", attempt {attempt}"
     row: dict[str, Json] = {

@@ -158,7 +158,7 @@ def _carry_over(draft: RunDraft, source: CopiedRun, slugs: Sequence[str]) -> Non
 def _copy_document(draft: RunDraft, old: OriginalDocument, jobs: Mapping[str, Job]) -> str:
     job = jobs[old.job_id]
     document = NewDocument(
-        id=draft.moment.new_id(),
+        id=draft.moment.new_uuid(),
         stage=old.stage,
         step_key=old.step_key,
         job_id=job.id,

@@ -82,7 +82,7 @@ class RunDraft:
         self, job: Job, document_key: str, made: ProducedDocument, content: str, version: int = 1
     ) -> NewDocument:
         document = NewDocument(
-            id=self.moment.new_id(),
+            id=self.moment.new_uuid(),
             stage=job.stage,
             step_key=job.step_key,
             job_id=job.id,
@@ -105,7 +105,7 @@ class RunDraft:
         self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
 
     def add_usage(self, usage: Usage, **row: Json) -> None:
-        self._note(Entity.USAGE, self.moment.new_id(), WHOLE_ROW, None, row)
+        self._note(Entity.USAGE, self.moment.new_uuid(), WHOLE_ROW, None, row)
         old, new = self._run.usage, self._run.usage.plus(usage)
         before = None if old == NO_USAGE else old._asdict()
         self._note(Entity.RUN, self._run.id, "usage", before, new._asdict())

@@ -92,7 +92,7 @@ def _refusal(run: Run, job: Job, attempt: int | None, actor: Actor) -> Refused |
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
     """Store a late result."""
     text = "\n\n".join(document.content for document in submission.documents)
-    late_id = draft.moment.new_id()
+    late_id = draft.moment.new_uuid()
     at = draft.moment.now.isoformat()
     by = draft.moment.actor.user
     row: dict[str, Json] = {"job_id": job.id, "attempt": submission.attempt or 0}
@@ -253,7 +253,7 @@ def store_rendered(
         )
         draft.store_text(
             Entity.RENDERED_DOCUMENT,
-            context.new_id(),
+            context.new_uuid(),
             page.markdown,
             page.html,
             document_id=page.job.document,

@@ -3,12 +3,13 @@
 An agent is a user and a session, which may be empty.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from waybook.core.ids import is_id
 from waybook.core.usage import Totals
-from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
+from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, is_uuid, load
 
 MAX_COUNTED = 2_000
 _MAX_OPEN_PLANS = 2_000
@@ -137,8 +138,12 @@ def cost_statements(since: datetime | None, most: int) -> tuple[Statement, State
     )
 
 
-def names_statement(ids: Iterable[str]) -> Statement:
-    return SQL["names"](ids=Ids(tuple(sorted(set(ids)))), wide=_MAX_TITLE_LENGTH)
+def names_statement(ids: Collection[str]) -> Statement:
+    return SQL["names"](
+        ids=Ids(sorted(filter(is_id, ids))),
+        uuids=Ids(sorted(filter(is_uuid, ids))),
+        wide=_MAX_TITLE_LENGTH,
+    )
 
 
 def read_names(rows: Iterable[NameRow]) -> Mapping[str, NameRow]:

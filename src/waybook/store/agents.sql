@@ -143,13 +143,17 @@ select 'job', j.id::text, j.step_key || ', ' || j.model, null, j.run_id::text
   from job j
  where j.org_id = :org and j.id = any (%(ids)s)
  union all
+select 'review', v.id, left(v.summary, %(wide)s), null, v.plan_id
+  from review v
+ where v.org_id = :org and v.id = any (%(ids)s)
+ union all
 select 'skill_execution', x.id::text, x.skill, null, null
   from skill_execution x
- where x.org_id = :org and x.id = any (%(ids)s)
+ where x.org_id = :org and x.id = any (%(uuids)s)
  union all
 select 'artifact', a.id::text, a.title, null, a.plan_id::text
   from artifact a
- where a.org_id = :org and a.id = any (%(ids)s);
+ where a.org_id = :org and a.id = any (%(uuids)s);
 
 -- name: runs_named
 -- Only a limited number of the newest runs is searched.

@@ -23,7 +23,7 @@ select :row_of_entry
 select :row_of_entry
   from audit_entry
  where org_id = :org
-   and (%(subject_id)s::uuid is null or subject_id = %(subject_id)s::uuid)
+   and (%(subject_id)s::text is null or subject_id = %(subject_id)s::text)
    and (%(since)s::timestamptz is null or at >= %(since)s::timestamptz)
    and (%(members)s::boolean or subject <> 'org')
  order by at desc, subject_id desc, seq desc
@@ -43,7 +43,7 @@ select 'org', o.org_id::text
  where o.org_id = :org
    and (o.audit_seq > 0
         or exists (select from org_user where org_id = :org)
-        or exists (select from audit_entry e where e.org_id = :org and e.subject_id = o.org_id));
+        or exists (select from audit_entry e where e.org_id = :org and e.subject_id = o.org_id::text));
 
 -- name: head
 -- Return the number and hash of the last audit entry as the subject's row has them, and the last
@@ -54,11 +54,13 @@ select h.audit_seq as seq, h.audit_hash as hash,
          union all
         select id, audit_seq, audit_hash from run where org_id = :org
          union all
-        select id, audit_seq, audit_hash from skill_execution where org_id = :org
+        select id::text, audit_seq, audit_hash from skill_execution
+         where org_id = :org and id = :subject_as_uuid
          union all
-        select id, audit_seq, audit_hash from artifact where org_id = :org and plan_id is null
+        select id::text, audit_seq, audit_hash from artifact
+         where org_id = :org and id = :subject_as_uuid and plan_id is null
          union all
-        select org_id, audit_seq, coalesce(audit_hash, '') from org where org_id = :org) h
+        select org_id::text, audit_seq, coalesce(audit_hash, '') from org where org_id = :org) h
  where h.id = %(subject_id)s;
 
 -- name: chain
@@ -79,10 +81,10 @@ select distinct e.subject as kind, e.subject_id::text as id
    and not exists (select from run r where r.org_id = :org
                                        and r.id = e.subject_id)
    and not exists (select from skill_execution x where x.org_id = :org
-                                                   and x.id = e.subject_id)
+                                                   and x.id::text = e.subject_id)
    and not exists (select from artifact a where a.org_id = :org
-                                            and a.id = e.subject_id and a.plan_id is null)
-   and not exists (select from org o where o.org_id = :org and o.org_id = e.subject_id);
+                                            and a.id::text = e.subject_id and a.plan_id is null)
+   and not exists (select from org o where o.org_id = :org and o.org_id::text = e.subject_id);
 
 -- name: until
 -- Return the length of an audit chain at a given time.

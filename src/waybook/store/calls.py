@@ -22,7 +22,7 @@ from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
 from waybook.store import agents
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import AsJson, Rows, Statement, load, new_id
+from waybook.store.driver.queries import AsJson, Rows, Statement, load, new_uuid
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ def calls_of_step(step_id: str) -> Statement:
 
 
 def _log_statements(calls: Iterable[LoggedCall]) -> list[Statement]:
-    rows = [(at, new_id(), *columns) for _, at, *columns, _client in calls]
+    rows = [(at, new_uuid(), *columns) for _, at, *columns, _client in calls]
     seen = (
         (agents.AgentKey(call.actor, call.session or ""), call.client)
         for call in calls

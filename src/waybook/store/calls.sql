@@ -26,7 +26,7 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
 -- name: calls_of_step
 select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
   from mcp_tool_call_log l
- where l.org_id = :org and l.step_id = %(step_id)s::uuid
+ where l.org_id = :org and l.step_id = %(step_id)s::text
  order by l.at desc, l.id desc
  limit %(most)s;
 

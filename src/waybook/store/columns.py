@@ -53,7 +53,7 @@ class Table:
         if fields != getattr(model, "_fields", None):
             raise TypeError(f"the columns of {self.name} are not the fields of {model.__name__}")
         conversions = [
-            (place, convert, () if column.type == "uuid[]" else None)
+            (place, convert, () if column.type == "text[]" else None)
             for place, column in enumerate(self.read)
             if (convert := converters.get(column.field) or converters.get(column.type))
         ]
@@ -70,7 +70,7 @@ class Table:
 #: The name of each table with its alias in queries, and a line for each of its columns.
 _LISTS: Final = """
 plan p
-    id              uuid         key
+    id              text         key
     name            text
     status          text
     revision        integer
@@ -85,18 +85,18 @@ plan p
     audit_hash      bytea        key
     updated_at      timestamptz  key
 plan_brief b
-    plan_id             uuid         parent
+    plan_id             text         parent
     research_question   text
     formatting_notes    text
     skill_execution_id  uuid
     created_at          timestamptz
     created_by          text
-    copied_from         uuid
+    copied_from         text
     copied_seq          integer
     sequential          boolean
 plan_step s
-    plan_id            uuid         parent
-    id                 uuid         key
+    plan_id            text         parent
+    id                 text         key
     step_order         integer      order
     step_type          text         type
     title              text
@@ -109,42 +109,42 @@ plan_step s
     held_by            text
     held_session       text
     fail_reason        text
-    depends_on         uuid[]
+    depends_on         text[]
     max_attempts       smallint
     silent_holders     smallint
-    copied_from        uuid
+    copied_from        text
     answers_revision   integer
 step_brief b
-    step_id           uuid      key
+    step_id           text      key
     instructions      text
     result_schema     json
     required_sources  smallint
 step_result r
-    step_id           uuid    key
+    step_id           text    key
     result_summary    json
     confidence        float8
     report            json
     formatting_notes  text
 branching_condition c
-    plan_id         uuid      parent
+    plan_id         text      parent
     id              uuid      key
-    step_id         uuid
+    step_id         text
     position        integer
     expression      text
     action          text
-    target_step_id  uuid
+    target_step_id  text
     steps           json
     reason          text
     outcome         text
-    from_step_id    uuid
+    from_step_id    text
     max_repeats     smallint
     repeats         smallint
     on_exhausted    text
     cause           json
 review r
-    plan_id         uuid         parent
-    id              uuid         key
-    step_id         uuid
+    plan_id         text         parent
+    id              text         key
+    step_id         text
     summary         text
     questions       json
     result_summary  json
@@ -158,13 +158,13 @@ review r
     requested_as    text
     decided_as      text
 plan_session k
-    plan_id  uuid         parent
+    plan_id  text         parent
     session  text         key
     seen_at  timestamptz
 artifact a
-    plan_id       uuid         parent
+    plan_id       text         parent
     id            uuid         key
-    step_id       uuid
+    step_id       text
     kind          text
     title         text
     content       json
@@ -192,11 +192,11 @@ artifact_source l
     position      integer
     retrieved_at  timestamptz
 usage u
-    plan_id        uuid         parent
-    run_id         uuid         parent
+    plan_id        text         parent
+    run_id         text         parent
     id             uuid         key
-    step_id        uuid
-    job_id         uuid
+    step_id        text
+    job_id         text
     attempt        bigint
     input_tokens   bigint
     output_tokens  bigint
@@ -206,7 +206,7 @@ usage u
     by             text
     session        text
 run r
-    id             uuid         key
+    id             text         key
     name           text
     dag_slug       text
     dag_version    integer
@@ -214,7 +214,7 @@ run r
     canceled_at    timestamptz
     canceled_by    text
     cancel_reason  text
-    copied_from    uuid
+    copied_from    text
     copied_seq     integer
     usage          json
     lists          json
@@ -222,12 +222,12 @@ run r
     audit_hash     bytea        key
     updated_at     timestamptz  key
 run_brief b
-    run_id      uuid         parent
+    run_id      text         parent
     input       json
     created_at  timestamptz
     created_by  text
 stage_run g
-    run_id        uuid         parent
+    run_id        text         parent
     stage_slug    text         key
     models        json
     prior         json
@@ -237,7 +237,7 @@ stage_run g
     feedback_at   timestamptz
     feedback_by   text
 stage_step s
-    run_id      uuid         parent
+    run_id      text         parent
     stage_slug  text         key
     step_key    text         key
     total       integer
@@ -246,8 +246,8 @@ stage_step s
     opened_at   timestamptz
     closed_at   timestamptz
 job j
-    run_id        uuid         parent
-    id            uuid         key
+    run_id        text         parent
+    id            text         key
     stage_slug    text
     step_key      text
     job_type      text
@@ -263,22 +263,22 @@ job j
     started_at    timestamptz
     completed_at  timestamptz
     error         text
-    continues_id  uuid
+    continues_id  text
     part          integer
     document_id   uuid
     counted       boolean
 job_part p
-    run_id        uuid     parent
-    job_id        uuid     key
+    run_id        text     parent
+    job_id        text     key
     part          integer
     content       text
     content_hash  text
 document d
-    run_id        uuid         parent
+    run_id        text         parent
     id            uuid         key
     stage_slug    text
     step_key      text
-    job_id        uuid
+    job_id        text
     document_key  text
     model         text
     lineage       text
@@ -289,18 +289,18 @@ document d
     created_at    timestamptz
     copied_from   uuid
 rendered_document h
-    run_id        uuid         parent
+    run_id        text         parent
     id            uuid         key
     document_id   uuid
-    job_id        uuid
+    job_id        text
     markdown      text
     html          text
     content_hash  text
     created_at    timestamptz
 late_result l
-    run_id        uuid         parent
+    run_id        text         parent
     id            uuid         key
-    job_id        uuid
+    job_id        text
     attempt       integer
     content       text
     content_hash  text
@@ -335,14 +335,14 @@ def _fragments(table: Table) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def _selected(alias: str, column: _Column) -> str:
-    if column.type == "uuid[]":
+    if column.type == "text[]":
         return f"array_to_string({alias}.{column.name}, ' ') as {column.name}"
     return f"{alias}.{column.name}{'::text' if column.type == 'uuid' else ''}"
 
 
 def _compared(alias: str, column: _Column) -> str:
     place = f"{alias}.{column.name}"
-    return f"coalesce({place}, '{{}}')" if column.type == "uuid[]" else place
+    return f"coalesce({place}, '{{}}')" if column.type == "text[]" else place
 
 
 #: Fragments for queries, which refer to `columns_of_plan_step` as `:columns_of_plan_step`.

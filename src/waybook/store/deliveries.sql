@@ -13,7 +13,7 @@ select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
   from review r
   join plan p on p.org_id = :org and p.id = r.plan_id
  cross join lateral (
-       select encode(substring(sha256(uuid_send(r.id)) from 1 for 16), 'hex')::uuid as id) n
+       select encode(substring(sha256(convert_to(r.id, 'UTF8')) from 1 for 16), 'hex')::uuid as id) n
  where r.org_id = :org
    and r.decision is null
    and p.completed_at is null

@@ -24,8 +24,8 @@ select set_config('app.org_id', l.org_id::text, true)
 -- Insert a link for a review or a stage if the user has an active account.
 insert into access_link (org_id, id, kind, hash, plan_id, review_id, run_id, stage, user_id, for_user,
                          created_at, expires_at)
-select u.org_id, %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uuid, %(review_id)s::uuid,
-       %(run_id)s::uuid, %(stage)s::text, u.id, %(for_user)s::text, %(now)s::timestamptz,
+select u.org_id, %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::text, %(review_id)s::text,
+       %(run_id)s::text, %(stage)s::text, u.id, %(for_user)s::text, %(now)s::timestamptz,
        %(expires_at)s::timestamptz
   from org_user u
  where u.org_id = :org and u.name = %(for_user)s::text and u.disabled_at is null
@@ -72,7 +72,7 @@ update access_link
    set revoked_at = app_statement_time(), revoked_by = %(by)s
  where org_id = :org
    and kind <> 'snapshot' and revoked_at is null and expires_at > app_statement_time()
-   and (%(subject_id)s::uuid is null
-        or plan_id = %(subject_id)s::uuid
-        or run_id = %(subject_id)s::uuid)
+   and (%(subject_id)s::text is null
+        or plan_id = %(subject_id)s::text
+        or run_id = %(subject_id)s::text)
 returning id::text;

@@ -4,6 +4,11 @@
 -- The org of the transaction. The driver binds it, so that a cluster sends the query to one node.
 %(org)s::uuid;
 
+-- name: subject_as_uuid
+-- The id of a subject whose ids are UUIDs, so that the primary key serves the lookup. Null for a
+-- plan or run.
+(case when length(%(subject_id)s::text) = 36 then %(subject_id)s::uuid end);
+
 -- name: row_of_entry
 subject_id::text, subject, seq, at, event, actor, channel, session,
 details::text, hash;
@@ -21,7 +26,7 @@ and (%(members)s::boolean or subject <> 'org');
 -- A page of audit entries before a given entry, newest first. Both time bounds are always set, so
 -- that an index that ends with the time is used.
 at >= %(since)s::timestamptz
-and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::text, %(seq)s::integer)
 order by at desc, subject_id desc, seq desc
 limit %(most)s;
 
@@ -156,7 +161,7 @@ cross join lateral (
                   then 'in_progress'
                   else 'awaiting_feedback' end as state) w
 where r.org_id = :org
-  and r.id < %(before)s::uuid
+  and r.id < %(before)s::text
   and (%(state)s::text is null or (%(state)s::text = 'open' and r.completed_at is null
                                        and r.canceled_at is null)
        or w.state = %(state)s::text)
@@ -324,7 +329,7 @@ app_refuse_unless(count(*) = 1, 'WB001')
 
 -- name: plan_is_less_active
 -- True if the plan comes after the last plan of the previous page, by last activity.
-(p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid)
+(p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::text)
 and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', 'infinity');
 
 -- name: limit_of_all_plans
@@ -370,7 +375,7 @@ exists (select from passage_deletion g
 -- name: plan_and_originals
 -- A plan, the plan it was copied from, and so on. A copy reads the research of its originals.
 (with recursive line as (
-   select %(plan_id)s::uuid as plan_id, 1 as number
+   select %(plan_id)s::text collate "C" as plan_id, 1 as number
     union all
    select (select b.copied_from from plan_brief b where b.org_id = :org and b.plan_id = n.plan_id),
           n.number + 1
@@ -546,7 +551,7 @@ asked as materialized (
 -- match.
 t.words @@ (select words from asked)
 and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
-                       order by n.id desc offset %(newest)s limit 1), %(first)s::uuid);
+                       order by n.id desc offset %(newest)s limit 1), %(first)s);
 
 -- name: best_texts
 -- Rows of `matching` with their ranks, best first.
@@ -563,7 +568,7 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
            where n.words @@ (select name from asked)
              and n.id >= coalesce((select o.id from named o where not %(indexed)s::boolean
                                     order by o.id desc offset %(newest)s limit 1),
-                                  %(first)s::uuid)
+                                  %(first)s)
            limit %(candidates)s)
           union all
          (select t.id, ts_rank(t.words, (select words from asked))
@@ -571,7 +576,7 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
            where :text_matches
            limit %(candidates)s)
           union all
-         select %(id)s::uuid, 10 where %(id)s::uuid is not null) m
+         select %(id)s::text, 10 where %(id)s::text is not null) m
   group by m.id
   order by max(m.rank) desc, m.id desc
   limit %(most)s);

@@ -31,7 +31,7 @@ from waybook.integrations.oidc_login import (
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import Member, SessionUser
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import first_value, new_id
+from waybook.store.driver.queries import first_value, new_uuid
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ async def start_by_token(services: Services, token: str) -> _StartedSession:
     async with services.database.org_transaction(caller.org_id) as tx:
         await tx.commit(
             accounts.SQL["insert_session_by_token"](
-                id=new_id(), hash=hash_token(secret), token_id=token_id
+                id=new_uuid(), hash=hash_token(secret), token_id=token_id
             )
         )
     return await _started(services, secret, caller)
@@ -225,7 +225,7 @@ async def start_by_issuer(
     member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
     if not member.scopes:
         raise Forbidden("you have no permissions in this org; ask your administrator")
-    secret, session_id = secrets.token_urlsafe(_SECRET_BYTES), new_id()
+    secret, session_id = secrets.token_urlsafe(_SECRET_BYTES), new_uuid()
     started = accounts.SQL["insert_session"](
         id=session_id, user_id=member.user_id, hash=hash_token(secret)
     )

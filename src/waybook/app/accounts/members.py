@@ -15,7 +15,7 @@ from waybook.accounts.model import Org, Token, TokenUse, User, generate_token, h
 from waybook.app.request.caller import require_scope
 from waybook.app.request.locks.locked_org import LockedOrg, OrgDecision
 from waybook.app.request.locks.locking import Commit, Proposal
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext, uuid_or_nil
 from waybook.core.changes import Entry
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
 from waybook.core.org_codes import with_org
@@ -169,7 +169,7 @@ async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
         NotFound: there is no such token.
         InvalidTransition: the token is revoked already.
     """
-    statement = accounts.SQL["token"](id=id_or_nil(token_id))
+    statement = accounts.SQL["token"](id=uuid_or_nil(token_id))
     async with LockedOrg(ctx, statement) as locked:
         tokens = accounts.read_tokens(locked.results[0])
         if not tokens:

@@ -15,7 +15,8 @@ import orjson
 from waybook.app.request.access import job_not_found
 from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, fit_views, next_call
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
+from waybook.core.ids import id_or_nil
 from waybook.dag.expansion.inputs import (
     FEEDBACK,
     Document,
@@ -146,7 +147,7 @@ def _unknown_slots(
 
 async def read_job_materials(ctx: RequestContext, run_id: str, job_id: str) -> JobMaterials:
     """Return the prompt, inputs and submitted parts of a job."""
-    statement = jobs.SQL["load_job"](job_id=id_or_nil(job_id).lower())
+    statement = jobs.SQL["load_job"](job_id=id_or_nil(job_id))
     async with LockedRun(ctx, run_id, statement, is_locked=False) as locked:
         job = jobs.first_job(locked.results[0])
         if job is None:

@@ -9,6 +9,7 @@ from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import clamped
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.request_context import RequestContext, not_found
+from waybook.core.ids import is_id
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.packet import (
@@ -23,7 +24,7 @@ from waybook.research.packet import (
     truncate,
 )
 from waybook.store import audit
-from waybook.store.driver.queries import Statement, is_id
+from waybook.store.driver.queries import Statement, is_uuid
 from waybook.store.plans.contexts import (
     Page,
     ResultPrefixRow,
@@ -199,10 +200,12 @@ def _part_statement(plan_id: str, part: str, page: Page) -> Statement:
         NotFound: there is no such part.
     """
     kind, _, which = part.partition(":")
-    if (kind in _PLAN_PARTS and not which) or (kind in PARTS_BY_ID and is_id(which)):
+    if (kind in _PLAN_PARTS and not which) or (
+        kind in PARTS_BY_ID and (is_id(which) or is_uuid(which))
+    ):
         return text_slice_statement(plan_id, kind, which or None, page)
     if kind in STEP_PARTS and is_id(which):
-        return step_text_slice_statement(plan_id, kind, which.lower(), page)
+        return step_text_slice_statement(plan_id, kind, which, page)
     if (
         kind in _PARTS_BY_NUMBER
         and which.isascii()

@@ -24,7 +24,7 @@ from waybook.notifications.delivery import (
     decide_retry,
 )
 from waybook.store import deliveries, links
-from waybook.store.driver.queries import is_id
+from waybook.store.driver.queries import is_uuid
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
     message_id = message_id.lower()
     results = (
         await ctx.write_and_read(deliveries.retry_statement(message_id))
-        if is_id(message_id)
+        if is_uuid(message_id)
         else [[]]
     )
     if not results[0]:

@@ -28,7 +28,7 @@ from waybook.research.embedding import Backend
 from waybook.research.query import parse_query
 from waybook.settings import Settings
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.queries import first_column, new_id
+from waybook.store.driver.queries import first_column, new_uuid
 from waybook.store.maintenance import migrate
 from waybook.store.maintenance.migrate import ServerRow, attempt
 from waybook.store.research import artifacts, embeddings, search
@@ -347,7 +347,7 @@ async def _render(_: RequestContext, tx: Transaction) -> str:
 
 def _pieces() -> list[PassageDraft]:
     subject = artifacts.index_artifact(
-        artifact_id=new_id(),
+        artifact_id=new_uuid(),
         plan_id=None,
         kind=_KIND,
         title=_TITLE,

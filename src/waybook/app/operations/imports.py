@@ -35,6 +35,7 @@ from waybook.core.changes import (
     text_hash,
 )
 from waybook.core.decision_context import Scope
+from waybook.core.ids import is_id
 from waybook.errors import Forbidden, InvalidInput, Refused
 from waybook.json_values import Body, Json
 from waybook.plan.new_conditions import check_size
@@ -42,7 +43,7 @@ from waybook.run.model import CompiledDag
 from waybook.store import audit
 from waybook.store.audit import ChainHead, SealedEntry, WriteContext, sealed_entries
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.queries import Statement, is_id
+from waybook.store.driver.queries import Statement
 from waybook.store.driver.wire import KeyConflict
 from waybook.store.maintenance import import_rows
 from waybook.store.maintenance.import_rows import Copy

@@ -8,12 +8,13 @@ from waybook.accounts.model import hash_token
 from waybook.app.queries.plans.plan_snapshot import read_snapshot_entries
 from waybook.app.queries.work_list import resolve_plan
 from waybook.app.request.caller import require_scope
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext, not_found, uuid_or_nil
 from waybook.core.decision_context import Scope
+from waybook.core.ids import id_or_nil
 from waybook.core.org_codes import with_org
 from waybook.errors import InvalidInput
 from waybook.store import audit, links
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.links import SnapshotLink
 
 __all__ = ["SnapshotLink"]
@@ -65,7 +66,7 @@ async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> 
     await read_snapshot_entries(ctx, plan.id, plan.seq)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     statement = links.SQL["insert_snapshot_link"](
-        id=new_id(),
+        id=new_uuid(),
         hash=hash_token(secret),
         plan_id=plan.id,
         seq=plan.seq,
@@ -80,7 +81,7 @@ async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> 
 async def revoke_snapshot_link(ctx: RequestContext, plan_id: str, link_id: str) -> None:
     require_scope(ctx.caller, Scope.PLAN_WRITE, "revoking a link")
     statement = links.SQL["revoke_snapshot_link"](
-        id=id_or_nil(link_id), plan_id=id_or_nil(plan_id), by=ctx.caller.user
+        id=uuid_or_nil(link_id), plan_id=id_or_nil(plan_id), by=ctx.caller.user
     )
     (rows,) = await ctx.write_and_read(statement)
     if not rows:

@@ -13,14 +13,14 @@ from waybook.app.queries.audit import NEVER, changes_in, entry_cursor, entry_det
 from waybook.app.queries.work_list import ListOrder, PlanFilter, plans_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Entity
-from waybook.core.short_ids import parse_short_id
+from waybook.core.ids import is_id, normalize_id
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import rfc3339
 from waybook.store import agents, audit
 from waybook.store.agents import AgentCounts, AgentRow, HeldRow, NameRow
 from waybook.store.agents import AgentKey as StoredKey
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.queries import is_id
+from waybook.store.driver.queries import is_uuid
 
 RowName: TypeAlias = NameRow
 Names: TypeAlias = Mapping[str, RowName]
@@ -32,7 +32,7 @@ _MAX_SEARCHED_RUNS: Final = 500
 
 
 async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Names:
-    ids = {row_id for entry in entries for row_id in _ids_in(entry) if is_id(row_id)}
+    ids = {row_id for entry in entries for row_id in _ids_in(entry)}
     if not ids:
         return {}
     (rows,) = await ctx.read(agents.names_statement(ids))
@@ -41,7 +41,7 @@ async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Nam
 
 async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
     """Return the newest plans and runs whose name contains a text."""
-    if is_id(text) or parse_short_id(text) is not None:
+    if is_uuid(text) or is_id(normalize_id(text)):
         return []
     wanted = PlanFilter(order=ListOrder.CREATION, all=True, text=text)
     plans, runs = await ctx.read(

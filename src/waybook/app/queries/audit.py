@@ -6,16 +6,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.short_ids import find_full_id
+from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Change, Event, Row, Rows, replay
 from waybook.core.decision_context import Channel, Scope
-from waybook.core.short_ids import IdKind
+from waybook.core.ids import LAST_ID, id_or_nil, is_id
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, first_value, is_id
+from waybook.store.driver.queries import Query, Statement, as_json_text, first_value, is_uuid
 
 PAGE_SIZE = 500
 #: Frequent events. A query for any other event uses an index.
@@ -100,8 +99,6 @@ async def browse_audit(
         InvalidInput: the cursor is not valid.
     """
     members = Scope.ADMIN in ctx.caller.scopes
-    named = await find_full_id(ctx, filter_.subject_id or "", IdKind.PLAN, IdKind.RUN)
-    filter_ = replace(filter_, subject_id=named) if named else filter_
     (entries,) = await ctx.read(_statement(filter_, limit + 1, members=members))
     shown = entries[:limit]
     return EntriesPage(shown, entry_cursor(shown[-1]) if len(entries) > limit else None)
@@ -138,8 +135,12 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
         return _page_query(filter_)(at=at, subject_id=subject_id, seq=seq, **params)
     # Entries of one chain are sorted by number, so a time is needed only for `until`.
     until = rfc3339(filter_.until) if filter_.until else NEVER
-    named = id_or_nil(filter_.subject_id)
+    named = _subject_id(filter_.subject_id)
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
+
+
+def _subject_id(text: str) -> str:
+    return text.lower() if is_uuid(text) else id_or_nil(text)
 
 
 def _page_query(filter_: AuditFilter) -> Query:
@@ -164,13 +165,13 @@ def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, 
     if cursor is None:
         if until is None:
             return NEVER, LAST_ID, LAST_SEQ
-        return rfc3339(until), "00000000-0000-0000-0000-000000000000", 0
+        return rfc3339(until), "", 0
     try:
         at, subject_id, seq = cursor.split("~")
         place = rfc3339(datetime.fromisoformat(at)), subject_id, int(seq)
     except ValueError:
         place = "", "", 0
-    if not is_id(place[1]) or not 0 <= place[2] <= LAST_SEQ:
+    if not (is_id(place[1]) or is_uuid(place[1])) or not 0 <= place[2] <= LAST_SEQ:
         raise InvalidInput("invalid cursor; start from the first page")
     return place
 
@@ -186,7 +187,7 @@ async def list_audit(
     limit: int = 50,
 ) -> list[Body]:
     statement = audit.SQL["recent"](
-        subject_id=id_or_nil(plan_id) if plan_id else None,
+        subject_id=_subject_id(plan_id) if plan_id else None,
         since=since,
         members=Scope.ADMIN in ctx.caller.scopes,
         most=min(limit, _MAX_LIMIT),
@@ -306,7 +307,7 @@ def steps_in_order(rows: Rows) -> list[tuple[str, Row]]:
 async def subject_as_of(
     ctx: RequestContext, subject_id: str, *, at: datetime | None = None, seq: int | None = None
 ) -> SubjectAsOf:
-    subject_id = id_or_nil(subject_id)
+    subject_id = _subject_id(subject_id)
     if seq is None:
         (rows,) = await ctx.read(audit.SQL["until"](subject_id=subject_id, at=at))
         seq = int(first_value(rows))

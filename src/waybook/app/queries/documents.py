@@ -6,12 +6,13 @@ from typing import TypeAlias
 
 from waybook.app.request.access import load_plan
 from waybook.app.request.caller import ReadableOutput
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext, not_found, uuid_or_nil
 from waybook.core.file_names import safe_file_name
+from waybook.core.ids import id_or_nil
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 from waybook.plan.store_output import Output, file_extension
-from waybook.store.driver.queries import LAST_ID, is_id
+from waybook.store.driver.queries import LAST_UUID, is_uuid
 from waybook.store.plans import details
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
@@ -57,16 +58,16 @@ async def latest_outputs(
 def _place(behind: str | None) -> tuple[str, str]:
     """Parse a cursor of the list."""
     if behind is None:
-        return "infinity", LAST_ID
+        return "infinity", LAST_UUID
     at, _, output_id = behind.partition("~")
     with contextlib.suppress(ValueError):
-        if is_id(output_id):
+        if is_uuid(output_id):
             return rfc3339(datetime.fromisoformat(at)), output_id
     raise InvalidInput("invalid cursor; start from the first page")
 
 
 async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
-    (rows,) = await ctx.read(details.SQL["output"](id=id_or_nil(output_id)))
+    (rows,) = await ctx.read(details.SQL["output"](id=uuid_or_nil(output_id)))
     if not rows:
         raise not_found("output")
     (output,) = (row.output for row in rows)

@@ -16,13 +16,14 @@ from waybook.app.queries.work_list import (
 )
 from waybook.app.request.caller import ReadableReview, review_url
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext, not_found
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, require_decider
+from waybook.core.ids import id_or_nil
 from waybook.errors import Forbidden, NextCall
 from waybook.json_values import Body, format_time, non_empty
 from waybook.plan.model import DecisionKind, StepStatus
 from waybook.store.accounts import accounts
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_id, new_uuid
 from waybook.store.plans import lists
 from waybook.store.plans.details import (
     MAX_RESULT_LENGTH,
@@ -203,7 +204,11 @@ async def read_review_outcome(ctx: RequestContext, review_id: str) -> ReadableRe
 
 def _may_decide(ctx: RequestContext, review: ReviewOutcomeRow, policy: ReviewPolicy) -> bool:
     moment = DecisionContext(
-        now=review.requested_at, actor=ctx.caller.actor(), new_id=new_id, policy=policy
+        now=review.requested_at,
+        actor=ctx.caller.actor(),
+        new_id=new_id,
+        new_uuid=new_uuid,
+        policy=policy,
     )
     look = NextCall("get_plan_status", {"planId": review.plan_id}, "See the review.")
     try:

@@ -9,10 +9,9 @@ from enum import StrEnum
 from typing import Final
 
 from waybook.app.request.definition_cache import builtin_dags
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext, uuid_or_nil
 from waybook.app.request.search.search_backend import search_backend
-from waybook.app.request.short_ids import find_full_id
-from waybook.core.short_ids import IdKind
+from waybook.core.ids import is_id, normalize_id
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Json
 from waybook.research.embedding import Backend, StaticEmbedder
@@ -28,7 +27,7 @@ from waybook.research.passages import json_to_text
 from waybook.research.query import SearchQuery, parse_query
 from waybook.store import text_search
 from waybook.store.driver.connection import Results
-from waybook.store.driver.queries import Statement, is_id
+from waybook.store.driver.queries import Statement
 from waybook.store.research import artifacts, search
 from waybook.store.research import search as research_store
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
@@ -156,10 +155,8 @@ async def search_everything(
         return []
     library = search_backend(ctx.services)
     able = await library.capabilities(ctx.services.database, ctx.caller.org_id)
-    kinds = (IdKind.PLAN, IdKind.RUN, IdKind.STEP)
-    full_id = text if is_id(text) else await find_full_id(ctx, text, *kinds)
     statements = text_search.text_search_statements(
-        text_query(text, full_id), limit + 1, indexed=able.indexed
+        text_query(text), limit + 1, indexed=able.indexed
     )
     workflows, *results = await ctx.read(text_search.workflows_statement(), *statements)
     groups = {
@@ -180,7 +177,7 @@ _PREFIX = re.compile(r"[^\W_]+$")
 _SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
 
 
-def text_query(text: str, full_id: str | None = None) -> TextQuery:
+def text_query(text: str) -> TextQuery:
     """Split a search text into the parts that the SQL statements of a search need.
 
     >>> query = text_query("glacial lak")
@@ -194,7 +191,7 @@ def text_query(text: str, full_id: str | None = None) -> TextQuery:
         before_last=text[: last.start()] if last else None,
         last=f"{last[0]}:*" if last else None,
         beginnings=" & ".join(f"{word}:*" for word in words) if last else None,
-        id=full_id,
+        id=usual if is_id(usual := normalize_id(text)) else None,
     )
 
 
@@ -280,7 +277,7 @@ class ResearchItem:
 
 
 async def read_research_item(ctx: RequestContext, item_id: str) -> ResearchItem:
-    item_id = id_or_nil(item_id)
+    item_id = uuid_or_nil(item_id)
     artifact_rows, cited, source_rows = await ctx.read(
         artifacts.SQL["artifact"](artifact_id=item_id),
         search.sources_statement([item_id]),

@@ -12,7 +12,8 @@ from typing import Final
 
 from waybook.app.queries.work_export import ExportedRows
 from waybook.app.request.access import load_plan
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
+from waybook.core.ids import id_or_nil
 from waybook.json_values import Json, rfc3339
 from waybook.plan.model import StepStatus
 from waybook.store.plans import details

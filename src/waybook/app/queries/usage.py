@@ -17,7 +17,7 @@ from waybook.store.calls import (
     ToolCallStats,
     WorkUsageRow,
 )
-from waybook.store.driver.queries import is_id
+from waybook.store.driver.queries import is_uuid
 
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
@@ -91,7 +91,7 @@ async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Deliv
 
 
 async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
-    if is_id(message_id):
+    if is_uuid(message_id):
         (rows,) = await ctx.read(deliveries.SQL["latest"](most=1, id=message_id))
         for delivery in deliveries.read_latest(rows):
             return delivery

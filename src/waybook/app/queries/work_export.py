@@ -23,10 +23,11 @@ from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.runs.run import RunDetail
 from waybook.app.request.access import load_plan, load_run
 from waybook.app.request.definition_cache import definition_body
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Row, Rows
 from waybook.core.durations import MINUTE
 from waybook.core.hidden_characters import escape_hidden, inert
+from waybook.core.ids import id_or_nil
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import export_drawing
 from waybook.dag.model import DrawingFormat

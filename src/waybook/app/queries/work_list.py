@@ -2,22 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from typing import NamedTuple, Protocol, TypeVar
 
 from waybook.app.request.definition_cache import DefinitionCache, compile_definition
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.short_ids import find_full_id
-from waybook.core.short_ids import IdKind, short_id
+from waybook.core.ids import LAST_ID, is_id, normalize_id
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.model import RunState
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.run.model import CompiledDag, RunList
-from waybook.store.driver.queries import LAST_ID, Statement, is_id
+from waybook.store.driver.queries import Statement
 from waybook.store.plans import lists
 from waybook.store.plans.lists import CurrentStep, PlanSummary
 from waybook.store.runs import load
@@ -31,7 +30,6 @@ EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
 MAX_WALKED = 500
 _MAX_NAMED = 500
-FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class ListOrder(Enum):
@@ -101,27 +99,13 @@ def plans_statement(wanted: PlanFilter, most: int) -> Statement:
 
 
 def _text_filters(text: str) -> dict[str, str | int | None]:
-    first_id, last_id = _id_range(text)
+    usual = normalize_id(text)
     return {
         "text": text,
-        "first_id": first_id,
-        "last_id": last_id,
+        "id": usual if is_id(usual) else None,
         "walked": MAX_WALKED,
         "named": _MAX_NAMED,
     }
-
-
-def _id_range(text: str) -> tuple[str | None, str | None]:
-    """Return the smallest and the largest id that begin with the text, if there can be any.
-
-    >>> _id_range("0190B")
-    ('0190b000-0000-0000-0000-000000000000', '0190bfff-ffff-ffff-ffff-ffffffffffff')
-    >>> _id_range("River")
-    (None, None)
-    """
-    text = text.lower()
-    first, last = (text + end[len(text) :] for end in (FIRST_ID, LAST_ID))
-    return (first, last) if is_id(first) else (None, None)
 
 
 async def plan_summaries(
@@ -133,7 +117,6 @@ async def plan_summaries(
     if "\0" in wanted.text or len(wanted.text) > MAX_TEXT_LENGTH:
         message = f"a search text may have at most {MAX_TEXT_LENGTH} printable characters"
         raise InvalidInput(message, next_call=again)
-    wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.PLAN) or wanted.text)
     rows, counts = await ctx.read(
         plans_statement(wanted, limit + 1),
         lists.SQL["count_plans"](most=MAX_COUNTED, closed=wanted.order is ListOrder.CREATION),
@@ -163,11 +146,10 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
         NotFound: there is no such plan.
         InvalidInput: several plans match.
     """
-    named = await find_full_id(ctx, text or "", IdKind.PLAN) or text
-    wanted = PlanFilter(order=ListOrder.ACTIVITY, all=text is not None, text=named or "")
+    wanted = PlanFilter(order=ListOrder.ACTIVITY, all=text is not None, text=text or "")
     (rows,) = await ctx.read(plans_statement(wanted, MAX_CANDIDATES))
     candidates = _read_summaries(rows)
-    return _resolve_one(candidates, named, what="plan", tool="list_active_plans")
+    return _resolve_one(candidates, text, what="plan", tool="list_active_plans")
 
 
 MAX_CANDIDATES = 5
@@ -193,13 +175,15 @@ def _resolve_one(
         InvalidInput: there are several candidates.
     """
     candidates = [
-        candidate for candidate in candidates if text in {candidate.id, candidate.name}
+        candidate
+        for candidate in candidates
+        if text is not None and (text == candidate.name or normalize_id(text) == candidate.id)
     ] or candidates
     if not candidates:
         message = f"there is no {what} “{text}” here" if text else f"no {what} is open"
         raise NotFound(message, next_call=NextCall(tool, {}, f"List the {what}s."))
     if len(candidates) > 1:
-        names = ", ".join(f"{short_id(item.id)} ({item.name})" for item in candidates)
+        names = ", ".join(f"{item.id} ({item.name})" for item in candidates)
         message = f"“{text}” could mean several {what}s" if text else f"several {what}s are open"
         raise InvalidInput(
             f"{message}; choose one: {names}", next_call=NextCall(tool, {}, f"List the {what}s.")
@@ -346,7 +330,6 @@ def runs_statement(wanted: RunFilter, most: int) -> Statement:
 
 
 async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = _RUNS_PER_PAGE) -> RunPage:
-    wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.RUN) or wanted.text)
     (rows,) = await ctx.read(runs_statement(wanted, limit + 1))
     return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
 

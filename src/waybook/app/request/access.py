@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from waybook.app.request.definition_cache import DefinitionCache, compile_definition
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
-from waybook.core.short_ids import IdKind
+from waybook.app.request.request_context import RequestContext, not_found
+from waybook.core.ids import id_or_nil
 from waybook.errors import NextCall, NotFound
 from waybook.plan.model import TERMINAL_STEP, Plan
 from waybook.run.model import CompiledDag
@@ -33,7 +33,7 @@ def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = No
 
 
 def _has_step(plan: Plan, step_id: str | None) -> bool:
-    return step_id is None or any(step.id == step_id.lower() for step in plan.steps)
+    return step_id is None or any(step.id == step_id for step in plan.steps)
 
 
 async def load_plan(
@@ -51,7 +51,6 @@ async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
     Raises:
         NotFound: there is no such step.
     """
-    step_id = id_or_nil(step_id).lower()
     remembered = ctx.services.step_parents.get(ctx.caller.org_id, step_id)
     if remembered is not None:
         return remembered
@@ -71,7 +70,6 @@ def cache_steps(ctx: RequestContext, plan: Plan) -> None:
     if open_steps and services.step_parents.get(org_id, open_steps[-1]) is None:
         for step_id in open_steps:
             ctx.cache_step_plan(step_id, plan.id)
-            services.short_ids.add(org_id, IdKind.STEP, step_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,6 @@ async def run_of_job(ctx: RequestContext, job_id: str) -> str:
     Raises:
         NotFound: there is no such job.
     """
-    job_id = id_or_nil(job_id).lower()
     remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
     if remembered is not None:
         return remembered

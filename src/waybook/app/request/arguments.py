@@ -8,7 +8,7 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -32,13 +32,15 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from waybook.core.ids import IdKind, is_mistyped, normalize_id
 from waybook.core.json_check import check_json, is_plain_if_small, is_plain_json, is_small
-from waybook.errors import InvalidInput, TooLarge
+from waybook.errors import InvalidInput, NextCall, NotFound, TooLarge
 from waybook.run.model import MAX_MODELS
 
 MAX_RESULT = 256 * 1024
 #: Maximum number of arguments that are validated. Every tool has fewer.
 _MAX_ARGUMENTS = 100
+_UNKNOWN_ID = "unknown_id"
 
 
 def is_blank(value: object) -> bool:
@@ -87,9 +89,31 @@ Id = Annotated[str, AfterValidator(lambda text: text[:_MAX_ID_LENGTH])]
 Models = Annotated[list[Name], Field(min_length=1, max_length=MAX_MODELS)]
 #: Name that the caller chooses for its session or for a call.
 Key = Annotated[str, StringConstraints(min_length=1)]
-PlanIdField = Annotated[Id, Field(description="the plan")]
-StepIdField = Annotated[Id, Field(description="the step")]
-RunIdField = Annotated[Id, Field(description="the run")]
+
+
+def _refuse_mistyped(kind: IdKind, text: str) -> str:
+    usual = normalize_id(text)
+    if is_mistyped(usual):
+        raise PydanticCustomError(_UNKNOWN_ID, "{id}", {"kind": kind, "id": text})
+    return usual
+
+
+def _check_id(kind: IdKind) -> AfterValidator:
+    return AfterValidator(partial(_refuse_mistyped, kind))
+
+
+def _normalize_part(part: str) -> str:
+    name, colon, text = part.partition(":")
+    return f"{name}{colon}{normalize_id(text)}"
+
+
+PlanIdField = Annotated[Id, _check_id(IdKind.PLAN), Field(description="the plan")]
+StepIdField = Annotated[Id, _check_id(IdKind.STEP), Field(description="the step")]
+RunIdField = Annotated[Id, _check_id(IdKind.RUN), Field(description="the run")]
+JobIdField = Annotated[Id, _check_id(IdKind.JOB), Field(description="id of the job")]
+ReviewIdField = Annotated[Id, _check_id(IdKind.REVIEW)]
+#: Part of a context, such as `result:ID`.
+PartField = Annotated[Id, AfterValidator(_normalize_part)]
 StageSlugField = Annotated[Id, Field(description="slug of the stage")]
 DetailField = Annotated[bool, Field(description="return everything")]
 
@@ -347,7 +371,7 @@ _MAX_FAULTS = 10
 MAX_NAME_LENGTH = 100
 
 
-def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
+def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput | NotFound:
     """Return the error for invalid arguments. `names` are the arguments that the tool accepts."""
     errors = sorted(fault.errors(include_url=False), key=_least_useful)
     faults = [_fault(names, error) for error in errors[:_MAX_FAULTS]]
@@ -355,6 +379,9 @@ def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
         e["ctx"]["max_length"] for e in errors if e["type"] in {"string_too_long", "too_long"}
     ]
     first = faults[0]
+    if all(error["type"] == _UNKNOWN_ID for error in errors):
+        context = errors[0]["ctx"]
+        return id_not_found(context["kind"], first["at"].rstrip(".0123456789"), context["id"])
     more = f" (and {fault.error_count() - 1} more)" if fault.error_count() > 1 else ""
     message = f"{first['at']}: {first['fault']}{more}"
     if limits:
@@ -362,8 +389,27 @@ def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
     return InvalidInput(message, faults=faults)
 
 
-def _least_useful(error: ErrorDetails) -> bool:
-    return error["type"] != "extra_forbidden"
+def _least_useful(error: ErrorDetails) -> tuple[bool, bool]:
+    return error["type"] == _UNKNOWN_ID, error["type"] != "extra_forbidden"
+
+
+_NEXT_CALLS = {
+    IdKind.RUN: NextCall("list_dags", {}, "List the workflows and runs."),
+    IdKind.JOB: NextCall("get_next_job", {}, "Claim a job."),
+}
+_LIST_PLANS = NextCall("list_active_plans", {}, "List the open plans.")
+
+
+def id_not_found(kind: IdKind, at: str, text: str, other: str | None = None) -> NotFound:
+    """Return the error for an id that no object of this kind has, but perhaps one of another."""
+    problem = f"there is no {kind} '{text.strip()}' here; check it for typos"
+    if other is not None:
+        problem = f"'{text.strip()}' is the id of a {other}, not of a {kind}"
+    return NotFound(
+        f"{at}: {problem}; copy the id from a reply",
+        next_call=_NEXT_CALLS.get(kind, _LIST_PLANS),
+        argument=at,
+    )
 
 
 _ERROR_TEXT = {

@@ -14,7 +14,7 @@ from waybook.run.model import CompiledDag, Run
 from waybook.run.status import run_notifications
 from waybook.store import deliveries, links
 from waybook.store.audit import WriteContext
-from waybook.store.driver.queries import Statement, new_id
+from waybook.store.driver.queries import Statement, new_uuid
 from waybook.store.links import LinkGrant, LinkKind, LinkTarget
 
 _REVIEW_KINDS: Final = frozenset(
@@ -54,7 +54,7 @@ def notification_statement(
     notification_id: str | None = None,
 ) -> tuple[str, Statement]:
     """Return the id of a new notification, and the statement that stores it."""
-    notification_id = notification_id or new_id()
+    notification_id = notification_id or new_uuid()
     data = {**_about(services, caller, notification, write_context), **notification.data}
     statement = deliveries.insert_statement(
         notification_id, notification._replace(data=data), write_context.now

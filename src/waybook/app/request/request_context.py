@@ -14,14 +14,14 @@ from waybook.store.calls import Key, StoredAnswer, store_answer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import TransactionScope, pending_check
 from waybook.store.driver.group_commit import Call
-from waybook.store.driver.queries import Statement, is_id
+from waybook.store.driver.queries import Statement, is_uuid
 
-NIL_ID = "00000000-0000-0000-0000-000000000000"
+NIL_UUID = "00000000-0000-0000-0000-000000000000"
 
 
-def id_or_nil(row_id: str) -> str:
-    """Return the id if it is a valid UUID, or else an id that no row has."""
-    return row_id if is_id(row_id) else NIL_ID
+def uuid_or_nil(row_id: str) -> str:
+    """Return the id if it is a valid UUID, or else one that no row has."""
+    return row_id if is_uuid(row_id) else NIL_UUID
 
 
 def _do_nothing() -> None: ...

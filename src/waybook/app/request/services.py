@@ -18,8 +18,8 @@ from waybook.store.deliveries import WorkCount
 from waybook.store.driver.bus import Bus
 from waybook.store.driver.database import Database
 from waybook.store.driver.leadership import Leadership
+from waybook.store.parent_cache import ParentCache
 from waybook.store.plans.rows import StallCountRow
-from waybook.store.short_ids import ParentCache, ShortIdCache
 
 _PartT = TypeVar("_PartT")
 
@@ -39,7 +39,6 @@ class Services:
     step_parents: ParentCache = field(default_factory=ParentCache)
     #: Maps each job to its run. `step_parents` maps each step to its plan.
     job_parents: ParentCache = field(default_factory=ParentCache)
-    short_ids: ShortIdCache = field(default_factory=ShortIdCache)
     cpu: CpuQueue = field(default_factory=CpuQueue)
     lease: timedelta = timedelta(minutes=15)
     notification_events: frozenset[str] = frozenset()

@@ -29,7 +29,6 @@ from waybook.cli.terminal.console import plain_table, success
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
-from waybook.core.short_ids import short_id
 from waybook.errors import NotAwaitingReview
 from waybook.page_address import current_base_url
 from waybook.settings import Settings
@@ -83,7 +82,7 @@ def _review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel
     if review.result_summary is not None:
         parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
     byline = f"requested by {review.requested_by}, {format_age(review.requested_at, review.now)}"
-    plan_id = short_id(review.plan_id)
+    plan_id = review.plan_id
     parts += ["", Text(f"{byline} · attempt {review.attempt} · plan {plan_id}", style="dim")]
     parts += [Text(review_url(plan_id, current_base_url(settings)), style="dim")]
     if hint := start_hint(settings):
@@ -97,13 +96,13 @@ def _review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel
 def _waiting_lines(runs: list[RunSummary]) -> Group:
     lines: list[RenderableType] = []
     for run in runs:
-        run_id, waits = short_id(run.id), list[tuple[str, str]]()
+        waits = list[tuple[str, str]]()
         for stage in (stage.slug for stage in run.stages if stage.failed):
-            args = json.dumps({"runId": run_id, "stageSlug": stage}, ensure_ascii=False)
+            args = json.dumps({"runId": run.id, "stageSlug": stage}, ensure_ascii=False)
             waits.append((f"has failed jobs in {stage}", f"call retry_failed '{args}'"))
         if run.awaiting:
             stage = run.awaiting.slug
-            command = f'feedback {run_id} {stage} "…"'
+            command = f'feedback {run.id} {stage} "…"'
             waits.append((f"is waiting for your feedback on {stage}", command))
         for what, command in waits:
             reason = f" {what}, {format_age(run.updated_at, run.now)}"
@@ -234,7 +233,6 @@ def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
         base, payload = current_base_url(settings), []
         for review in reviews:
             fields = {n: v for n, v in review._asdict().items() if n not in _DECISION_FIELDS}
-            fields |= {n: short_id(fields[n]) for n in ("id", "plan_id", "step_id")}
             payload.append({**fields, "reviewUrl": review_url(fields["plan_id"], base)})
         print_json(payload)
         return

@@ -10,7 +10,6 @@ from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, run_in_app
 from waybook.cli.terminal.console import plain_table, usage_line
-from waybook.core.short_ids import short_id
 from waybook.core.usage import Totals, format_cost
 
 _NOT_REPORTED = "(not reported)"
@@ -47,7 +46,7 @@ def _show(console: Console, org_usage: OrgUsage) -> None:
     names = [(row.model or _NOT_REPORTED, row.usage) for row in org_usage.models]
     _print(console, "model", names, org_usage.models_total)
     work = [
-        (f"{row.kind} {f'{short_id(row.id)} ' if row.id else ''}{row.name}", row.usage)
+        (f"{row.kind} {f'{row.id} ' if row.id else ''}{row.name}", row.usage)
         for row in org_usage.work
     ]
     _print(console, "plan or run", work, org_usage.work_total)
@@ -80,11 +79,7 @@ def _usage_json(org_usage: OrgUsage) -> dict[str, object]:
         "models": [{"model": row.model, **row.usage.as_reply()} for row in org_usage.models],
         "work": [
             {
-                **(
-                    {f"{row.kind}Id": short_id(row.id), "name": row.name}
-                    if row.id
-                    else {row.kind: row.name}
-                ),
+                **({f"{row.kind}Id": row.id, "name": row.name} if row.id else {row.kind: row.name}),
                 **row.usage.as_reply(),
             }
             for row in org_usage.work

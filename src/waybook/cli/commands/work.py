@@ -42,7 +42,6 @@ from waybook.cli.terminal.console import (
 from waybook.cli.terminal.plan_board import plan_display
 from waybook.cli.terminal.run_board import run_display
 from waybook.core.durations import format_age
-from waybook.core.short_ids import short_id
 from waybook.page_address import current_base_url
 from waybook.plan.model import PlanState, StepStatus
 from waybook.plan.progress import progress_json
@@ -102,7 +101,7 @@ def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: objec
 def _plan_row(plan: PlanSummary, *, bars: bool) -> list[Text]:
     progress = plan.progress
     return [
-        Text(short_id(plan.id), style="dim"),
+        Text(plan.id, style="dim"),
         Text(plan.name),
         PLAN_STYLES[plan.state].text(),
         *([segmented_bar(progress.counts, _PLAN_BAR_WIDTH)] if bars else []),
@@ -114,7 +113,7 @@ def _plan_row(plan: PlanSummary, *, bars: bool) -> list[Text]:
 def _plan_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
     waits, progress = plan.state is PlanState.AWAITING_REVIEW, plan.progress
     return {
-        "planId": short_id(plan.id),
+        "planId": plan.id,
         "name": plan.name,
         "status": str(plan.state),
         "progress": progress.percent,
@@ -123,7 +122,7 @@ def _plan_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
             "total": progress.total,
             **{str(s): n for s, n in progress.counts.items()},
         },
-        **({"reviewUrl": review_url(short_id(plan.id), base_url)} if waits else {}),
+        **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
         "createdAt": plan.created_at.isoformat(),
         "createdBy": plan.created_by,
         "lastActivityAt": plan.updated_at.isoformat(),
@@ -165,7 +164,7 @@ def _run_row(run: RunSummary) -> dict[str, Text]:
         done = f"{stage.slug} {stage.closed} of {run.steps_of(stage.slug)}"
         steps = with_failed(done, stage.failed)
     return {
-        "id": Text(short_id(run.id), style="dim"),
+        "id": Text(run.id, style="dim"),
         "run": Text(run.name),
         "of": Text(run.compiled_dag.dag.slug),
         "status": RUN_STYLES[run.state].text(),
@@ -178,7 +177,7 @@ def _run_row(run: RunSummary) -> dict[str, Text]:
 
 def _run_json(run: RunSummary, base_url: str) -> dict[str, object]:
     return {
-        "runId": short_id(run.id),
+        "runId": run.id,
         "name": run.name,
         "dagSlug": run.compiled_dag.dag.slug,
         "version": run.compiled_dag.version,
@@ -188,7 +187,7 @@ def _run_json(run: RunSummary, base_url: str) -> dict[str, object]:
         "progress": progress_json(run.steps_done, run.steps_total),
         "currentStage": run.current.slug if run.current else None,
         "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
-        "runUrl": run_url(short_id(run.id), base_url),
+        "runUrl": run_url(run.id, base_url),
         "stages": [
             {
                 "stageSlug": stage.slug,
@@ -232,7 +231,7 @@ def status_command(*, plan: str | None, as_json: bool, **flags: object) -> None:
     console.print(plan_display(board, Viewport(width=console.width)))
     console.print(Text.assemble(("question", "dim"), f"  {board.brief.question}"))
     if board.review is not None:
-        place = review_url(short_id(board.plan.id), current_base_url(settings))
+        place = review_url(board.plan.id, current_base_url(settings))
         _print_place("decide    ", place, settings)
     for line in plan_usage_lines(board.plan):
         console.print(line)
@@ -337,7 +336,7 @@ def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object)
         cut = f"{line[:_MAX_INPUT_LENGTH]} …" if len(line) > _MAX_INPUT_LENGTH else line
         console.print(Text.assemble(("input", "dim"), f"  {cut}"))
         if board.awaiting is not None:
-            place = run_url(short_id(board.run.id), current_base_url(settings))
+            place = run_url(board.run.id, current_base_url(settings))
             _print_place("page   ", place, settings)
         if board.run.usage.results:
             console.print(usage_line(board.run.usage))

@@ -19,13 +19,11 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.work_list import resolve_run
 from waybook.app.registry import TOOLS
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.short_ids import full_id_of
 from waybook.application import BasicApplication
 from waybook.background import render_orgs
 from waybook.cli.demo.environment import Show, SimulatedClock
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
-from waybook.core.short_ids import IdKind
 
 STORY: Mapping[str, Any] = yaml.safe_load(
     (files("waybook.cli.demo") / "story.yaml").read_text("utf-8")
@@ -146,9 +144,7 @@ class _PlanStory:
 
     async def create(self) -> None:
         made = await self.agents["ada"].call("create_research_plan", **STORY["plan"])
-        self.scene.plan_id = await full_id_of(
-            self.scene.call, IdKind.PLAN, made["planId"], "planId"
-        )
+        self.scene.plan_id = made["planId"]
         steps, conditions = STORY["plan"]["steps"], STORY["plan"]["branchingConditions"]
         what = f"{len(steps)} steps, {len(conditions)} branching conditions"
         self.scene.say("ada", f"creates a plan: {what}")
@@ -253,7 +249,7 @@ async def start_run(scene: DemoContext) -> None:
     jobs = sum(stage["expected"]["total"] for stage in stages)
     steps = sum(len(stage["order"]) for stage in stages)
     started = await me.call("start_run", dagSlug="dialectic", models=models, **STORY["run"])
-    scene.run_id = await full_id_of(scene.call, IdKind.RUN, started["runId"], "runId")
+    scene.run_id = started["runId"]
     me.say(f"starts a run with three models: {len(stages)} stages, {steps} steps, {jobs} jobs")
 
 

@@ -42,7 +42,6 @@ from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.cli.terminal import plan_board, run_board
 from waybook.cli.terminal.console import Viewport
 from waybook.core.decision_context import Channel
-from waybook.core.short_ids import short_id
 from waybook.settings import Settings
 
 #: The demo's clock starts this long ago, so that the demo ends at about the current time.
@@ -198,7 +197,7 @@ async def _print_summary(
     title = Text(f" {chosen.document_key}, by {chosen.model} ", style="dim")
     page = Panel(Markdown(document.markdown), title=title, border_style="dim")
     console.print(Padding(page, (0, 2)), width=min(console.width, _MAX_WIDTH))
-    write = f"waybook documents {short_id(scene.run_id)} --out documents"
+    write = f"waybook documents {scene.run_id} --out documents"
     available = run_board.documents_available(board)
     console.print(_facts({available: write if keep else "to keep them, use --keep"}))
     _heading(console, "What the work survived")

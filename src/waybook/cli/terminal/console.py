@@ -28,7 +28,6 @@ from rich.text import Text
 
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import contains_hidden, escape_hidden
-from waybook.core.short_ids import short_id
 from waybook.core.usage import Totals, format_cost
 from waybook.errors import Busy, Unavailable
 from waybook.plan.model import Plan
@@ -134,7 +133,7 @@ class Board(Protocol):
 
 
 def board_panel(frame: Viewport, subject_id: str, parts: Sequence[RenderableType]) -> Panel:
-    title = Text(f" waybook · {short_id(subject_id)} ", style="dim")
+    title = Text(f" waybook · {subject_id} ", style="dim")
     return Panel(Group(*parts), title=title, border_style="dim", width=frame.width)
 
 

@@ -22,7 +22,6 @@ from waybook.cli.terminal.console import (
     visible_rows,
 )
 from waybook.core.durations import format_duration
-from waybook.core.short_ids import short_id
 from waybook.plan.model import Step, StepStatus
 
 
@@ -142,7 +141,7 @@ def _matters(board: PlanDetail) -> list[Text]:
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
         ask = Text.assemble(("! ", "bold magenta"), summary)
-        return [ask, Text(f"  decide: waybook review {short_id(board.plan.id)}", style="dim")]
+        return [ask, Text(f"  decide: waybook review {board.plan.id}", style="dim")]
     if board.plan.fail_reason:
         return [Text(f"✗ {board.plan.fail_reason}", style="red")]
     if board.stalled:

@@ -29,7 +29,6 @@ from waybook.cli.terminal.console import (
     plain_table,
     visible_rows,
 )
-from waybook.core.short_ids import short_id
 from waybook.dag.model import ProgressStatus, RunState
 from waybook.dag.progress.report import StageReport
 from waybook.plan.model import StepStatus
@@ -206,7 +205,7 @@ def _matters(board: RunDetail) -> list[Text]:
     slug = board.awaiting
     if slug is not None:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete and needs your feedback")
-        command = f'  waybook feedback {short_id(board.run.id)} {slug} "…"'
+        command = f'  waybook feedback {board.run.id} {slug} "…"'
         return [ask, Text(command, style="dim")]
     if board.state is RunState.CANCELED:
         end = f"⊘ {board.run.canceled_by} canceled the run: {board.run.cancel_reason}"

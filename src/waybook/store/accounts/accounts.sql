@@ -42,7 +42,7 @@ select org_id::text as id, slug, name, review_policy, created_at, audit_seq, aud
 select e.at
   from audit_entry e
  where e.org_id = :org
-   and e.subject_id = :org
+   and e.subject_id = :org::text
    and e.seq = (select o.audit_seq from org o where o.org_id = :org);
 
 -- name: org

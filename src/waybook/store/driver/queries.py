@@ -17,29 +17,34 @@ from uuid import UUID
 
 import orjson
 
+from waybook.core.ids import IdSource, is_id
 from waybook.json_values import Json, rfc3339
 from waybook.store.columns import FRAGMENTS, JSON_COLUMNS, Table
 
-_ID_LENGTH = 36
-_ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
-LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+_UUID_LENGTH = 36
+_UUID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
+LAST_UUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
-def new_id() -> str:
-    """Return a new id. Ids sort by creation time."""
+#: The source of new ids of this process.
+new_id = IdSource()
+
+
+def new_uuid() -> str:
+    """Return a new UUID. UUIDs sort by creation time."""
     time_part = f"{time.time_ns() // 1_000_000:012x}"
     chance = os.urandom(10).hex()
     variant = "89ab"[int(chance[0], 16) & 3]
     return f"{time_part[:8]}-{time_part[8:]}-7{chance[1:4]}-{variant}{chance[4:7]}-{chance[7:19]}"
 
 
-def is_id(text: str) -> bool:
-    return len(text) == _ID_LENGTH and _has_id_format(text)
+def is_uuid(text: str) -> bool:
+    return len(text) == _UUID_LENGTH and _has_uuid_format(text)
 
 
 @lru_cache(maxsize=16_384)
-def _has_id_format(text: str) -> bool:
-    return _ID.fullmatch(text) is not None
+def _has_uuid_format(text: str) -> bool:
+    return _UUID.fullmatch(text) is not None
 
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
@@ -291,7 +296,7 @@ def _time(at: datetime) -> bytes:
 
 def _ids(value: Ids) -> bytes:
     ids = [*value.ids]
-    if not all(map(is_id, ids)):
+    if not all(is_id(text) or is_uuid(text) for text in ids):
         raise ValueError("a list of ids takes nothing but ids")
     return f"{{{','.join(ids)}}}".encode()
 

@@ -127,7 +127,7 @@ def _read_json(line: bytes) -> Any:  # noqa: ANN401 - any JSON may stand in a fi
 def _read_anchor(values: list[Any]) -> Anchor:
     try:
         org_id, subject, subject_id, seq, digest = values
-        return Anchor(UUID(org_id), subject, str(UUID(subject_id)), int(seq), bytes.fromhex(digest))
+        return Anchor(UUID(org_id), subject, str(subject_id), int(seq), bytes.fromhex(digest))
     except (ValueError, TypeError, AttributeError):
         raise InvalidInput("this audit anchor is damaged: a line names no chain") from None
 

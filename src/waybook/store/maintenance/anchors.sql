@@ -26,8 +26,8 @@ select e.subject, e.subject_id, e.seq, e.hash
 -- name: entries_at
 -- Return the hashes of the audit entries and erasures at these positions. A missing entry has a
 -- null hash.
-select a.subject, a.id::text as subject_id, a.seq, coalesce(e.hash, x.hash) as hash
-  from json_to_recordset(%(places)s::json) as a (subject text, id uuid, seq integer)
+select a.subject, a.id as subject_id, a.seq, coalesce(e.hash, x.hash) as hash
+  from json_to_recordset(%(places)s::json) as a (subject text, id text, seq integer)
   left join audit_entry e on e.org_id = app_org() and a.subject <> 'erasure'
                          and e.subject_id = a.id and e.seq = a.seq
   left join erasure x on x.org_id = app_org() and a.subject = 'erasure' and x.number = a.seq;
@@ -36,5 +36,5 @@ select a.subject, a.id::text as subject_id, a.seq, coalesce(e.hash, x.hash) as h
 -- Return the tombstones of these audit chains. A deleted chain has no seal after the erasure.
 select t.subject_id::text, t.erasure, t.entries, t.seal_before, t.seal_after
   from tombstone t
- where t.org_id = app_org() and t.subject_id = any (%(ids)s::uuid[])
+ where t.org_id = app_org() and t.subject_id = any (%(ids)s::text[])
  order by t.erasure;

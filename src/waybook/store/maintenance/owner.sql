@@ -29,8 +29,8 @@ select t.erasure, t.subject, t.subject_id::text
         or exists (select from plan p where p.org_id = t.org_id and p.id = t.subject_id)
         or exists (select from run r where r.org_id = t.org_id and r.id = t.subject_id)
         or exists (select from skill_execution x
-                   where x.org_id = t.org_id and x.id = t.subject_id)
-        or exists (select from artifact a where a.org_id = t.org_id and a.id = t.subject_id))
+                   where x.org_id = t.org_id and x.id::text = t.subject_id)
+        or exists (select from artifact a where a.org_id = t.org_id and a.id::text = t.subject_id))
  order by t.erasure, t.subject_id;
 
 -- name: resealed_chains

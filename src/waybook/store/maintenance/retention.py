@@ -267,11 +267,10 @@ def _erase_some(
 
 
 def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> dict[str, int]:
-    uuids = [UUID(subject_id) for subject_id in ids]
     if subject == "run":
-        return _delete_in_order(owner, _RUN_QUERIES, ids=uuids)
-    sources = first_column(owner.fetch(SQL["unshared_sources"], ids=uuids))
-    return _delete_in_order(owner, _PLAN_QUERIES, ids=uuids, sources=sources)
+        return _delete_in_order(owner, _RUN_QUERIES, ids=ids)
+    sources = first_column(owner.fetch(SQL["unshared_sources"], ids=ids))
+    return _delete_in_order(owner, _PLAN_QUERIES, ids=ids, sources=sources)
 
 
 def _delete_in_order(

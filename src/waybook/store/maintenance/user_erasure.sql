@@ -2,7 +2,7 @@
 -- erasure.sql.
 
 -- name: naming_columns
--- Return every text column of the tables with rows of orgs. The org, audit and erasure tables are
+-- Return every text column of the tables with rows of orgs, except ids. The org, audit and erasure tables are
 -- left out.
 select c.relname as table, a.attname as column
   from pg_attribute a
@@ -11,6 +11,7 @@ select c.relname as table, a.attname as column
    and not c.relispartition
    and c.relname not in ('erasure', 'tombstone', 'audit_entry', 'org')
    and a.attnum > 0 and not a.attisdropped and a.atttypid = 'text'::regtype
+   and a.attname !~ '^id$|_id$|^copied_from$'
    and exists (select from pg_attribute o where o.attrelid = c.oid and o.attname = 'org_id')
  order by 1, 2;
 
@@ -29,7 +30,7 @@ select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s
    and (actor = %(name)s or strpos(details::text, %(name_json)s) > 0)
-   and subject_id <> %(org_id)s
+   and subject_id <> %(org_id)s::text
  group by subject, subject_id
  order by subject_id;
 

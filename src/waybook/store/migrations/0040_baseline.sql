@@ -5,6 +5,9 @@
 --
 -- Every table belongs to one org: its keys begin with org_id, and row-level security, forced,
 -- shows a transaction only the rows of the org that it has set with `set local app.org_id`.
+--
+-- Ids of plans, steps, runs, jobs and reviews are short texts, see core/ids.py. They are compared
+-- byte by byte, and sort by creation time.
 
 create function app_org() returns uuid
   language sql stable parallel safe
@@ -53,16 +56,6 @@ create function app_secret_hash() returns bytea
 -- The following functions are written in PL/pgSQL, because PostgreSQL parses their bodies once per
 -- connection. It reads the expressions of checks and generated columns from the catalog and plans
 -- them in each statement that writes the table, together with the bodies of SQL functions.
-
--- Key of a short id; core/short_ids computes the same key. A key that another row of the org has
--- is refused, and the call is decided again with new ids.
-create function app_short_key(id uuid) returns bigint
-  language plpgsql immutable strict parallel safe
-as $$
-begin
-  return (('x' || encode(substring(sha256(uuid_send(id)) from 1 for 8), 'hex'))::bit(64)::bigint
-          & 9223372036854775807) % 26439622160671;
-end $$;
 
 -- Lexemes for full-text search, among them the org, so that one index can serve all orgs. Only the
 -- beginning of a long text is indexed: a tsvector has at most one megabyte, and a row that exceeds
@@ -241,14 +234,13 @@ create index skill_execution_session on skill_execution (org_id, session, starte
 -- Plans are listed by activity. An index on `updated_at` itself would change with every step, and
 -- PostgreSQL could no longer update the row in place (HOT); the minute changes at most once a
 -- minute. It is a generated column, because under row-level security an index serves a condition
--- only if its functions are leakproof, and the function of an expression is not. The same holds
--- for `short_key`.
+-- only if its functions are leakproof, and the function of an expression is not.
 --
 -- `stall_check_at` is the time before which no step of the plan can stall; null if the plan is not
 -- executing or no step was in progress at the last check. Calls of agents seldom change it.
 create table plan (
   org_id          uuid        not null default app_org() references org,
-  id              uuid        not null,
+  id              text collate "C" not null,
   name            text        not null,
   status          text        not null,
   revision        integer     not null,
@@ -261,7 +253,6 @@ create table plan (
   updated_at      timestamptz not null,
   usage           json,
   budget          json,
-  short_key       bigint      not null generated always as (app_short_key(id)) stored,
   active_minute   timestamp   not null generated always as (
                   date_bin('1 minute', updated_at at time zone 'UTC', timestamp '2000-01-01')
                   ) stored,
@@ -282,19 +273,18 @@ create index plan_ended on plan (org_id, completed_at) where completed_at is not
 create index plan_failed on plan (org_id, completed_at) where status = 'failed';
 -- After `plan_ended`: without statistics, it is the index used for lists by activity.
 create index plan_closed_activity on plan (org_id, active_minute) where completed_at is not null;
-create unique index plan_short_key on plan (short_key, org_id);
 create index plan_status on plan (status, org_id, id);
 create index plan_canceled_idx on plan (org_id, id) where canceled;
 
 create table plan_brief (
   org_id              uuid        not null default app_org(),
-  plan_id             uuid        not null,
+  plan_id             text collate "C" not null,
   research_question   text        not null,
   formatting_notes    text,
   skill_execution_id  uuid,
   created_at          timestamptz not null,
   created_by          text        not null,
-  copied_from         uuid,
+  copied_from         text collate "C",
   copied_seq          integer     check (copied_seq >= 1),
   words               tsvector    generated always as (app_words(org_id, research_question)) stored,
   sequential          boolean,
@@ -311,14 +301,14 @@ create index plan_creator on plan_brief (created_by, org_id, plan_id);
 create table plan_word (
   org_id   uuid             not null default app_org(),
   word     text collate "C" not null,
-  plan_id  uuid             not null,
+  plan_id  text collate "C" not null,
   primary key (org_id, word, plan_id)
 );
 
 create table plan_step (
   org_id             uuid        not null default app_org(),
-  id                 uuid        not null,
-  plan_id            uuid        not null,
+  id                 text collate "C" not null,
+  plan_id            text collate "C" not null,
   step_order         integer     not null,
   step_type          text        not null,
   title              text,
@@ -331,11 +321,10 @@ create table plan_step (
   held_by            text,
   held_session       text,
   fail_reason        text,
-  depends_on         uuid[],
+  depends_on         text[] collate "C",
   max_attempts       smallint,
   silent_holders     smallint,
-  copied_from        uuid,
-  short_key          bigint      not null generated always as (app_short_key(id)) stored,
+  copied_from        text collate "C",
   words              tsvector    generated always as (app_name_words(org_id, title)) stored,
   answers_revision   integer,
   primary key (org_id, id),
@@ -348,11 +337,10 @@ create table plan_step (
 -- change of a step's status could be made in place.
 create index plan_step_failed on plan_step (org_id, plan_id) where fail_reason is not null;
 create index plan_step_words on plan_step using gin (words) with (gin_pending_list_limit = 256);
-create unique index plan_step_short_key on plan_step (short_key, org_id);
 
 create table step_brief (
   org_id            uuid     not null default app_org(),
-  step_id           uuid     not null,
+  step_id           text collate "C" not null,
   instructions      text     not null,
   result_schema     json,
   required_sources  smallint check (required_sources between 1 and 50),
@@ -365,7 +353,7 @@ create index step_brief_words on step_brief using gin (words) with (gin_pending_
 -- Inserted once, when a step completes. `json` keeps every number as it was written.
 create table step_result (
   org_id            uuid             not null default app_org(),
-  step_id           uuid             not null,
+  step_id           text collate "C" not null,
   result_summary    json,
   confidence        double precision,
   report            json,
@@ -382,17 +370,17 @@ create index step_result_words on step_result
 create table branching_condition (
   org_id          uuid     not null default app_org(),
   id              uuid     not null,
-  plan_id         uuid     not null,
-  step_id         uuid     not null,
+  plan_id         text collate "C" not null,
+  step_id         text collate "C" not null,
   position        integer  not null,
   expression      text     not null,
   action          text     not null
                   check (action in ('continue', 'skip_to', 'add_steps', 'repeat', 'fail')),
-  target_step_id  uuid,
+  target_step_id  text collate "C",
   steps           json,
   reason          text,
   outcome         text     check (outcome in ('fired', 'not_fired', 'error')),
-  from_step_id    uuid,
+  from_step_id    text collate "C",
   max_repeats     smallint check (max_repeats >= 1),
   repeats         smallint check (repeats >= 1),
   on_exhausted    text     check (on_exhausted in ('continue', 'review', 'fail')),
@@ -407,9 +395,9 @@ create index branching_condition_step on branching_condition (org_id, step_id);
 -- Reviews and artifacts are history: they outlive a step that is removed later.
 create table review (
   org_id          uuid        not null default app_org(),
-  id              uuid        not null,
-  plan_id         uuid        not null,
-  step_id         uuid        not null,
+  id              text collate "C" not null,
+  plan_id         text collate "C" not null,
+  step_id         text collate "C" not null,
   summary         text        not null,
   questions       json        not null,
   result_summary  json,
@@ -422,7 +410,6 @@ create table review (
   decided_via     text,
   requested_as    text,
   decided_as      text,
-  short_key       bigint      not null generated always as (app_short_key(id)) stored,
   primary key (org_id, id),
   foreign key (org_id, plan_id) references plan (org_id, id),
   check ((decision is null) = (decided_at is null))
@@ -430,11 +417,10 @@ create table review (
 create unique index review_open on review (org_id, plan_id) where decision is null;
 create index review_plan on review (org_id, plan_id, requested_at);
 create index review_waiting on review (org_id, requested_at, id) where decision is null;
-create unique index review_short_key on review (short_key, org_id);
 
 create table plan_session (
   org_id   uuid        not null default app_org(),
-  plan_id  uuid        not null,
+  plan_id  text collate "C" not null,
   session  text        not null,
   seen_at  timestamptz not null,
   primary key (org_id, plan_id, session),
@@ -457,7 +443,7 @@ create table dag_definition (
 
 create table run (
   org_id          uuid        not null default app_org() references org,
-  id              uuid        not null,
+  id              text collate "C" not null,
   name            text        not null,
   dag_slug        text        not null,
   dag_version     integer     not null,
@@ -469,9 +455,8 @@ create table run (
   canceled_at     timestamptz,
   canceled_by     text,
   cancel_reason   text,
-  copied_from     uuid,
+  copied_from     text collate "C",
   copied_seq      integer     check (copied_seq >= 1),
-  short_key       bigint      not null generated always as (app_short_key(id)) stored,
   words           tsvector    generated always as (app_name_words(org_id, name)) stored,
   awaiting_since  timestamptz,
   active_minute   timestamp   not null generated always as (
@@ -490,7 +475,6 @@ create index run_completed on run (org_id, completed_at) where completed_at is n
 create index run_canceled on run (org_id, canceled_at) where canceled_at is not null;
 create index run_words on run using gin (words) with (gin_pending_list_limit = 256);
 create index run_awaiting on run (org_id, awaiting_since, id) where awaiting_since is not null;
-create unique index run_short_key on run (short_key, org_id);
 create index run_open_activity on run (org_id, active_minute)
   where completed_at is null and canceled_at is null;
 create index run_ended_activity on run (org_id, active_minute)
@@ -498,7 +482,7 @@ create index run_ended_activity on run (org_id, active_minute)
 
 create table run_brief (
   org_id      uuid        not null default app_org(),
-  run_id      uuid        not null,
+  run_id      text collate "C" not null,
   input       json        not null,
   created_at  timestamptz not null,
   created_by  text        not null,
@@ -511,13 +495,13 @@ create index run_brief_words on run_brief using gin (words) with (gin_pending_li
 create table run_word (
   org_id  uuid             not null default app_org(),
   word    text collate "C" not null,
-  run_id  uuid             not null,
+  run_id  text collate "C" not null,
   primary key (org_id, word, run_id)
 );
 
 create table stage_run (
   org_id        uuid        not null default app_org(),
-  run_id        uuid        not null,
+  run_id        text collate "C" not null,
   stage_slug    text        not null,
   models        json        not null,
   prior         json        not null,
@@ -534,7 +518,7 @@ create table stage_run (
 
 create table stage_step (
   org_id      uuid        not null default app_org(),
-  run_id      uuid        not null,
+  run_id      text collate "C" not null,
   stage_slug  text        not null,
   step_key    text        not null,
   total       integer     not null check (total >= 0),
@@ -552,8 +536,8 @@ create index stage_step_failed on stage_step (org_id, run_id) where failed > 0;
 
 create table job (
   org_id        uuid        not null default app_org(),
-  id            uuid        not null,
-  run_id        uuid        not null,
+  id            text collate "C" not null,
+  run_id        text collate "C" not null,
   stage_slug    text        not null,
   step_key      text        not null,
   job_type      text        not null,
@@ -570,11 +554,10 @@ create table job (
   started_at    timestamptz,
   completed_at  timestamptz,
   error         text,
-  continues_id  uuid,
+  continues_id  text collate "C",
   part          integer     not null,
   document_id   uuid,
   counted       boolean     not null,
-  short_key     bigint      not null generated always as (app_short_key(id)) stored,
   primary key (org_id, id),
   foreign key (org_id, run_id, stage_slug) references stage_run (org_id, run_id, stage_slug),
   constraint job_state check (app_is_job(attempt, tries, part, job_type, unit is not null, status,
@@ -589,13 +572,12 @@ create index job_to_render on job (org_id, run_id, id)
 create index job_failed on job (org_id, run_id, stage_slug, step_key)
   where status in ('failed', 'retry_loop_failed');
 create index job_holder on job (org_id, held_by, held_session, run_id) where status = 'processing';
-create unique index job_short_key on job (short_key, org_id);
 create index job_of_run on job (run_id, org_id);
 
 create table job_part (
   org_id        uuid    not null default app_org(),
-  job_id        uuid    not null,
-  run_id        uuid    not null,
+  job_id        text collate "C" not null,
+  run_id        text collate "C" not null,
   part          integer not null,
   content       text    not null,
   content_hash  text    not null,
@@ -607,10 +589,10 @@ create index job_part_of_run on job_part (org_id, run_id);
 create table document (
   org_id        uuid        not null default app_org(),
   id            uuid        not null,
-  run_id        uuid        not null,
+  run_id        text collate "C" not null,
   stage_slug    text        not null,
   step_key      text        not null,
-  job_id        uuid        not null,
+  job_id        text collate "C" not null,
   document_key  text        not null,
   model         text        not null,
   lineage       text        not null,
@@ -632,9 +614,9 @@ create unique index document_place on document
 create table rendered_document (
   org_id        uuid        not null default app_org(),
   id            uuid        not null,
-  run_id        uuid        not null,
+  run_id        text collate "C" not null,
   document_id   uuid        not null,
-  job_id        uuid        not null,
+  job_id        text collate "C" not null,
   markdown      text        not null,
   html          text        not null,
   content_hash  text        not null,
@@ -649,8 +631,8 @@ create index rendered_document_run on rendered_document (org_id, run_id);
 create table late_result (
   org_id        uuid        not null default app_org(),
   id            uuid        not null,
-  run_id        uuid        not null,
-  job_id        uuid        not null,
+  run_id        text collate "C" not null,
+  job_id        text collate "C" not null,
   attempt       integer     not null,
   content       text        not null,
   content_hash  text        not null,
@@ -679,8 +661,8 @@ create table source (
 create table artifact (
   org_id        uuid        not null default app_org(),
   id            uuid        not null,
-  plan_id       uuid,
-  step_id       uuid,
+  plan_id       text collate "C",
+  step_id       text collate "C",
   kind          text        not null,
   title         text        not null,
   content       json        not null,
@@ -724,7 +706,7 @@ create table passage (
   subject     text        not null check (subject in ('artifact', 'source')),
   subject_id  uuid        not null,
   part        integer     not null check (part >= 1),
-  plan_id     uuid,
+  plan_id     text collate "C",
   kind        text        not null,
   title       text        not null,
   body        text        not null,
@@ -787,8 +769,8 @@ create table access_link (
   id          uuid        not null,
   kind        text        not null check (kind in ('review', 'snapshot', 'feedback')),
   hash        bytea       not null check (length(hash) = 32),
-  plan_id     uuid,
-  review_id   uuid,
+  plan_id     text collate "C",
+  review_id   text collate "C",
   seq         integer     check (seq >= 1),
   user_id     uuid,
   for_user    text        not null,
@@ -796,7 +778,7 @@ create table access_link (
   expires_at  timestamptz not null,
   revoked_at  timestamptz,
   revoked_by  text,
-  run_id      uuid,
+  run_id      text collate "C",
   stage       text,
   primary key (org_id, id),
   foreign key (org_id, plan_id) references plan (org_id, id),
@@ -817,10 +799,10 @@ create index access_link_run on access_link (org_id, run_id) where run_id is not
 create table usage (
   org_id         uuid        not null default app_org() references org,
   id             uuid        not null,
-  plan_id        uuid,
-  step_id        uuid,
-  run_id         uuid,
-  job_id         uuid,
+  plan_id        text collate "C",
+  step_id        text collate "C",
+  run_id         text collate "C",
+  job_id         text collate "C",
   attempt        bigint      not null,
   input_tokens   bigint      check (input_tokens >= 0),
   output_tokens  bigint      check (output_tokens >= 0),
@@ -858,7 +840,7 @@ create index agent_seen on agent (org_id, last_seen_at);
 -- the entry before it. `details` is json, not jsonb, because the seal covers the exact text.
 create table audit_entry (
   org_id      uuid        not null default app_org(),
-  subject_id  uuid        not null,
+  subject_id  text collate "C" not null,
   seq         integer     not null,
   at          timestamptz not null,
   subject     text        not null,
@@ -902,7 +884,7 @@ create table erasure (
 create table tombstone (
   org_id       uuid    not null default app_org(),
   erasure      integer not null,
-  subject_id   uuid    not null,
+  subject_id   text collate "C" not null,
   subject      text    not null,
   entries      integer not null,
   seal_before  bytea   not null,
@@ -937,7 +919,7 @@ create table mcp_tool_call_log (
   is_error        boolean     not null,
   error_code      text,
   replayed        boolean     not null,
-  step_id         uuid,
+  step_id         text collate "C",
   primary key (org_id, at, id)
 ) partition by range (at);
 create index mcp_tool_call_log_step on mcp_tool_call_log (org_id, step_id, at)
@@ -948,7 +930,7 @@ create table webhook_delivery (
   org_id      uuid        not null default app_org() references org,
   id          uuid        not null,
   event       text        not null,
-  subject_id  uuid,
+  subject_id  text collate "C",
   data        json        not null,
   status      text        not null default 'waiting'
               check (status in ('waiting', 'delivered', 'given_up')),

@@ -59,11 +59,11 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
                                from artifact m
                               where m.org_id = :org and m.plan_id = w.plan_id
                              offset 0) m
-         where %(step_id)s::uuid is null
+         where %(step_id)s::text is null
             or m.step_id in (select o.step_id
                                from plan_step s
                               cross join lateral :step_and_originals o
-                              where s.org_id = :org and s.id = %(step_id)s::uuid)
+                              where s.org_id = :org and s.id = %(step_id)s::text)
          order by m.created_at desc, m.id desc
         offset %(offset)s limit %(page)s) n
   join artifact a on a.org_id = :org and a.id = n.id
@@ -108,20 +108,20 @@ select length(t.whole) as length,
             (select a.content #>> '{}'
                from artifact a
               where a.org_id = :org
-                and a.id = %(id)s::uuid
+                and a.id::text = %(id)s::text
                 and a.plan_id in (select w.plan_id from :plan_and_originals w))
           when 'summary' then
             (select r.summary
                from review r where r.org_id = :org
-                               and r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
+                               and r.plan_id = %(plan_id)s and r.id = %(id)s::text)
           when 'questions' then
             (select r.questions #>> '{}'
                from review r where r.org_id = :org
-                               and r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
+                               and r.plan_id = %(plan_id)s and r.id = %(id)s::text)
           when 'feedback' then
             (select r.feedback
                from review r where r.org_id = :org
-                               and r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
+                               and r.plan_id = %(plan_id)s and r.id = %(id)s::text)
           when 'failure' then
             (select e.details ->> 'reason'
                from audit_entry e

@@ -18,7 +18,7 @@ select e.at, e.actor, e.session, m.moves
            from (select c.value ->> 1 as id, c.value -> 2 -> 'status' ->> -1 as status
                    from json_array_elements(e.details -> 'changes') c
                   where c.value ->> 0 = 'step' and c.value -> 2 -> 'status' is not null) c
-          where %(ids)s::uuid[] is null or c.id = any (%(ids)s::uuid[]::text[])) m
+          where %(ids)s::text[] is null or c.id = any (%(ids)s::text[])) m
  where m.moves is not null
  order by e.seq;
 

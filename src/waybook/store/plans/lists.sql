@@ -7,7 +7,7 @@ select :row_of_plan
           where p.org_id = :org
             and %(open_only)s
             and p.completed_at is null
-            and p.id < %(before)s::uuid
+            and p.id < %(before)s::text
             and :plan_is_asked_for
           order by p.id desc
           limit %(most)s)
@@ -16,7 +16,7 @@ select :row_of_plan
            from plan p
           where p.org_id = :org
             and not %(open_only)s
-            and p.id < %(before)s::uuid
+            and p.id < %(before)s::text
             and :plan_is_asked_for
           order by p.id desc
           limit %(most)s)) p
@@ -29,7 +29,7 @@ select :row_of_plan
           from plan p
          where p.org_id = :org
            and p.status = :status_of_asked_state
-           and p.id < %(before)s::uuid
+           and p.id < %(before)s::text
            and :plan_is_asked_for
          order by p.id desc
          limit %(most)s) p
@@ -43,7 +43,7 @@ select :row_of_plan
           join plan p on p.org_id = :org and p.id = o.plan_id
          where o.org_id = :org
            and o.created_by = %(creator)s::text
-           and o.plan_id < %(before)s::uuid
+           and o.plan_id < %(before)s::text
            and (not %(open_only)s or p.completed_at is null)
            and :plan_is_asked_for
          order by o.plan_id desc
@@ -108,7 +108,7 @@ walked as materialized (
             where p.org_id = :org
               and %(state)s::text is null and %(creator)s::text is null and %(open_only)s
               and p.completed_at is null
-              and p.id < %(before)s::uuid
+              and p.id < %(before)s::text
             order by p.id desc
             limit %(walked)s)
            union all
@@ -116,7 +116,7 @@ walked as materialized (
              from plan p
             where p.org_id = :org
               and %(state)s::text is null and %(creator)s::text is null and not %(open_only)s
-              and p.id < %(before)s::uuid
+              and p.id < %(before)s::text
             order by p.id desc
             limit %(walked)s)
            union all
@@ -124,7 +124,7 @@ walked as materialized (
              from plan p
             where p.org_id = :org
               and p.status = :status_of_asked_state
-              and p.id < %(before)s::uuid
+              and p.id < %(before)s::text
               and :plan_is_asked_for
             order by p.id desc
             limit %(walked)s)
@@ -135,7 +135,7 @@ walked as materialized (
             where o.org_id = :org
               and %(state)s::text is null
               and o.created_by = %(creator)s::text
-              and o.plan_id < %(before)s::uuid
+              and o.plan_id < %(before)s::text
               and (not %(open_only)s or p.completed_at is null)
             order by o.plan_id desc
             limit %(walked)s)) p
@@ -149,8 +149,8 @@ select :row_of_plan
                 (select i.id
                    from plan i
                   where i.org_id = :org
-                    and i.id >= %(first_id)s::uuid and i.id <= %(last_id)s::uuid
-                    and i.id < %(before)s::uuid
+                    and i.id = %(id)s::text
+                    and i.id < %(before)s::text
                   order by i.id desc
                   limit %(walked)s)
                  union
@@ -161,7 +161,7 @@ select :row_of_plan
                                                from plan_word n
                                               where n.org_id = :org
                                                 and n.word = a.first
-                                                and n.plan_id < %(before)s::uuid
+                                                and n.plan_id < %(before)s::text
                                               order by n.plan_id desc
                                               limit %(named)s) n
                          union all
@@ -174,10 +174,10 @@ select :row_of_plan
                                               limit %(named)s) n) n
                  where (select count(*) from walked) < %(enough)s) f
           join plan p on p.org_id = :org and p.id = f.id
-         where p.id < %(before)s::uuid
+         where p.id < %(before)s::text
            and (not %(open_only)s or p.completed_at is null)
            and :plan_is_asked_for
-           and (:plan_has_text or p.id >= %(first_id)s::uuid and p.id <= %(last_id)s::uuid)
+           and (:plan_has_text or p.id = %(id)s::text)
          order by case when %(by_activity)s then p.updated_at end desc, p.id desc
          limit %(most)s) p
   :details_of_plan
@@ -241,7 +241,7 @@ select :row_of_review
   from :review_with_its_step
  where r.decision is null
    and p.completed_at is null
-   and (%(plan_id)s::uuid is null or r.plan_id = %(plan_id)s::uuid)
+   and (%(plan_id)s::text is null or r.plan_id = %(plan_id)s::text)
  order by r.requested_at, r.id
  limit %(most)s;
 

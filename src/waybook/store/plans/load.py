@@ -85,7 +85,7 @@ _READ_STEPS = TABLES["plan_step"].reader(
     {
         "type": StepType,
         "status": StepStatus,
-        "uuid[]": lambda ids: tuple(ids.split()) if ids else (),
+        "text[]": lambda ids: tuple(ids.split()) if ids else (),
     },
 )
 _LOAD_PLAN = SQL["load_plan"]

@@ -78,7 +78,7 @@ _READ_STEPS: Final = TABLES["plan_step"].reader(
         "type": STEP_TYPES.__getitem__,
         "status": STEP_STATUSES.__getitem__,
         "timestamptz": _time,
-        "uuid[]": tuple,
+        "text[]": tuple,
     },
 )
 

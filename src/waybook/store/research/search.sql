@@ -46,7 +46,7 @@ with among as (
   (select p.subject_id, p.part, p.words, p.created_at
      from passage p
     where p.org_id = :org
-      and %(plan_id)s::uuid is null
+      and %(plan_id)s::text is null
       and :passage_fits
     order by p.created_at desc
     limit %(newest)s)
@@ -122,5 +122,5 @@ select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, l.retrieved_at
 
 -- name: plan_exists
 -- Return whether the plan to search in exists. True if the search is not limited to a plan.
-select %(plan_id)s::uuid is null
-    or exists (select from plan where org_id = :org and id = %(plan_id)s::uuid);
+select %(plan_id)s::text is null
+    or exists (select from plan where org_id = :org and id = %(plan_id)s::text);

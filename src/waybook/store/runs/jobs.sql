@@ -96,7 +96,7 @@ select extract(epoch from min(case when j.status = 'processing'
  where j.org_id = :org
    and j.completed_at is null
    and j.job_type <> 'RENDER'
-   and (%(run_id)s::uuid is null or j.run_id = %(run_id)s::uuid)
+   and (%(run_id)s::text is null or j.run_id = %(run_id)s::text)
    and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
    and (%(model)s::text is null or j.model = %(model)s::text)
    and :job_is_in_turn;

@@ -34,7 +34,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
                    from (select r.*
                            from run r
                           where r.org_id = :org
-                            and r.id < %(before)s::uuid
+                            and r.id < %(before)s::text
                             and coalesce(%(state)s::text, '') not in ('completed', 'canceled')
                             and r.completed_at is null
                             and r.canceled_at is null
@@ -49,7 +49,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
                    from (select r.*
                            from run r
                           where r.org_id = :org
-                            and r.id < %(before)s::uuid
+                            and r.id < %(before)s::text
                             and coalesce(%(state)s::text, 'completed') in ('completed', 'canceled')
                             and (r.completed_at is not null or r.canceled_at is not null)
                           order by r.active_minute desc, r.updated_at desc, r.id desc
@@ -89,7 +89,7 @@ walked as materialized (
   select r.id
     from (select r.id, r.name
             from run r
-           where r.org_id = :org and r.id < %(before)s::uuid
+           where r.org_id = :org and r.id < %(before)s::text
            order by r.id desc
            limit %(walked)s) r
    where :run_has_text
@@ -103,8 +103,8 @@ select :row_of_run,
         (select i.id
            from run i
           where i.org_id = :org
-            and i.id >= %(first_id)s::uuid and i.id <= %(last_id)s::uuid
-            and i.id < %(before)s::uuid
+            and i.id = %(id)s::text
+            and i.id < %(before)s::text
           order by i.id desc
           limit %(walked)s)
          union
@@ -115,7 +115,7 @@ select :row_of_run,
                                        from run_word n
                                       where n.org_id = :org
                                         and n.word = a.first
-                                        and n.run_id < %(before)s::uuid
+                                        and n.run_id < %(before)s::text
                                       order by n.run_id desc
                                       limit %(named)s) n
                  union all
@@ -129,7 +129,7 @@ select :row_of_run,
          where (select count(*) from walked) < %(enough)s) f
  cross join :runs_asked_for
    and r.id = f.id
-   and (:run_has_text or r.id >= %(first_id)s::uuid and r.id <= %(last_id)s::uuid)
+   and (:run_has_text or r.id = %(id)s::text)
  order by case when %(by_activity)s then r.updated_at end desc, r.id desc
  limit %(most)s;
 

@@ -17,7 +17,7 @@ select coalesce(used.input_tokens, 0) as input_tokens,
   left join used on used.job_id = j.id
  where j.org_id = :org
    and j.run_id = %(run_id)s
-   and (%(job_id)s::uuid is null or j.id = %(job_id)s::uuid)
+   and (%(job_id)s::text is null or j.id = %(job_id)s::text)
    and (%(stage)s::text is null or j.stage_slug = %(stage)s::text)
    and (%(step_key)s::text is null or j.step_key = %(step_key)s::text)
    and (%(model)s::text is null or j.model = %(model)s::text)
@@ -102,7 +102,7 @@ select :row_of_readable
    and d.run_id = %(run_id)s
    and d.stage_slug = %(stage)s
    and d.step_key = %(step_key)s
-   and (%(job_id)s::uuid is null or d.job_id = %(job_id)s::uuid)
+   and (%(job_id)s::text is null or d.job_id = %(job_id)s::text)
  order by d.document_key, d.model, d.lineage, coalesce(d.reviewer, ''), d.version desc
  limit %(most)s;
 
@@ -147,7 +147,7 @@ select extract(epoch from r.completed_at - b.created_at)::float8 as seconds,
          where n.dag_slug = coalesce(%(slug)s::text, (select r.dag_slug
                                                 from run r
                                                where r.org_id = :org
-                                                 and r.id = %(run_id)s::uuid))
+                                                 and r.id = %(run_id)s::text))
            and n.copied_from is null
          order by n.completed_at desc, n.id desc
          limit %(most)s) r

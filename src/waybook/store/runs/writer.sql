@@ -123,9 +123,9 @@ values %(rows)s;
 -- Insert copies of another run's documents, with their texts.
 insert into document (org_id, id, run_id, stage_slug, step_key, job_id, document_key, model, lineage,
                       reviewer, version, content, content_hash, created_at, copied_from)
-select d.org_id, n.id, %(run_id)s::uuid, d.stage_slug, d.step_key, n.job_id, d.document_key, d.model,
+select d.org_id, n.id, %(run_id)s::text, d.stage_slug, d.step_key, n.job_id, d.document_key, d.model,
        d.lineage, d.reviewer, 1, d.content, d.content_hash, %(now)s::timestamptz, d.id
-  from json_to_recordset(%(items)s::json) as n (id uuid, job_id uuid, copied_from uuid)
+  from json_to_recordset(%(items)s::json) as n (id uuid, job_id text, copied_from uuid)
   join document d on d.org_id = :org and d.id = n.copied_from;
 
 -- name: check_copies

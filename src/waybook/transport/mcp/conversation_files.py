@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import mcp_types as wire
 import orjson
 
-from waybook.core.short_ids import usual_form
+from waybook.core.ids import normalize_id
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ def _closed(state: State, plan_id: str | None) -> State:
 
 def _id(arguments: Mapping[str, Any], name: str) -> str | None:
     value = arguments.get(name)
-    return usual_form(value) if isinstance(value, str) else None
+    return normalize_id(value) if isinstance(value, str) else None
 
 
 def _cut(text: str | None) -> str | None:

@@ -24,7 +24,6 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
 from waybook.core.events import RUN, ChangeEvent
-from waybook.core.short_ids import short_id
 from waybook.store.driver.bus import Bus
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
@@ -42,16 +41,10 @@ _LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runI
 
 
 def _events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """Return the MCP events for a change.
-
-    A resource has two URIs, one with the short id and one with the full id.
-    """
+    """Return the MCP events for a change."""
     about = f"{event.kind}Id"
     changed: list[ServerEvent] = [
-        ResourceUpdated(kind.uri.format(id=resource_id))
-        for kind in _LIVE
-        if kind.argument == about
-        for resource_id in (short_id(event.id), event.id)
+        ResourceUpdated(kind.uri.format(id=event.id)) for kind in _LIVE if kind.argument == about
     ]
     return [*changed, ResourcesListChanged()] if event.list_changed else changed
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from waybook.app.queries.forecast import FinishedStep, plan_forecast
 from waybook.app.request.access import load_plan
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.core.forecast import Forecast
-from waybook.core.short_ids import usual_form
+from waybook.core.ids import id_or_nil
 from waybook.core.usage import Totals
 from waybook.dag.diagram.model import DiagramStep, Lane, exceeds, steps_around
 from waybook.dag.graph import graph_of
@@ -62,10 +62,10 @@ PROGRESS_BY_STATUS = {
 
 
 def plan_structure(plan: Plan) -> Structure:
-    """Return the plan's steps as a workflow stage. The step keys are short ids."""
+    """Return the plan's steps as a workflow stage."""
     steps = tuple(
         RecipeStep(
-            key=usual_form(step.id),
+            key=step.id,
             number=step.order,
             name=step.title or f"Step {step.order}",
             job_type=JobType.EXECUTE,
@@ -74,8 +74,7 @@ def plan_structure(plan: Plan) -> Structure:
         )
         for step in plan.steps
     )
-    edges = tuple((usual_form(before), usual_form(after)) for before, after in edges_of(plan))
-    stage = Stage(STAGE, plan.name, Recipe(steps, edges))
+    stage = Stage(STAGE, plan.name, Recipe(steps, edges_of(plan)))
     dag = Dag(slug=STAGE, name=plan.name, stages=(stage,))
     graphs = {STAGE: graph_of(stage.recipe)} if steps else {}
     return valid_structure(dag, graphs)
@@ -120,7 +119,7 @@ def plan_evidence(plan: Plan) -> StageEvidence:
     standings: dict[str, ProgressStatus] = {}
     steps: dict[str, Evidence] = {}
     for step in plan.steps:
-        key, standing = usual_form(step.id), PROGRESS_BY_STATUS[step.status]
+        key, standing = step.id, PROGRESS_BY_STATUS[step.status]
         standings[key] = standing
         steps[key] = Evidence(
             closed=standing is ProgressStatus.COMPLETED,

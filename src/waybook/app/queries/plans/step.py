@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 from waybook.app.queries.plans.plan import step_name, untitled
 from waybook.app.request.access import load_plan
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext, not_found
 from waybook.core.decision_context import DecisionContext
+from waybook.core.ids import id_or_nil
 from waybook.core.usage import Totals
 from waybook.json_values import Json
 from waybook.plan.model import Condition, Plan, Review, Step, StepId, StepText
@@ -24,7 +25,7 @@ from waybook.plan.modify import (
 from waybook.plan.progress import detect_stalled_steps
 from waybook.store import calls as calls_store
 from waybook.store.calls import CallRecord, calls_of_step
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_id, new_uuid
 from waybook.store.plans import contexts, details, load
 from waybook.store.plans.contexts import StoredArtifact
 from waybook.store.plans.details import HistoryEntry, Result, Source, StepStatusChange
@@ -65,7 +66,7 @@ class StepDetail:
 
 
 async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> StepDetail:
-    plan_id, step_id = id_or_nil(plan_id), id_or_nil(step_id).lower()
+    plan_id, step_id = id_or_nil(plan_id), id_or_nil(step_id)
     wanted = PlanRequest(plan_id=plan_id, texts=(step_id,))
     loaded, results = await load_plan(
         ctx,
@@ -85,7 +86,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
     near = {related.id for related in related_steps(plan, step, about)}
     (names,) = await ctx.read(details.names_statement(untitled(plan, near)))
     stalled = detect_stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)
-    moment = DecisionContext(now=loaded.now, actor=ctx.actor(), new_id=new_id)
+    moment = DecisionContext(now=loaded.now, actor=ctx.actor(), new_id=new_id, new_uuid=new_uuid)
     return StepDetail(
         plan=plan,
         step=step,

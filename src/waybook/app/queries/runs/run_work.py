@@ -8,8 +8,9 @@ from typing import Final, TypeAlias
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.access import job_not_found, load_run
 from waybook.app.request.caller import ReadableDocument
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext, uuid_or_nil
 from waybook.core.changes import Event
+from waybook.core.ids import id_or_nil
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.dag.model import JobStatus
 from waybook.errors import NextCall, NotFound
@@ -111,7 +112,7 @@ async def read_run_job(
     ctx: RequestContext, run_id: str, job_id: str
 ) -> tuple[RunDetail, RunJob, Sequence[JobAttempt], Sequence[DocumentVersion]]:
     """Return the run of a job, the job with its attempts, and its documents."""
-    run_id, job_id = id_or_nil(run_id), id_or_nil(job_id).lower()
+    run_id, job_id = id_or_nil(run_id), id_or_nil(job_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     rows, events, used = await ctx.read(
         work.jobs_statement(run_id, most=1, job_id=job_id),
@@ -186,7 +187,7 @@ class DocumentSheet:
 
 
 async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
-    (rows,) = await ctx.read(jobs.SQL["rendered"](resource_id=id_or_nil(resource_id)))
+    (rows,) = await ctx.read(jobs.SQL["rendered"](resource_id=uuid_or_nil(resource_id)))
     if not rows:
         raise NotFound(
             "there is no document with this id here",
@@ -227,8 +228,8 @@ async def read_document_sheet(
         NotFound: the run or a document does not exist or belongs to another org or run, or the
         documents are not related.
     """
-    run_id, resource_id = id_or_nil(run_id), id_or_nil(resource_id).lower()
-    wanted = [resource_id, *([id_or_nil(other_id).lower()] if other_id else [])]
+    run_id, resource_id = id_or_nil(run_id), uuid_or_nil(resource_id).lower()
+    wanted = [resource_id, *([uuid_or_nil(other_id).lower()] if other_id else [])]
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     version_rows, related, *texts = await ctx.read(
         jobs.SQL["versions"](run_id=run_id, always=True),

@@ -7,14 +7,15 @@ from typing import TypeAlias
 from waybook.app.request.access import cache_steps, require_plan
 from waybook.app.request.locks.locking import Locked, Proposal, Written
 from waybook.app.request.outbox import plan_notification_statements
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.core.events import PLAN, ChangeEvent
+from waybook.core.ids import id_or_nil, is_id
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, StepId, StepStatus, StepText
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.queries import Statement, is_id
+from waybook.store.driver.queries import Statement
 from waybook.store.plans import load, refresh, writer
 from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan, PlanRequest
@@ -46,13 +47,13 @@ class LockedPlan(Locked[Decision[object]]):
         With `cached`, the call may decide on a cached plan.
         """
         super().__init__(ctx, *more)
-        self._plan_id = id_or_nil(plan_id)
+        self._plan_id = plan_id
         self._step_id = step_id
         self._texts = texts
         self._candidates = candidates
         self._review = review
         self._cached = cached
-        self._key = ctx.caller.org_id.int, self._plan_id.lower()
+        self._key = ctx.caller.org_id.int, self._plan_id
         self._cache = ctx.services.shared(PlanCache)
         #: Whether this call has read or checked the plan in the database.
         self._is_checked = False
@@ -78,7 +79,7 @@ class LockedPlan(Locked[Decision[object]]):
     def _request(self) -> PlanRequest:
         return PlanRequest(
             plan_id=self._plan_id,
-            texts=tuple([text for text in (*self._texts, self._step_id or "") if is_id(text)]),
+            texts=tuple(filter(is_id, (*self._texts, self._step_id or ""))),
             candidates=self._candidates,
             holder=self.actor.holder,
             review=self._review,
@@ -124,7 +125,7 @@ class LockedPlan(Locked[Decision[object]]):
         now = services.database.now()
         if loaded is None or now is None:
             return False
-        if self._step_id is not None and self._step_id.lower() not in loaded.plan.texts:
+        if self._step_id is not None and self._step_id not in loaded.plan.texts:
             return False
         self.plan, _, self.head = loaded
         self.now = self.head.after(now)
@@ -153,11 +154,11 @@ class LockedPlan(Locked[Decision[object]]):
         self.plan, now, self.head = loaded
         self.now = self.head.after(services.database.frozen_now or now)
         self.is_cached = self._is_checked = True
-        return self._step_id is None or self._step_id.lower() in self.plan.texts
+        return self._step_id is None or self._step_id in self.plan.texts
 
     async def _read_changes(self, cached: LoadedPlan) -> LoadedPlan | None:
         statements = [refresh.changes_statement(cached)]
-        step_id = StepId(id_or_nil(self._step_id).lower()) if self._step_id else None
+        step_id = StepId(id_or_nil(self._step_id)) if self._step_id else None
         if step_id is not None and step_id not in cached.plan.texts:
             missing = [step_id]
             wanted = [*missing, *self._next_texts(cached.plan, missing)]

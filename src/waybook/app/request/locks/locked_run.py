@@ -10,7 +10,7 @@ from typing import TypeAlias
 from waybook.app.request.access import load_definition, run_not_found
 from waybook.app.request.locks.locking import Commit, Locked, Proposal, Written
 from waybook.app.request.outbox import run_notification_statements
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Event
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import Busy
@@ -60,13 +60,11 @@ class LockedRun(Locked[RunDecision[object]]):
         function returns are executed only if the run is locked.
         """
         super().__init__(ctx, *more)
-        self._run_id = id_or_nil(run_id)
+        self._run_id = run_id
         self._load = runs.lock_statements if is_locked else runs.snapshot_statements
         self._takes_turns = is_locked
         self._unless_cached = unless_cached
-        self._slot = ctx.services.shared(RunCache).slot(
-            (ctx.caller.org_id.int, self._run_id.lower())
-        )
+        self._slot = ctx.services.shared(RunCache).slot((ctx.caller.org_id.int, self._run_id))
         self._has_turn = False
         self._is_sharing = False
         self._reserved: list[str] = []

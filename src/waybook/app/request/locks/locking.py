@@ -22,7 +22,7 @@ from waybook.store.audit import ChainHead, WriteContext
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction, TransactionScope
-from waybook.store.driver.queries import Statement, new_id
+from waybook.store.driver.queries import Statement, new_id, new_uuid
 from waybook.store.driver.wire import KeyConflict, StaleCache
 
 #: Up to three attempts can fail, each for another reason, before the last one succeeds.
@@ -35,7 +35,7 @@ DecisionT_co = TypeVar("DecisionT_co", covariant=True)
 class Commit(Enum):
     DONE = auto()
     STALE = auto()
-    #: A row with the same idempotency key or short id already exists. Nothing was written.
+    #: A row with the same idempotency key or id already exists. Nothing was written.
     KEY_TAKEN = auto()
     #: An earlier decision, on which this one is based, was not committed. Nothing was sent.
     DROPPED = auto()
@@ -130,7 +130,7 @@ class Locked(ABC, Generic[DecisionT]):
 
     @property
     def decision_context(self) -> DecisionContext:
-        return DecisionContext(self.now, self.actor, new_id)
+        return DecisionContext(self.now, self.actor, new_id, new_uuid)
 
     @property
     def write_context(self) -> WriteContext:

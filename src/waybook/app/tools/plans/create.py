@@ -22,7 +22,7 @@ from waybook.app.request.plan_arguments import (
     to_budget,
 )
 from waybook.app.request.reply import next_call, origin_view
-from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext, ToolReply, not_found
 from waybook.app.request.tool import Tool
 from waybook.core.changes import replay
 from waybook.core.events import PLAN, ChangeEvent
@@ -143,7 +143,7 @@ class _CopyPlan(MutatingArguments):
 )
 async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
     """Create a copy of a plan; link it to the session's latest skill."""
-    plan_id, seq = id_or_nil(args.plan_id).lower(), args.at_audit_seq
+    plan_id, seq = args.plan_id, args.at_audit_seq
     entries = await read_all_entries(ctx, plan_id, until=LAST_SEQ if seq is None else max(seq, 1))
     rows = replay(changes_in(entries))
     if "plan" not in rows:

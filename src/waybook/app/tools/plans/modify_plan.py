@@ -7,7 +7,6 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from waybook.app.request.arguments import (
-    Id,
     LenientJson,
     Line,
     MutatingArguments,
@@ -55,7 +54,7 @@ class _StepChange(Nested):
 
     @property
     def id(self) -> StepId:
-        return StepId(self.step_id.lower())
+        return StepId(self.step_id)
 
 
 class AddSteps(Nested):
@@ -73,10 +72,10 @@ class RemoveStep(_StepChange, _SingleArgument):
 
 
 class ReorderSteps(_SingleArgument):
-    step_ids: LenientJson[list[Id]]
+    step_ids: LenientJson[list[StepIdField]]
 
     def change(self) -> modify.Modification:
-        return modify.ReorderSteps(tuple(StepId(id_.lower()) for id_ in self.step_ids))
+        return modify.ReorderSteps(tuple(map(StepId, self.step_ids)))
 
 
 class UpdateInstructions(_StepChange):

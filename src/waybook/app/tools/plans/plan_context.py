@@ -14,11 +14,17 @@ from waybook.app.context.parts import (
 )
 from waybook.app.queries.audit import changes_in, entry_details
 from waybook.app.request.access import load_plan
-from waybook.app.request.arguments import DetailField, Id, Offset, PlanIdField, SessionArguments
+from waybook.app.request.arguments import (
+    DetailField,
+    Offset,
+    PartField,
+    PlanIdField,
+    SessionArguments,
+)
 from waybook.app.request.caller import review_url
 from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.reply import completion_view, next_call, origin_view, step_header
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool
 from waybook.app.tools.plans.step_context import (
@@ -59,7 +65,7 @@ class _GetResearchContext(SessionArguments):
     since: Offset | None = Field(default=None, description="return only what is new since this seq")
     budget_tokens: BudgetTokens | None = Field(default=None, description="reply size in tokens")
     detail: DetailField = False
-    part: Id | None = Field(default=None, description="read this part, which cut named")
+    part: PartField | None = Field(default=None, description="read this part, which cut named")
     offset: Offset = Field(default=0, description="continue at this character")
 
 
@@ -88,7 +94,7 @@ class _PlanMaterial:
     reads_only=True,
 )
 async def get_research_context(ctx: RequestContext, args: _GetResearchContext) -> Body:
-    plan_id = id_or_nil(args.plan_id).lower()
+    plan_id = args.plan_id
     reader = PacketReader("get_research_context", {"planId": plan_id})
     most = byte_budget(args.budget_tokens, detail=args.detail)
     if args.part is not None and args.part not in _LISTS:

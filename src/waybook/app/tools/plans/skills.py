@@ -5,7 +5,7 @@ from pydantic import Field
 from waybook.app.request.arguments import Id, Key, Line, MutatingArguments, ReadArguments
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext, ToolReply, not_found, uuid_or_nil
 from waybook.app.request.services import Services
 from waybook.app.request.tool import Tool
 from waybook.app.skills.loader import read_skills
@@ -16,7 +16,7 @@ from waybook.json_values import Body, Json, non_empty
 from waybook.research.packet import fair_share, truncate
 from waybook.store import audit
 from waybook.store.audit import ChainHead
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.plans import writer
 from waybook.store.plans.writer import SkillExecutionRow
 
@@ -137,7 +137,7 @@ async def start_skill(ctx: RequestContext, args: _StartSkill) -> ToolReply:
     opened = OpenTransaction(ctx)
 
     async def decide() -> Proposal[Written]:
-        skill_id = new_id()
+        skill_id = new_uuid()
         row: dict[str, Json] = {
             "skill": skill.name,
             "session": ctx.session,
@@ -177,7 +177,7 @@ class _CompleteSkill(MutatingArguments):
     reply={"status": "string"},
 )
 async def complete_skill(ctx: RequestContext, args: _CompleteSkill) -> ToolReply:
-    skill_id = id_or_nil(args.skill_execution_id)
+    skill_id = uuid_or_nil(args.skill_execution_id)
     opened = OpenTransaction(ctx, writer.SQL["lock_execution"](id=skill_id))
 
     async def decide() -> Proposal[Written]:

@@ -33,6 +33,7 @@ from waybook.app.request.reply import (
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool
+from waybook.core.ids import is_id
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import (
@@ -45,7 +46,6 @@ from waybook.plan.model import (
 )
 from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops
-from waybook.store.driver.queries import is_id
 
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
 

@@ -15,7 +15,7 @@ from waybook.app.context.parts import (
 )
 from waybook.app.queries.search import run_search
 from waybook.app.request.access import load_plan
-from waybook.app.request.arguments import Id, Offset, ReadArguments, StepIdField
+from waybook.app.request.arguments import Offset, PartField, ReadArguments, StepIdField
 from waybook.app.request.reply import (
     author_view,
     completion_view,
@@ -24,7 +24,7 @@ from waybook.app.request.reply import (
     step_header,
     work_call,
 )
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext, not_found
 from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, format_time, non_empty
@@ -57,7 +57,7 @@ _LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 class _GetStepContext(ReadArguments):
     step_id: StepIdField
     budget_tokens: BudgetTokens | None = Field(default=None, description="reply size in tokens")
-    part: Id | None = Field(default=None, description="read this part, which cut named")
+    part: PartField | None = Field(default=None, description="read this part, which cut named")
     offset: Offset = Field(default=0, description="continue at this character")
 
 
@@ -86,7 +86,7 @@ async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
 
     The call also counts as a heartbeat.
     """
-    step_id = id_or_nil(args.step_id).lower()
+    step_id = args.step_id
     library = search_backend(ctx.services)
     _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),

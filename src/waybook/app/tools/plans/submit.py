@@ -11,12 +11,12 @@ from waybook.app.request.access import plan_of_step
 from waybook.app.request.arguments import (
     AnyJson,
     Attempt,
-    Id,
     LenientJson,
     Line,
     MutatingArguments,
     Name,
     PlanIdField,
+    ReviewIdField,
     StepIdField,
     Text,
     check_result_size,
@@ -33,7 +33,7 @@ from waybook.app.request.reply import (
     wait_call,
     work_call,
 )
-from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool
 from waybook.app.tools.plans.get_next_step import next_step_reply
 from waybook.core.decision_context import Channel, DecisionContext, Scope
@@ -105,7 +105,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
         usage=to_usage(args.usage),
         attempt=args.attempt,
     )
-    step_id = StepId(args.step_id.lower())
+    step_id = StepId(args.step_id)
     plan_id = await plan_of_step(ctx, step_id)
     locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
 
@@ -237,7 +237,7 @@ async def request_user_review(ctx: RequestContext, args: _RequestUserReview) -> 
         result_summary=args.result_summary,
         attempt=args.attempt,
     )
-    step_id = StepId(args.step_id.lower())
+    step_id = StepId(args.step_id)
     locked = LockedPlan(ctx, plan_id=await plan_of_step(ctx, step_id), step_id=step_id)
 
     async def decide() -> PlanProposal:
@@ -272,7 +272,7 @@ class _SubmitUserDecision(MutatingArguments):
         description="the person's, never yours"
     )
     feedback: Text | None = Field(default=None, description="their words")
-    review_id: Id | None = Field(default=None, description="the review they saw")
+    review_id: ReviewIdField | None = Field(default=None, description="the review they saw")
     #: Place where the person decided. The map, the form and the client library set the place.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
@@ -294,7 +294,7 @@ class _SubmitUserDecision(MutatingArguments):
     scopes=frozenset({Scope.PLAN_WRITE, Scope.REVIEW}),
 )
 async def submit_user_decision(ctx: RequestContext, args: _SubmitUserDecision) -> ToolReply:
-    step_id = StepId(args.step_id.lower()) if args.step_id else None
+    step_id = StepId(args.step_id) if args.step_id else None
     plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
     is_relayed = ctx.caller.channel is Channel.MCP and args.place is None
     missing = _NO_FEEDBACK if is_relayed and args.decision == "modify" else None
@@ -344,7 +344,7 @@ async def store_research_output(ctx: RequestContext, args: _StoreResearchOutput)
     new = NewOutput(
         media_type=parse_text_type(args.media_type), title=args.title, content=args.content
     )
-    plan_id = id_or_nil(args.plan_id)
+    plan_id = args.plan_id
     there = (details.outputs_statement(plan_id), load.SQL["brief"](plan_id=plan_id))
     locked = LockedPlan(ctx, *there, plan_id=plan_id, review=False)
 

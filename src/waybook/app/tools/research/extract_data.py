@@ -20,7 +20,7 @@ from waybook.app.request.arguments import (
 )
 from waybook.app.request.locks.locking import OpenTransaction, Written
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, fit_views, next_call
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext, not_found, uuid_or_nil
 from waybook.app.request.tool import Tool
 from waybook.core.decision_context import Scope
 from waybook.core.json_check import check_json
@@ -38,7 +38,7 @@ from waybook.research.extraction import (
 )
 from waybook.research.packet import truncate
 from waybook.store import calls
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import ArtifactRow
 
@@ -121,7 +121,7 @@ async def _record_model_usage(ctx: RequestContext, usage: Usage) -> None:
     try:
         async with OpenTransaction(ctx) as opened:
             by = ctx.caller.user
-            statement = calls.server_usage_statement(new_id(), usage, at=opened.now, by=by)
+            statement = calls.server_usage_statement(new_uuid(), usage, at=opened.now, by=by)
             await opened.write(Written([statement]))
     except WaybookError as error:
         log.warning("usage of the server's model not noted: %s", error)
@@ -217,7 +217,9 @@ async def _read_source(ctx: RequestContext, args: ExtractData) -> tuple[str, Bod
         NotFound: there is no such artifact, or it belongs to another org.
     """
     if args.artifact_id is not None and not args.text:
-        (rows,) = await ctx.read(artifacts.SQL["artifact"](artifact_id=id_or_nil(args.artifact_id)))
+        (rows,) = await ctx.read(
+            artifacts.SQL["artifact"](artifact_id=uuid_or_nil(args.artifact_id))
+        )
         if not rows:
             raise not_found("artifact")
         row: ArtifactRow = rows[0]

@@ -19,7 +19,7 @@ from waybook.app.request.arguments import (
     clamped,
 )
 from waybook.app.request.reply import fit_views, next_call
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext, not_found, uuid_or_nil
 from waybook.app.request.tool import Tool
 from waybook.app.tools.research.store_research import visible_line
 from waybook.errors import NextCall, NotFound
@@ -73,7 +73,7 @@ class SearchSources(ReadArguments):
 async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
     days = args.within_days
     scope = Scope(
-        plan_id=id_or_nil(args.plan_id) if args.plan_id else None,
+        plan_id=args.plan_id or None,
         kinds=tuple(args.kinds or ()),
         since=None if days is None else await database_time(ctx.services) - timedelta(days=days),
         tags=tuple(args.tags or ()),
@@ -186,7 +186,7 @@ class _GetArtifact(ReadArguments):
     reads_only=True,
 )
 async def get_artifact(ctx: RequestContext, args: _GetArtifact) -> Body:
-    artifact_id = id_or_nil(args.artifact_id)
+    artifact_id = uuid_or_nil(args.artifact_id)
     rows, sources, as_source = await ctx.read(
         artifacts.SQL["artifact"](artifact_id=artifact_id),
         search.sources_statement([artifact_id]),

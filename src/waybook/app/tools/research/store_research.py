@@ -32,7 +32,7 @@ from waybook.app.request.arguments import (
 from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import NIL_ID, RequestContext, ToolReply, id_or_nil
+from waybook.app.request.request_context import NIL_UUID, RequestContext, ToolReply
 from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, non_empty
@@ -131,7 +131,7 @@ async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply
     )
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
-    pieces = _pieces(research, NIL_ID, None, datetime.fromtimestamp(0, UTC))
+    pieces = _pieces(research, NIL_UUID, None, datetime.fromtimestamp(0, UTC))
     embeddings = await library.embed_passages(pieces, able)
     indexing = _ResearchIndexing(research, org_id, able, embeddings)
     if args.plan_id is None and args.step_id is None:
@@ -142,10 +142,8 @@ async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply
 async def _in_plan(
     ctx: RequestContext, args: _StoreResearch, research: Research, how: "_ResearchIndexing"
 ) -> ToolReply:
-    step_id = StepId(args.step_id.lower()) if args.step_id else None
-    plan_id = (
-        id_or_nil(args.plan_id) if args.plan_id else await plan_of_step(ctx, args.step_id or "")
-    )
+    step_id = StepId(args.step_id) if args.step_id else None
+    plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
     asking = artifacts.existing_in_plan_statements(
         plan_id, research.kind, research.title, [origin.id for origin in research.origins]
     )

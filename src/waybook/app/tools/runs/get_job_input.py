@@ -15,10 +15,17 @@ from waybook.app.context.job import (
     required_documents,
 )
 from waybook.app.request.access import job_not_found, run_of_job
-from waybook.app.request.arguments import Attempt, Id, Offset, ReadArguments, StageSlugField
+from waybook.app.request.arguments import (
+    Attempt,
+    Id,
+    JobIdField,
+    Offset,
+    ReadArguments,
+    StageSlugField,
+)
 from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import fit_views, next_call
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext, uuid_or_nil
 from waybook.app.request.tool import RUNS, Tool
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
@@ -33,7 +40,7 @@ _MAX_SLICE_BYTES = 40_000
 
 
 class _GetJobInput(ReadArguments):
-    job_id: Id = Field(description="id of the job")
+    job_id: JobIdField
     document_id: Id | None = Field(
         default=None, description="id of the input; default: list the inputs"
     )
@@ -59,7 +66,7 @@ async def get_job_input(ctx: RequestContext, args: _GetJobInput) -> Body:
 
     The call also counts as a heartbeat.
     """
-    run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
+    run_id, job_id = await run_of_job(ctx, args.job_id), args.job_id
     async with LockedRun(
         ctx, run_id, jobs.SQL["load_job"](job_id=job_id), is_locked=False
     ) as locked:
@@ -78,7 +85,7 @@ async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
     if args.document_id is not None:
         statement = jobs.SQL["content"](
             run_id=locked.run.id,
-            document_id=id_or_nil(args.document_id),
+            document_id=uuid_or_nil(args.document_id),
             start=args.offset,
             most=_MAX_SLICE_BYTES,
         )

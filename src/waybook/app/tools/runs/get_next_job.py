@@ -19,7 +19,7 @@ from waybook.app.request.reply import (
     wait_for_feedback_call,
     wait_for_job_call,
 )
-from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool
 from waybook.app.request.wait_queue import Nothing, Subject
 from waybook.app.request.waiting import (
@@ -88,7 +88,7 @@ async def _try_answer(ctx: RequestContext, args: _GetNextJob, attempt: Attempt) 
     types = {*(args.job_types or ())}
     job_type = types.pop() if len(types) == 1 else None
     wanted = job_request(ctx, args.model_id, job_type, another=args.another)
-    run_id = None if args.run_id is None else id_or_nil(args.run_id)
+    run_id = None if args.run_id is None else args.run_id
     for _ in range(_MAX_CLAIM_ATTEMPTS):
         if args.run_id is None:
             (rows,) = await ctx.read(jobs.run_with_claimable_job_statement(wanted))

@@ -27,7 +27,7 @@ from waybook.app.request.reply import (
     stalled_view,
     wait_for_feedback_call,
 )
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RUNS, Tool
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
 from waybook.dag.progress.report import StageReport, StepReport
@@ -70,7 +70,7 @@ async def get_dag_map(ctx: RequestContext, args: _GetDagMap) -> Body:
 
 async def _load_map(ctx: RequestContext, args: _GetDagMap) -> Body:
     if args.run_id is None and args.plan_id is not None:
-        loaded, _ = await load_plan(ctx, PlanRequest(plan_id=id_or_nil(args.plan_id)))
+        loaded, _ = await load_plan(ctx, PlanRequest(plan_id=args.plan_id))
         after = next_call("get_run_progress", "See the progress of the plan.", planId=args.plan_id)
         return _map(plan_structure(loaded.plan), {}, after)
     if args.run_id is not None or args.dag_slug is None:
@@ -192,7 +192,7 @@ class _GetRunProgress(ReadArguments):
 async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
     if args.plan_id is not None and args.run_id is None:
         # Return the report of a plan with its stalled steps, and the suggested next call.
-        loaded, _ = await load_plan(ctx, PlanRequest(plan_id=id_or_nil(args.plan_id)))
+        loaded, _ = await load_plan(ctx, PlanRequest(plan_id=args.plan_id))
         plan = loaded.plan
         stalled = [
             *detect_stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)

@@ -37,7 +37,7 @@ from waybook.app.request.reply import (
     stage_view,
     started_view,
 )
-from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.request_context import RequestContext, ToolReply, uuid_or_nil
 from waybook.app.request.tool import RUNS, Tool
 from waybook.core.decision_context import Scope
 from waybook.core.events import RUN, ChangeEvent
@@ -159,7 +159,7 @@ class _CopyRun(MutatingArguments):
     profiles=RUNS,
 )
 async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
-    run_id = id_or_nil(args.run_id)
+    run_id = args.run_id
     originals = jobs.originals_statements(run_id)
     seen = await load_run(ctx, run_id, load.SQL["run_brief"](run_id=run_id), *originals)
     brief, finished, documents = seen.results
@@ -277,7 +277,7 @@ class _RetryFailed(MutatingArguments):
 )
 async def retry_failed(ctx: RequestContext, args: _RetryFailed) -> ToolReply:
     statement = jobs.SQL["failed_jobs"](
-        run_id=id_or_nil(args.run_id), stage=args.stage_slug, step_key=args.step_key
+        run_id=args.run_id, stage=args.stage_slug, step_key=args.step_key
     )
     locked = LockedRun(ctx, args.run_id, statement)
 
@@ -311,7 +311,7 @@ class _RegenerateDocument(MutatingArguments):
     profiles=RUNS,
 )
 async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) -> ToolReply:
-    (rows,) = await ctx.read(jobs.SQL["run_of_document"](document_id=id_or_nil(args.document_id)))
+    (rows,) = await ctx.read(jobs.SQL["run_of_document"](document_id=uuid_or_nil(args.document_id)))
     if not rows:
         raise NotFound(
             "there is no document with this id here",

@@ -8,6 +8,7 @@ from waybook.app.request.arguments import (
     AnyJson,
     Attempt,
     Id,
+    JobIdField,
     LenientJson,
     MutatingArguments,
     Nested,
@@ -27,7 +28,7 @@ from waybook.app.request.reply import (
     next_job_call,
     stage_view,
 )
-from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.services import Services
 from waybook.app.request.tool import RUNS, Tool
 from waybook.app.tools.runs.get_next_job import (
@@ -55,7 +56,7 @@ class DocumentArgument(Nested):
 
 
 class _SubmitJobResult(MutatingArguments):
-    job_id: Id = Field(description="id of the job")
+    job_id: JobIdField
     attempt: Attempt | None = Field(default=None, description="from get_next_job")
     documents: LenientJson[list[DocumentArgument]] = Field(
         min_length=1, description="the documents that the job produces"
@@ -85,7 +86,7 @@ async def submit_job_result(ctx: RequestContext, args: _SubmitJobResult) -> Tool
         for sent in args.documents
     )
     submission = Submission(documents, args.attempt, args.continues, to_usage(args.usage))
-    run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
+    run_id, job_id = await run_of_job(ctx, args.job_id), args.job_id
     locked = LockedRun(ctx, run_id, unless_cached=lambda: (jobs.SQL["load_job"](job_id=job_id),))
 
     async def decide() -> RunProposal | None:
@@ -181,7 +182,7 @@ def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: 
 
 
 class _FailJob(MutatingArguments):
-    job_id: Id = Field(description="id of the job")
+    job_id: JobIdField
     attempt: Attempt | None = Field(default=None, description="from get_next_job")
     error: Text = Field(description="what went wrong")
     retryable: bool = Field(description="true: another attempt may succeed; at most 4 are made")
@@ -194,7 +195,7 @@ class _FailJob(MutatingArguments):
     profiles=RUNS,
 )
 async def fail_job(ctx: RequestContext, args: _FailJob) -> ToolReply:
-    run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
+    run_id, job_id = await run_of_job(ctx, args.job_id), args.job_id
     locked = LockedRun(ctx, run_id, jobs.SQL["load_job"](job_id=job_id))
 
     async def decide() -> RunProposal:

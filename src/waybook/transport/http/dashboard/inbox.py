@@ -29,7 +29,7 @@ from waybook.app.queries.inbox import (
     read_stage_documents,
     runs_awaiting_feedback,
 )
-from waybook.core.short_ids import IdKind, short_id
+from waybook.core.ids import IdKind
 from waybook.errors import WaybookError
 from waybook.plan.model import PlanState
 from waybook.transport.errors import code_of
@@ -40,6 +40,7 @@ from waybook.transport.http.dashboard.page import (
     error_details,
     error_message,
     redirect,
+    require_id,
 )
 from waybook.transport.http.html.layout import MAX_LENGTH, RichText, to_rich_text
 from waybook.transport.http.request_checks import safe_return_path
@@ -265,13 +266,13 @@ async def submit_decision(page: PageRequest) -> Response:
 
 
 async def _read_review(page: PageRequest, review_id: str) -> ReviewRecord:
-    return await read_review(await page.context(), await page.full_id(IdKind.REVIEW, review_id))
+    return await read_review(await page.context(), require_id(IdKind.REVIEW, review_id))
 
 
 async def submit_feedback(page: PageRequest) -> Response:
     form = await page.form()
     run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
-    run_id = await page.full_id(IdKind.RUN, run_id)
+    run_id = require_id(IdKind.RUN, run_id)
     ctx, models = await page.context(), form.text("models")
     stage = await read_pending_stage(ctx, run_id, slug)
     (documents,) = await read_stage_documents(ctx, [stage])
@@ -343,7 +344,7 @@ async def _approve(page: PageRequest, review_id: str) -> str:
         answer = await page.call_tool("submit_user_decision", args)
     except WaybookError as error:
         return f"{review_id}:{error.code}"
-    return f"{short_id(review.id)}:{code_of(answer)}" if answer.is_error else short_id(review.id)
+    return f"{review.id}:{code_of(answer)}" if answer.is_error else review.id
 
 
 async def _outcome(page: PageRequest, selected: str) -> dict[str, str]:

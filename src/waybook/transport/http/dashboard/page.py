@@ -12,12 +12,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import count_pending
+from waybook.app.request.arguments import id_not_found
 from waybook.app.request.caller import Answer, Caller, require_scope
 from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.short_ids import full_id_of
 from waybook.core.decision_context import Scope
-from waybook.core.short_ids import IdKind, looks_like_short_id
+from waybook.core.ids import IdKind, is_mistyped, normalize_id
 from waybook.errors import WaybookError
 from waybook.transport.errors import code_of
 from waybook.transport.http.html.layout import error_page, render_template, wants_html
@@ -42,6 +42,17 @@ _PATH_KINDS: Final = {
     "run_id": IdKind.RUN,
     "job_id": IdKind.JOB,
 }
+
+
+def require_id(kind: IdKind, text: str) -> str:
+    """Return an id in a path or form in its usual spelling.
+
+    Raises:
+        NotFound: it is mistyped.
+    """
+    if is_mistyped(text):
+        raise id_not_found(kind, kind, text)
+    return normalize_id(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +133,6 @@ class PageRequest:
             self.dispatcher.require_capacity(caller, tool)
         return await self.dispatcher.dispatch(caller, tool, arguments)
 
-    async def full_id(self, kind: IdKind, text: str) -> str:
-        """Return the full id for a short id in a path or form. Other texts stay unchanged.
-
-        Raises:
-            NotFound: the short id is mistyped, or does not exist in the org.
-        """
-        if not looks_like_short_id(text):
-            return text
-        return await full_id_of(await self.context(), kind, text, kind)
-
     async def run_costly(self, cost: int, work: Callable[[], T]) -> T:
         """Run a function, in a worker thread if it is costly.
 
@@ -174,13 +175,13 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 def page_endpoint(
     dispatcher: Dispatcher, authenticate: Callable[[Request], Awaitable[Caller]], handler: Handler
 ) -> Endpoint:
-    """Return an endpoint that accepts short ids, and shows errors as an error page."""
+    """Return an endpoint that accepts ids in any spelling, and shows errors as an error page."""
 
     async def endpoint(request: Request) -> Response:
         page, params = PageRequest(request, dispatcher, authenticate), request.path_params
         try:
             for name in _PATH_KINDS.keys() & params.keys():
-                params[name] = await page.full_id(_PATH_KINDS[name], params[name])
+                params[name] = require_id(_PATH_KINDS[name], params[name])
             return await handler(page)
         except WaybookError as error:
             if not wants_html(request):

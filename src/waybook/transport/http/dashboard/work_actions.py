@@ -12,7 +12,7 @@ from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.work_list import resolve_plan, resolve_run
 from waybook.app.request.layout_worker import layout_cost
-from waybook.app.request.request_context import id_or_nil
+from waybook.core.ids import id_or_nil
 from waybook.dag.model import RunState
 from waybook.plan.model import DONE_STEP
 from waybook.run.copy import COPY_SUFFIX, MAX_NAME_LENGTH, earlier_stages

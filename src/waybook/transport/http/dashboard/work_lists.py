@@ -14,7 +14,6 @@ from waybook.app.queries.work_list import (
     list_runs,
     plan_summaries,
 )
-from waybook.core.short_ids import short_id
 from waybook.dag.model import RunState
 from waybook.errors import InvalidInput
 from waybook.plan.model import OPEN_STATES, PlanState
@@ -51,7 +50,7 @@ async def plan_list(page: PageRequest) -> Response:
         results=results,
         counts=_state_counts(state, results),
         older=page.url_with(before=results.last.id) if results.last else None,
-        resume=lambda plan_id: RESUME_PLAN.text.format(planId=short_id(plan_id)).strip(),
+        resume=lambda plan_id: RESUME_PLAN.text.format(planId=plan_id).strip(),
         mcp=mcp_url(page.request),
         needs_token=ctx.caller.credential is not None,
     )

@@ -25,7 +25,6 @@ from starlette.responses import HTMLResponse, Response
 
 from waybook.core.durations import format_age, format_duration
 from waybook.core.hidden_characters import escape_hidden_in_html
-from waybook.core.short_ids import short_id
 from waybook.core.usage import format_cost
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import END_MARK, MARK
@@ -333,7 +332,6 @@ _TEMPLATE_HELPERS: Final = (
     run_document_url,
     agent_url,
     session_label,
-    short_id,
 )
 
 

@@ -1,7 +1,7 @@
 """Page of a plan, with its time slider (the plan after any audit entry), and its edit page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby, islice
 from typing import Any, Final, TypeAlias
@@ -24,11 +24,9 @@ from waybook.app.queries.plans.plan import (
 from waybook.app.queries.plans.plan_history import MAX_NAME_LENGTH, past_drawing, read_plan_history
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, render
-from waybook.core.short_ids import short_id
 from waybook.core.usage import to_dollars
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
-from waybook.dag.diagram.svg import Drawing
 from waybook.errors import InvalidInput
 from waybook.plan.model import MODIFIABLE, Step, StepStatus
 from waybook.plan.progress import BudgetShare, last_heartbeat, shares, stall_threshold, warning
@@ -89,7 +87,7 @@ def plan_content(
         ],
         "card": decision_card(review, evidence=evidence) if review else None,
         "map": Markup(mark_drawing(render(_map_job(detail)) if svg is None else svg)),  # noqa: S704
-        "map_center": short_id(center) if center else "",
+        "map_center": center or "",
         "grid": build_step_grid(plan.steps, PAGE_SIZE) if len(plan.steps) > PAGE_SIZE else (),
         "timeline": build_timeline(detail.status_changes, detail.now),
         "outputs": latest(detail.outputs),
@@ -126,28 +124,7 @@ def _map_job(detail: PlanDetail) -> DrawingJob:
     plan, lane = detail.plan, detail.lane
     drawing = drawing_of_steps(plan, lane, detail.stalled_ids, detail.names_of(lane))
     links = Links(step_prefix=f"/plans/{plan.id}/steps/")
-    return DrawingJob(_with_short_keys(drawing), _MAX_MAP_WIDTH, links, live=True)
-
-
-def _with_short_keys(drawing: Drawing) -> Drawing:
-    """Replace full ids with short ids, which take much less space in a large map."""
-    diagram, marks = drawing.diagram, drawing.annotations
-    lanes = tuple(
-        replace(
-            lane,
-            steps=tuple(replace(step, key=short_id(step.key)) for step in lane.steps),
-            edges=tuple((short_id(source), short_id(target)) for source, target in lane.edges),
-        )
-        for lane in diagram.lanes
-    )
-    steps = {(stage, short_id(key)): mark for (stage, key), mark in marks.steps.items()}
-    branches = tuple(
-        replace(
-            branch, source=short_id(branch.source), target=branch.target and short_id(branch.target)
-        )
-        for branch in marks.branches
-    )
-    return Drawing(replace(diagram, lanes=lanes), replace(marks, steps=steps, branches=branches))
+    return DrawingJob(drawing, _MAX_MAP_WIDTH, links, live=True)
 
 
 async def plan_history(page: PageRequest) -> Response:
@@ -252,7 +229,7 @@ async def edit_page(page: PageRequest) -> Response:
     if action == "add_steps":
         return redirect(path)
     way, _, step = field_text(fields, "move").partition(":")
-    old = next((s.order for s in detail.plan.steps if short_id(s.id) == step), None)
+    old = next((s.order for s in detail.plan.steps if s.id == step), None)
     if old is None:
         return redirect(f"{path}/edit")
     order = max(1, old - 1) if way == "up" else min(len(detail.plan.steps), old + 1)
@@ -267,7 +244,7 @@ async def _read(page: PageRequest) -> PlanDetail:
 async def _render(page: PageRequest, reply: FormReply | None = None) -> Response:
     detail = await _read(page)
     plan, moved_to = detail.plan, page.query("moved") or ""
-    steps = {short_id(step.id): step for step in plan.steps}
+    steps: dict[str, Step] = {step.id: step for step in plan.steps}
     order = reply.typed.get("order", "").split(",") if reply else []
     budget, cost = plan.budget, ""
     if budget and budget.cost_micros is not None:
@@ -302,7 +279,7 @@ def _modification(detail: PlanDetail, action: str, fields: FormData) -> Modifica
             budget = {name: _number(text) for name, text in limits.items() if text}
             return {"action": action, **({"budget": budget} if budget else {})}
         case "reorder_steps":
-            ids = [short_id(step.id) for step in detail.plan.steps]
+            ids = [str(step.id) for step in detail.plan.steps]
             way, _, step_id = field_text(fields, "move").partition(":")
             if step_id in ids:
                 ids = moved(ids, ids.index(step_id), up=way == "up")
