@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from waybook.app.request.definition_cache import DefinitionCache, compile_definition
 from waybook.app.request.request_context import RequestContext
-from waybook.core.ids import LAST_ID, is_id, normalize_id
+from waybook.core.ids import ALPHABET, LAST_ID, LENGTH, is_id, normalize_id
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.model import RunState
 from waybook.dag.progress.structure import structure_counts, valid_structure
@@ -29,6 +29,7 @@ MAX_COUNTED = 1_000
 EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
 MAX_WALKED = 500
+_MIN_ID_START_LENGTH = 6
 _MAX_NAMED = 500
 
 
@@ -99,13 +100,29 @@ def plans_statement(wanted: PlanFilter, most: int) -> Statement:
 
 
 def _text_filters(text: str) -> dict[str, str | int | None]:
-    usual = normalize_id(text)
+    first_id, last_id = _id_range(text)
     return {
         "text": text,
-        "id": usual if is_id(usual) else None,
+        "first_id": first_id,
+        "last_id": last_id,
         "walked": MAX_WALKED,
         "named": _MAX_NAMED,
     }
+
+
+def _id_range(text: str) -> tuple[str | None, str | None]:
+    """Return the smallest and the largest id that begin with the text, if there can be any.
+
+    >>> _id_range("AZ4R35")
+    ('az4r35222222', 'az4r35zzzzzz')
+    >>> _id_range("River")
+    (None, None)
+    """
+    start = text.strip().lower()
+    # The ids of many plans begin with the same few characters, as do words in their names.
+    if not _MIN_ID_START_LENGTH <= len(start) <= LENGTH or not set(start) <= set(ALPHABET):
+        return None, None
+    return start.ljust(LENGTH, ALPHABET[0]), start.ljust(LENGTH, ALPHABET[-1])
 
 
 async def plan_summaries(

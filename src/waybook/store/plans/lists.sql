@@ -149,7 +149,7 @@ select :row_of_plan
                 (select i.id
                    from plan i
                   where i.org_id = :org
-                    and i.id = %(id)s::text
+                    and i.id >= %(first_id)s::text and i.id <= %(last_id)s::text
                     and i.id < %(before)s::text
                   order by i.id desc
                   limit %(walked)s)
@@ -177,7 +177,7 @@ select :row_of_plan
          where p.id < %(before)s::text
            and (not %(open_only)s or p.completed_at is null)
            and :plan_is_asked_for
-           and (:plan_has_text or p.id = %(id)s::text)
+           and (:plan_has_text or p.id >= %(first_id)s::text and p.id <= %(last_id)s::text)
          order by case when %(by_activity)s then p.updated_at end desc, p.id desc
          limit %(most)s) p
   :details_of_plan

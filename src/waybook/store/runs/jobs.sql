@@ -251,7 +251,7 @@ select d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d
    and (%(always)s::boolean
         or exists (select from document v
                     where v.org_id = :org and v.run_id = %(run_id)s and v.version > 1))
- order by d.version;
+ order by d.version, d.id;
 
 -- name: available
 -- Return the latest rendered version of each document of a run.

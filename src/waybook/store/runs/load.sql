@@ -103,7 +103,7 @@ select :row_of_run,
         (select i.id
            from run i
           where i.org_id = :org
-            and i.id = %(id)s::text
+            and i.id >= %(first_id)s::text and i.id <= %(last_id)s::text
             and i.id < %(before)s::text
           order by i.id desc
           limit %(walked)s)
@@ -129,7 +129,7 @@ select :row_of_run,
          where (select count(*) from walked) < %(enough)s) f
  cross join :runs_asked_for
    and r.id = f.id
-   and (:run_has_text or r.id = %(id)s::text)
+   and (:run_has_text or r.id >= %(first_id)s::text and r.id <= %(last_id)s::text)
  order by case when %(by_activity)s then r.updated_at end desc, r.id desc
  limit %(most)s;
 
