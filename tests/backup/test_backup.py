@@ -203,10 +203,7 @@ def test_restoring_backup_of_newer_version_raises_invalid_input(
 def test_backup_of_an_empty_database_suggests_the_migrate_command(
     server: Server, tmp_path: Path
 ) -> None:
-    with (
-        empty_database(server) as old,
-        pytest.raises(Misconfigured, match="waybook migrate"),
-    ):
+    with empty_database(server) as old, pytest.raises(Misconfigured, match="waybook migrate"):
         back_up(old, tmp_path / "backup.zip")
     assert [*tmp_path.iterdir()] == []
 

@@ -8,14 +8,7 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from backup.copies import (
-    all_rows,
-    anchored,
-    back_up,
-    check_audit_of,
-    empty_database,
-    fill,
-)
+from backup.copies import all_rows, anchored, back_up, check_audit_of, empty_database, fill
 from backup.test_anchors import compared
 from missing_programs import FIFTEEN
 from org_env import OrgEnv

@@ -20,9 +20,7 @@ ARCHIVING = {
 }
 
 
-async def test_database_recovered_to_a_time_passes_anchor_check(
-    tmp_path: Path,
-) -> None:
+async def test_database_recovered_to_a_time_passes_anchor_check(tmp_path: Path) -> None:
     then, later = tmp_path / "then.jsonl", tmp_path / "later.jsonl"
     with own_cluster(**ARCHIVING) as cluster:
         archive = cluster.home / "archive"
@@ -70,9 +68,7 @@ async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -
         assert (await compared(standby.place, anchor)).ok
 
 
-async def test_audit_anchor_check_reports_plan_lost_in_failover(
-    tmp_path: Path,
-) -> None:
+async def test_audit_anchor_check_reports_plan_lost_in_failover(tmp_path: Path) -> None:
     anchor = tmp_path / "anchor.jsonl"
     with own_cluster() as primary:
         standby = primary.base_backup("--write-recovery-conf")

@@ -70,9 +70,7 @@ async def test_error_pages_do_not_execute_hostile_text_of_the_url(page: Page, si
     site.faults[:] = [fault for fault in site.faults if "Failed to load resource" not in fault]
 
 
-async def test_injection_check_reports_unescaped_scripts(
-    context: BrowserContext,
-) -> None:
+async def test_injection_check_reports_unescaped_scripts(context: BrowserContext) -> None:
     tab = await context.new_page()
     for payload in PAYLOADS[:2] + PAYLOADS[12:14]:
         await tab.set_content(f"<main>{payload}</main>")

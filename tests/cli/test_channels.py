@@ -41,13 +41,7 @@ def ask(process: PreloadedProcess, method: str, **params: object) -> Any:  # noq
 
 def greet(process: PreloadedProcess) -> None:
     who = {"name": "test", "version": "1"}
-    ask(
-        process,
-        "initialize",
-        protocolVersion="2025-06-18",
-        capabilities={},
-        clientInfo=who,
-    )
+    ask(process, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=who)
 
 
 def test_mcp_command_lists_tools_while_database_is_unreachable() -> None:
@@ -96,9 +90,7 @@ main()
 """
 
 
-def test_serve_exits_with_zero_if_stopped_right_after_starting(
-    terminal: Terminal,
-) -> None:
+def test_serve_exits_with_zero_if_stopped_right_after_starting(terminal: Terminal) -> None:
     arguments = ["serve", "--port", "0", "--data-dir", str(terminal.data_dir)]
     done = subprocess.run(
         [sys.executable, "-c", SIGNALED_AT_FIRST_OUTPUT, *arguments],

@@ -39,14 +39,7 @@ DOCUMENTS = st.builds(
     st.dictionaries(KEYS, VALUES, max_size=2),
 ).filter(lambda value: isinstance(value.get("servers", {}), dict))
 STYLES = st.sampled_from(
-    [
-        {"indent": 2},
-        {"indent": 4},
-        {"indent": "\t"},
-        {"indent": 0},
-        {},
-        {"separators": (",", ":")},
-    ]
+    [{"indent": 2}, {"indent": 4}, {"indent": "\t"}, {"indent": 0}, {}, {"separators": (",", ":")}]
 )
 COMMENTS = st.sampled_from(["", '// note { "\n', "/* , } */", " \n\t"])
 

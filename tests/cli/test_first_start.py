@@ -16,12 +16,7 @@ from embedded_postgres.data_directories import make_data_directory
 from embedded_postgres.processes import eventually
 from run_place import run_directory
 from waybook.cli.app import COMMANDS
-from waybook.cli.commands.groups import (
-    AUDIT_COMMANDS,
-    ORG_COMMANDS,
-    TOKEN_COMMANDS,
-    USER_COMMANDS,
-)
+from waybook.cli.commands.groups import AUDIT_COMMANDS, ORG_COMMANDS, TOKEN_COMMANDS, USER_COMMANDS
 
 
 @pytest.fixture

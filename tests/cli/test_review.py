@@ -35,9 +35,7 @@ def test_review_command_shows_markdown_summary_and_html_tags(terminal: Terminal)
     assert "List<int>" in output
 
 
-def test_review_command_lists_run_awaiting_feedback(
-    terminal: Terminal,
-) -> None:
+def test_review_command_lists_run_awaiting_feedback(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "Draft thesis")
     output = terminal.say("review", columns=120)
     assert "Draft thesis is waiting for your feedback on thesis" in output

@@ -24,9 +24,7 @@ def make_client(terminal: Terminal) -> Client:
     return Client(child, mode="2026-07-28", extensions=[Tasks()])
 
 
-async def test_review_task_over_stdio_survives_a_server_restart(
-    terminal: Terminal,
-) -> None:
+async def test_review_task_over_stdio_survives_a_server_restart(terminal: Terminal) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         async with make_client(terminal) as client:
             plan = (await client.call_tool("create_research_plan", PLAN)).structured_content or {}

@@ -64,9 +64,7 @@ def test_runs_command_output_fits_terminal_width(
 # Tests of the view of one run.
 
 
-def test_run_command_prints_dashboard_address_or_start_command(
-    terminal: Terminal,
-) -> None:
+def test_run_command_prints_dashboard_address_or_start_command(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "Linked")
     shown = terminal.say("run", run_id, columns=200)
     assert f"http://127.0.0.1:8750/runs/{run_id}" in shown

@@ -69,10 +69,7 @@ def test_doctor_and_search_commands_do_not_print_embeddings_key(
             {"EMBEDDINGS_URL": "ftp://x", "EMBEDDINGS_MODEL": "m"},
             "must begin with http:// or https://",
         ),
-        (
-            {"EMBEDDINGS_URL": "http://a:b@x", "EMBEDDINGS_MODEL": "m"},
-            "must not contain a key",
-        ),
+        ({"EMBEDDINGS_URL": "http://a:b@x", "EMBEDDINGS_MODEL": "m"}, "must not contain a key"),
     ],
 )
 def test_search_command_prints_error_for_invalid_settings(

@@ -129,9 +129,7 @@ def test_watch_command_redraws_after_plan_progress_and_resize(terminal: Terminal
         assert "Traceback" not in screen.text
 
 
-def test_review_command_reports_decision_just_made_by_another_process(
-    terminal: Terminal,
-) -> None:
+def test_review_command_reports_decision_just_made_by_another_process(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Decided at a terminal")
     with open_screen(terminal, "review", plan_id) as screen:
         screen.until(lambda text: "[l]ater" in text)

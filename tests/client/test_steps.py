@@ -326,9 +326,6 @@ async def test_restarted_client_with_same_session_resumes_step(
 ) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="worker")
-    async with (
-        Client(address, session_id="worker") as client,
-        client.step(plan["planId"]) as step,
-    ):
+    async with Client(address, session_id="worker") as client, client.step(plan["planId"]) as step:
         assert (step.step_id, step.is_resumed) == (taken["stepId"], True)
         await step.submit("found")

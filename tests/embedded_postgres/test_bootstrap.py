@@ -61,9 +61,7 @@ def test_owner_role_owns_database_and_can_create_tables(attachment: Attachment) 
         connection.execute(made.encode())
 
 
-def test_search_functions_are_marked_leakproof(
-    attachment: Attachment,
-) -> None:
+def test_search_functions_are_marked_leakproof(attachment: Attachment) -> None:
     rows = ask(
         attachment.app_dsn,
         "select proname from pg_proc where proleakproof"

@@ -73,9 +73,7 @@ def test_database_server_continues_while_killed_supervisor_is_replaced(used: Pat
     eventually(lambda: not postmasters(cluster), "the server taken over has stopped")
 
 
-def test_database_supervisor_has_separate_session_and_survives_sigint(
-    used: Path,
-) -> None:
+def test_database_supervisor_has_separate_session_and_survives_sigint(used: Path) -> None:
     with open_client(used) as client:
         dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)

@@ -56,9 +56,7 @@ def test_comma_in_data_directory_is_left_out_of_socket_directory() -> None:
     assert "," not in str(socket_directory(ServerDirectory(Path("/data/one, two/server"))))
 
 
-def test_socket_directory_that_others_can_enter_is_refused(
-    short_socket: tuple[Path, Path],
-) -> None:
+def test_socket_directory_that_others_can_enter_is_refused(short_socket: tuple[Path, Path]) -> None:
     deep, directory = short_socket
     directory.mkdir()
     directory.chmod(0o777)
@@ -80,9 +78,7 @@ def test_socket_directory_that_belongs_to_another_user_is_refused(
     assert directory.stat().st_uid == 12345
 
 
-def test_symbolic_link_as_socket_directory_is_refused(
-    short_socket: tuple[Path, Path],
-) -> None:
+def test_symbolic_link_as_socket_directory_is_refused(short_socket: tuple[Path, Path]) -> None:
     deep, directory = short_socket
     directory.symlink_to(deep.parent)
     with pytest.raises(Misconfigured):

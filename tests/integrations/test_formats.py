@@ -37,10 +37,7 @@ def test_openai_request_url_ends_with_chat_completions(url: str, address: str) -
 
 
 def test_openai_request_with_schema_sets_response_format() -> None:
-    messages = [
-        {"role": "system", "content": "Do it."},
-        {"role": "user", "content": "Words."},
-    ]
+    messages = [{"role": "system", "content": "Do it."}, {"role": "user", "content": "Words."}]
     shape = {"type": "json_schema", "json_schema": {"name": "data", "schema": SCHEMA}}
     plain = {"model": "m", "messages": messages}
     assert OPENAI.request(PLAIN, "m") == plain

@@ -309,9 +309,7 @@ async def test_issuer_token_is_rejected_if_the_published_keys_are_invalid(
         await believed(issuer, there.token())
 
 
-async def test_issuer_with_metadata_of_another_issuer_raises_unavailable(
-    there: FakeIssuer,
-) -> None:
+async def test_issuer_with_metadata_of_another_issuer_raises_unavailable(there: FakeIssuer) -> None:
     elsewhere = Issuer(settings(there.url.replace("127.0.0.1", "localhost")))
     with pytest.raises(Unavailable):
         await believed(elsewhere, there.token())

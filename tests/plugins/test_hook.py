@@ -64,9 +64,7 @@ def test_hook_blocks_a_stop_of_the_agent_once_per_attempt(
     assert json.loads(folder.event(name, stop_hook_active=False))["decision"] == decision
 
 
-def test_hook_blocks_only_a_few_stops_in_a_row(
-    folder: HookFolder,
-) -> None:
+def test_hook_blocks_only_a_few_stops_in_a_row(folder: HookFolder) -> None:
     def hold(number: int, *, active: bool) -> bool:
         folder.write("one", steps=[{"planId": PLAN, "stepId": f"step-{number}", "attempt": 1}])
         return folder.event("Stop", stop_hook_active=active) != ""
@@ -134,9 +132,7 @@ def test_hook_lets_agent_stop_if_stops_cannot_be_counted(folder: HookFolder) -> 
     assert folder.event("Stop") == ""
 
 
-def test_file_that_counts_blocked_stops_is_readable_by_owner_only(
-    folder: HookFolder,
-) -> None:
+def test_file_that_counts_blocked_stops_is_readable_by_owner_only(folder: HookFolder) -> None:
     folder.write("one")
     folder.event("Stop")
     assert (folder.states / "one.holds").stat().st_mode & 0o777 == 0o600
@@ -169,9 +165,7 @@ def test_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFol
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the process cannot be checked")
-def test_hook_recognizes_conversation_by_client_process_id(
-    folder: HookFolder,
-) -> None:
+def test_hook_recognizes_conversation_by_client_process_id(folder: HookFolder) -> None:
     # The hook cannot rely on the session id: it changes when the conversation is cleared, and some
     # clients send none.
     folder.write("process-1", client=os.getpid(), process=os.getpid())

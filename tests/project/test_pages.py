@@ -7,16 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from postgres_servers import ServerDatabase
-from project.repository import (
-    README,
-    ROOT,
-    SOURCE,
-    headings,
-    pages,
-    prose_lines,
-    read,
-    sections,
-)
+from project.repository import README, ROOT, SOURCE, headings, pages, prose_lines, read, sections
 from waybook.app.request.plan_arguments import ConditionArgument
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")

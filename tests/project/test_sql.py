@@ -6,7 +6,7 @@ import re
 from project.repository import SOURCE, modules
 
 QUERY = re.compile(
-    r"\s*(select\s+\S|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|with\s+\w+\s+as\s*\()",
+    r"\s*(select\s+\S|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|with\s+\w+\s+as\s*\()"
 )
 
 #: Queries that are too small for a file of their own: the current time, and the list of orgs for a

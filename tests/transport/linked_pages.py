@@ -37,10 +37,7 @@ async def linked_message(
 ) -> AsyncIterator[LinkedMessage]:
     """Call `make`, and yield the message that it causes; the links act as Rita, who has `may`."""
     await make_token(world.agent, "rita", may=may, scopes=(Scope.PLAN_READ,))
-    async with (
-        fake_endpoint(TAKEN) as other,
-        make_webhook_env(world, f"{other.url}/hook") as env,
-    ):
+    async with fake_endpoint(TAKEN) as other, make_webhook_env(world, f"{other.url}/hook") as env:
         env.services = replace(env.services, action_links=LINKS)
         env.agent.dispatcher = ServerDispatcher(env.services, world.dispatcher.calls)
         cause = await make(env.agent)

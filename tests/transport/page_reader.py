@@ -45,9 +45,7 @@ async def make_reader(
         pages=dashboard_routes(agent.dispatcher, person, loaded),
     )
     async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app),
-        base_url="http://localhost",
-        cookies={COOKIE: TOKEN},
+        transport=httpx2.ASGITransport(app), base_url="http://localhost", cookies={COOKIE: TOKEN}
     ) as client:
         yield client
 

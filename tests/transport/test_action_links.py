@@ -78,9 +78,7 @@ async def test_review_link_records_the_decision_of_the_link_user(world: OrgEnv) 
         assert (entry.actor, entry.channel) == ("rita", "dashboard")
 
 
-async def test_second_post_to_review_link_is_refused_with_first_decision(
-    world: OrgEnv,
-) -> None:
+async def test_second_post_to_review_link_is_refused_with_first_decision(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         page = await linked.get(linked.path("reject"))
         token = page.text.split('name="token" value="')[1].split('"')[0]
@@ -103,9 +101,7 @@ async def test_review_link_to_request_changes_requires_feedback(world: OrgEnv) -
         assert await linked.decision() == ("modify", "rita")
 
 
-async def test_review_link_of_an_earlier_attempt_cannot_decide_next_review(
-    world: OrgEnv,
-) -> None:
+async def test_review_link_of_an_earlier_attempt_cannot_decide_next_review(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         await linked.post(linked.path("modify"), feedback="Cite.")
         step = await linked.env.agent.call("get_next_step", planId=linked.review["planId"])
@@ -194,9 +190,7 @@ async def test_agent_cannot_decide_own_review_even_if_review_links_exist(world: 
         assert await linked.decision() == ("approve", "rita")
 
 
-async def test_notification_has_no_links_if_reviewer_is_not_in_org(
-    world: OrgEnv,
-) -> None:
+async def test_notification_has_no_links_if_reviewer_is_not_in_org(world: OrgEnv) -> None:
     async with fake_endpoint(TAKEN) as other, make_webhook_env(world, f"{other.url}/hook") as env:
         env.services = replace(env.services, action_links=LINKS)
         env.agent.dispatcher = ServerDispatcher(env.services, world.dispatcher.calls)

@@ -84,9 +84,7 @@ def test_command_with_costly_file_succeeds_or_reports_error_code(
         assert code == 0 or '"code":' in message, (command, name, message)
 
 
-def test_costly_tool_arguments_are_parsed_or_rejected(
-    bomb_replies: list[BombReply],
-) -> None:
+def test_costly_tool_arguments_are_parsed_or_rejected(bomb_replies: list[BombReply]) -> None:
     codes = {answer for _, _, answer, _ in of(bomb_replies, "arguments")}
     assert codes == {"read", "INVALID_INPUT", "TOO_LARGE"}
     for name in ("a NUL", "half a character", "more than a float"):
@@ -95,9 +93,7 @@ def test_costly_tool_arguments_are_parsed_or_rejected(
         }
 
 
-def test_costly_workflow_definitions_are_read_or_rejected(
-    bomb_replies: list[BombReply],
-) -> None:
+def test_costly_workflow_definitions_are_read_or_rejected(bomb_replies: list[BombReply]) -> None:
     outcomes = {
         name: (answer, message) for _, name, answer, message in of(bomb_replies, "definition")
     }

@@ -40,14 +40,8 @@ async def test_cost_page_lists_totals_by_day_work_agent_and_model(
     plan_id, run_id = await make_costs(world)
     page = await reader.get("/cost")
     assert "$1.75 3,000 tokens 3 results with usage" in visible_text(page)
-    assert rows(page, "days") == [
-        "2030-01-03 $1.00 900 100 1",
-        "2030-01-01 $0.75 1,800 200 2",
-    ]
-    assert rows(page, "work") == [
-        "Lighthouse run $1.00 900 100 1",
-        "Rivers plan $0.75 1,800 200 2",
-    ]
+    assert rows(page, "days") == ["2030-01-03 $1.00 900 100 1", "2030-01-01 $0.75 1,800 200 2"]
+    assert rows(page, "work") == ["Lighthouse run $1.00 900 100 1", "Rivers plan $0.75 1,800 200 2"]
     assert rows(page, "agents") == ["ann b $1.25 1,800 200 2", "ann a $0.50 900 100 1"]
     assert rows(page, "models") == ["opus $1.50 1,800 200 2", "gpt $0.25 900 100 1"]
     for link in (f"/plans/{plan_id}", f"/runs/{run_id}", "/agents/ann?session=b"):
@@ -75,9 +69,7 @@ async def test_cost_page_without_usage_shows_empty_tables(
     assert 'id="unreported"' not in page.text
 
 
-async def test_result_text_that_mentions_usage_is_not_counted(
-    agent: AgentClient,
-) -> None:
+async def test_result_text_that_mentions_usage_is_not_counted(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     await agent.submit(await agent.take(plan), '"entity":"usage"')
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)

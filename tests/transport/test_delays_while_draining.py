@@ -40,16 +40,12 @@ def open_client(world: OrgEnv, drain: Drain, burst: int = 1) -> httpx2.AsyncClie
     dispatcher.clock = lambda: NOW
     settings = Settings(auth="required")
     app = build_http_app(
-        make_application(dispatcher, settings),
-        LoadedSettings(settings, {}),
-        drain=drain,
+        make_application(dispatcher, settings), LoadedSettings(settings, {}), drain=drain
     )
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
 
 
-async def test_draining_server_ends_the_delay_after_unknown_credentials(
-    world: OrgEnv,
-) -> None:
+async def test_draining_server_ends_the_delay_after_unknown_credentials(world: OrgEnv) -> None:
     drain = RecordedDrain()
     async with open_client(world, drain, burst=10 * MAX_FAILURES) as client:
         statuses: list[int] = []

@@ -11,13 +11,7 @@ import pytest_asyncio
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
-from transport.fake_dispatcher import (
-    TOOLS,
-    RecordingDispatcher,
-    always,
-    make_gateway,
-    make_refusal,
-)
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway, make_refusal
 from transport.messages import LEGACY, META, modern_headers
 from waybook.app.request.caller import Answer, Caller
 from waybook.transport.http.app import build_app
@@ -42,10 +36,7 @@ ARGUMENTS: dict[str, Any] = {
     "numbers": [1e-7, 1e22, 0.1, -1, 2**60],
     "nested": [None, {"none": None, "flag": True}],
 }
-ANSWERS = {
-    "submit_step_result": make_refusal("STALE_ATTEMPT", "grün"),
-    EMPTY: Answer({}),
-}
+ANSWERS = {"submit_step_result": make_refusal("STALE_ATTEMPT", "grün"), EMPTY: Answer({})}
 
 
 class BrokenDispatcher(RecordingDispatcher):

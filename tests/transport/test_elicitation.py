@@ -119,9 +119,7 @@ async def test_review_stays_open_if_the_review_form_is_not_answered(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_invalid_answer_in_a_review_form_leaves_the_review_open(
-    agent: AgentClient,
-) -> None:
+async def test_invalid_answer_in_a_review_form_leaves_the_review_open(agent: AgentClient) -> None:
     async with open_client(agent, Person(content={"decision": "modify"})) as client:
         plan, result = await ask_user(agent, client)
     assert result.is_error
@@ -141,9 +139,7 @@ async def test_review_stays_open_if_the_client_cannot_show_forms(
     assert person is None or person.forms == []
 
 
-async def test_older_client_gets_the_form_decision_as_reply(
-    agent: AgentClient,
-) -> None:
+async def test_older_client_gets_the_form_decision_as_reply(agent: AgentClient) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
     async with open_client(agent, person, "legacy", one_line=True) as client:
         plan, result = await ask_user(agent, client, resultSummary="Nile")

@@ -48,10 +48,7 @@ async def test_unsupported_method_returns_html_405_page_to_browser(
 
 @pytest.mark.parametrize(
     ("fault", "status", "said"),
-    [
-        (failing, 503, "Database unavailable"),
-        (breaking, 500, "Internal error"),
-    ],
+    [(failing, 503, "Database unavailable"), (breaking, 500, "Internal error")],
 )
 async def test_error_page_offers_retry_after_temporary_errors(
     browser: httpx2.AsyncClient,

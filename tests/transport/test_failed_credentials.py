@@ -81,9 +81,7 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
 # Tests of the limit on failed credentials.
 
 
-def test_too_many_failed_credentials_raise_rate_limited(
-    failures: FailedCredentials,
-) -> None:
+def test_too_many_failed_credentials_raise_rate_limited(failures: FailedCredentials) -> None:
     exhaust(failures)
     with pytest.raises(RateLimited) as refused, failures.lookup(HERE, "new"):
         pass
@@ -101,9 +99,7 @@ def test_credential_check_counts_as_failed_until_the_check_succeeds(
     assert not is_refused(failures), "all of them were valid"
 
 
-def test_parallel_checks_of_a_secret_count_as_one_failure(
-    failures: FailedCredentials,
-) -> None:
+def test_parallel_checks_of_a_secret_count_as_one_failure(failures: FailedCredentials) -> None:
     with ExitStack() as under_way:
         for _ in range(3 * MAX_FAILURES):
             under_way.enter_context(failures.lookup(HERE, "good"))
@@ -112,9 +108,7 @@ def test_parallel_checks_of_a_secret_count_as_one_failure(
     assert not is_refused(failures)
 
 
-def test_parallel_checks_of_a_secret_are_limited(
-    failures: FailedCredentials,
-) -> None:
+def test_parallel_checks_of_a_secret_are_limited(failures: FailedCredentials) -> None:
     exhausting = range(MAX_FAILURES + MAX_PARALLEL_LOOKUPS - 1)
     with ExitStack() as under_way:
         for _ in exhausting:
@@ -142,9 +136,7 @@ async def test_agents_that_share_a_valid_secret_are_not_limited(
     assert not is_refused(failures)
 
 
-async def test_waiting_checks_of_an_invalid_secret_are_limited(
-    failures: FailedCredentials,
-) -> None:
+async def test_waiting_checks_of_an_invalid_secret_are_limited(failures: FailedCredentials) -> None:
     async def call() -> None:
         await failures.wait_for_lookup("bad")
         with contextlib.suppress(Unauthenticated), failures.lookup(HERE, "bad"):
@@ -199,17 +191,13 @@ def test_recently_valid_secret_is_rate_limited_after_repeated_failures(
     ]
 
 
-def test_ipv6_addresses_with_a_common_prefix_share_a_limit(
-    failures: FailedCredentials,
-) -> None:
+def test_ipv6_addresses_with_a_common_prefix_share_a_limit(failures: FailedCredentials) -> None:
     exhaust(failures, "2001:db8::1")
     assert is_refused(failures, "2001:db8::ffff:2")
     assert not is_refused(failures, "2001:db8:0:1::1")
 
 
-def test_numbers_of_cached_addresses_and_secrets_are_limited(
-    failures: FailedCredentials,
-) -> None:
+def test_numbers_of_cached_addresses_and_secrets_are_limited(failures: FailedCredentials) -> None:
     for number in range(MAX_ADDRESSES + 10):
         fail(failures, "guess", f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
     for number in range(MAX_RECENT_SECRETS + 10):

@@ -78,9 +78,7 @@ async def test_opening_a_feedback_link_changes_nothing(world: OrgEnv) -> None:
     assert "noindex" in reply.headers["x-robots-tag"]
 
 
-async def test_posting_a_feedback_link_starts_the_next_stage_once(
-    world: OrgEnv,
-) -> None:
+async def test_posting_a_feedback_link_starts_the_next_stage_once(world: OrgEnv) -> None:
     async with linked_stage(world) as linked:
         token = await linked.token()
         assert (await linked.post(feedback="Look at the Nile.")).status_code == 303

@@ -26,9 +26,7 @@ def browser() -> httpx2.AsyncClient:
     """Return an HTTP client that has loaded a dashboard page."""
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     return httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app),
-        base_url="http://localhost",
-        cookies={COOKIE: TOKEN},
+        transport=httpx2.ASGITransport(app), base_url="http://localhost", cookies={COOKIE: TOKEN}
     )
 
 

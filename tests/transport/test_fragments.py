@@ -72,9 +72,7 @@ def test_change_outside_of_page_fragments_sends_the_complete_page_part(
     assert "<ul" in sent.text
 
 
-def test_new_form_tokens_and_relative_times_send_no_update(
-    memory: VersionMemory,
-) -> None:
+def test_new_form_tokens_and_relative_times_send_no_update(memory: VersionMemory) -> None:
     old = page({"a": '<time datetime="1">just now</time>'}, mask="t1")
     new = page({"a": '<time datetime="1">2 min ago</time>'}, mask="t2")
     shown = version_in(finish(memory, old, mask="t1").text)
@@ -93,8 +91,6 @@ def test_server_drops_the_oldest_page_version_at_the_memory_limit(
     assert finish(memory, latest, versions[9]).version == versions[9]
 
 
-def test_stored_text_like_a_fragment_marker_stays_text(
-    memory: VersionMemory,
-) -> None:
+def test_stored_text_like_a_fragment_marker_stays_text(memory: VersionMemory) -> None:
     text = f"<!--+a-->{MARK}a{MARK}"
     assert text in finish(memory, page({"a": text})).text

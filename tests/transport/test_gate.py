@@ -7,15 +7,7 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
-from auth_env import (
-    another_token,
-    at,
-    bearer,
-    everything_stored,
-    make_token,
-    open_visitor,
-    served,
-)
+from auth_env import another_token, at, bearer, everything_stored, make_token, open_visitor, served
 from org_env import OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from transport.messages import LEGACY, make_request
@@ -161,7 +153,7 @@ def _is_refused(answer: httpx2.Response, kind: str, door: str) -> None:
     challenge = answer.headers["www-authenticate"]
     assert challenge.startswith('Bearer realm="waybook"'), (kind, door)
     programs = door in {
-        *("a call over MCP", "a list over MCP", "what is read", "a snapshot", "nothing at all"),
+        *("a call over MCP", "a list over MCP", "what is read", "a snapshot", "nothing at all")
     }
     has_error = programs and kind not in SHOW_NOTHING
     assert ('error="invalid_token"' in challenge) == has_error, (kind, door)

@@ -121,9 +121,7 @@ async def test_missing_or_duplicate_host_header_returns_421(address: str, route:
         assert reply.startswith(b"HTTP/1.1 421 "), hosts
 
 
-async def test_second_origin_header_of_another_site_returns_403(
-    address: str,
-) -> None:
+async def test_second_origin_header_of_another_site_returns_403(address: str) -> None:
     origins = "Origin: http://localhost\r\nOrigin: http://evil.example\r\n"
     head = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{origins}Connection: close\r\n\r\n"
     assert (await exchange(address, head.encode())).startswith(b"HTTP/1.1 403 ")

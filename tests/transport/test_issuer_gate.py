@@ -114,9 +114,7 @@ async def test_call_with_issuer_token_is_audited_under_the_subject(world: OrgEnv
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 
-async def test_unreachable_issuer_without_cached_key_returns_503(
-    world: OrgEnv,
-) -> None:
+async def test_unreachable_issuer_without_cached_key_returns_503(world: OrgEnv) -> None:
     async with make_team(world) as team, team.browser() as client:
         team.there.down = True
         shown = bearer(team.there.token())
@@ -128,9 +126,7 @@ async def test_unreachable_issuer_without_cached_key_returns_503(
 # Tests of decisions that need a person.
 
 
-async def test_requesting_agent_cannot_decide_review_but_signed_in_user_can(
-    world: OrgEnv,
-) -> None:
+async def test_requesting_agent_cannot_decide_review_but_signed_in_user_can(world: OrgEnv) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     async with (
         serve_team(world) as (team, where),

@@ -81,10 +81,7 @@ async def test_thirty_contracts_are_read_by_each_model_and_summed_up_once(
         assert before["atMost"] == {"reading": 80}
         run_id = await start(client)
         assert (await expected(client, runId=run_id))["steps"] == {"reading": 60, "summary": 1}
-        workers = [
-            Worker(address, run_id, "alpha", dies_after=7),
-            Worker(address, run_id, "beta"),
-        ]
+        workers = [Worker(address, run_id, "alpha", dies_after=7), Worker(address, run_id, "beta")]
         lost, waiting = await asyncio.gather(*(worker.work() for worker in workers))
         assert (lost["status"], waiting["status"]) == ("job_ready", "nothing_ready")
         item = lost["inputs"][0]

@@ -7,11 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import ErrorData, jsonrpc_message_adapter
 
-from waybook.transport.jsonrpc import (
-    compact_json,
-    read_message,
-    tool_with_progress,
-)
+from waybook.transport.jsonrpc import compact_json, read_message, tool_with_progress
 
 
 @settings(deadline=None)
@@ -42,9 +38,7 @@ MESSAGES = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(MESSAGES)
-def test_json_rpc_parser_accepts_only_messages_of_the_library(
-    message: dict[str, object],
-) -> None:
+def test_json_rpc_parser_accepts_only_messages_of_the_library(message: dict[str, object]) -> None:
     read = read_message(json.dumps(message).encode())
     if not isinstance(read, ErrorData):
         jsonrpc_message_adapter.validate_python(read, by_name=False)

@@ -84,9 +84,7 @@ async def test_reconnected_live_stream_sends_missed_topics_or_all_topics(site: S
         assert (await stream.event())[1] == {"hello", "*"}
 
 
-async def test_live_stream_sends_changes_made_since_the_page_was_loaded(
-    site: Site,
-) -> None:
+async def test_live_stream_sends_changes_made_since_the_page_was_loaded(site: Site) -> None:
     async with httpx2.AsyncClient(base_url=site.address, trust_env=False) as client:
         text = (await client.get("/")).text
     position = text.partition('data-at="')[2].partition('"')[0]

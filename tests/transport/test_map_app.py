@@ -22,9 +22,7 @@ def make_client(profile: str = "auto") -> Client:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_status_tools_link_to_the_map_app(
-    profile: str,
-) -> None:
+async def test_status_tools_link_to_the_map_app(profile: str) -> None:
     async with make_client(profile) as client:
         tools = {tool.name: tool.meta or {} for tool in (await client.list_tools()).tools}
     shown = {name for name, meta in tools.items() if "resourceUri" in meta.get("ui", {})}

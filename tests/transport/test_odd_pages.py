@@ -23,9 +23,7 @@ async def test_plan_pages_show_hidden_characters_in_escaped_form(world: OrgEnv) 
             assert not count_hidden(visible_text(page))
 
 
-async def test_hidden_characters_are_escaped_on_page_but_not_in_markdown(
-    world: OrgEnv,
-) -> None:
+async def test_hidden_characters_are_escaped_on_page_but_not_in_markdown(world: OrgEnv) -> None:
     agent = world.agent
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), f"# Found\n\n{TURNED}")

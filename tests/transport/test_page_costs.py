@@ -102,14 +102,8 @@ QUERIES = {
         runs_statement(RunFilter(state="open", text="a", order=ListOrder.CREATION), 26),
         "run_pkey",
     ),
-    "audit_page": (
-        audit.SQL["page"](**ALL_ENTRIES),
-        "at_idx",
-    ),
-    "audit_page_of": (
-        audit.SQL["page_of"](**ALL_ENTRIES),
-        "audit_entry_default_pkey",
-    ),
+    "audit_page": (audit.SQL["page"](**ALL_ENTRIES), "at_idx"),
+    "audit_page_of": (audit.SQL["page_of"](**ALL_ENTRIES), "audit_entry_default_pkey"),
     "calls_by_tool": (
         calls.SQL["calls_by_tool"](seconds=3_600, most=100),
         "mcp_tool_call_log_default_pkey",

@@ -51,19 +51,12 @@ def test_timeline_shows_work_waiting_and_retries_in_sequence() -> None:
 
 
 MOVES = st.lists(
-    st.builds(
-        moved,
-        st.sampled_from("abc"),
-        st.floats(0, 10_000),
-        st.sampled_from(StepStatus),
-    )
+    st.builds(moved, st.sampled_from("abc"), st.floats(0, 10_000), st.sampled_from(StepStatus))
 )
 
 
 @given(MOVES)
-def test_timeline_segments_are_visible_and_within_width(
-    moves: list[StepStatusChange],
-) -> None:
+def test_timeline_segments_are_visible_and_within_width(moves: list[StepStatusChange]) -> None:
     ordered = sorted(moves, key=lambda move: move.at)
     drawn = build_timeline(ordered, minutes(10_000))
     for line in drawn.lines.values():

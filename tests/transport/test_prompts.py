@@ -85,10 +85,7 @@ async def test_request_for_an_unknown_prompt_raises_a_protocol_error(era: Era) -
     async with make_client(RecordingDispatcher(), era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("no_such_prompt")
-    assert (refusal.value.code, refusal.value.message) == (
-        -32602,
-        "Unknown prompt: no_such_prompt",
-    )
+    assert (refusal.value.code, refusal.value.message) == (-32602, "Unknown prompt: no_such_prompt")
 
 
 async def test_prompt_list_omits_skills_if_listing_skills_fails() -> None:

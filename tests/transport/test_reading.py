@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from org_env import AgentClient, Body, OrgEnv
-from transport.fake_dispatcher import (
-    TOOLS,
-    RecordingDispatcher,
-    always,
-    make_gateway,
-    make_refusal,
-)
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway, make_refusal
 from waybook.app.request.caller import Caller, ReadableDocument
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.background import render_all_orgs

@@ -24,11 +24,7 @@ from waybook.core.decision_context import Actor, Channel
 from waybook.settings_reading import read_settings
 from waybook.store.audit import ChainHead, chain
 from waybook.store.calls import LoggedCall
-from waybook.transport.http.dashboard.audit import (
-    MAX_CHANGES,
-    MAX_VALUE_LENGTH,
-    entry_view,
-)
+from waybook.transport.http.dashboard.audit import MAX_CHANGES, MAX_VALUE_LENGTH, entry_view
 
 
 async def make_finished_plan(agent: AgentClient, name: str = "Rivers") -> Body:

@@ -112,9 +112,7 @@ async def test_review_task_has_the_fields_the_mcp_tasks_extension_requires(
     assert polled == shape
 
 
-async def test_review_task_result_ignores_later_plan_steps(
-    agent: AgentClient,
-) -> None:
+async def test_review_task_result_ignores_later_plan_steps(agent: AgentClient) -> None:
     plan, review = await take_step(agent)
     async with open_http(agent, Tasks()) as client:
         task = await request_task(client, review)
@@ -124,9 +122,7 @@ async def test_review_task_result_ignores_later_plan_steps(
         assert await send(client.session, "tasks/get", task.task_id) == before
 
 
-async def test_repeated_review_request_returns_same_task_or_decision(
-    agent: AgentClient,
-) -> None:
+async def test_repeated_review_request_returns_same_task_or_decision(agent: AgentClient) -> None:
     plan, review = await take_step(agent, idempotencyKey="k")
     async with open_http(agent, Tasks()) as client:
         task = await request_task(client, review)
@@ -181,9 +177,7 @@ async def test_task_request_of_client_without_tasks_extension_is_refused(
     assert refused.value.error.data == needed
 
 
-async def test_task_request_with_other_id_in_header_is_refused(
-    agent: AgentClient,
-) -> None:
+async def test_task_request_with_other_id_in_header_is_refused(agent: AgentClient) -> None:
     _, review = await take_step(agent)
     async with open_http(agent, Tasks()) as client:
         task = await request_task(client, review)
@@ -197,9 +191,7 @@ async def test_task_request_with_other_id_in_header_is_refused(
     assert refused.value.code == wire.HEADER_MISMATCH
 
 
-async def test_tasks_are_not_offered_to_older_clients(
-    agent: AgentClient,
-) -> None:
+async def test_tasks_are_not_offered_to_older_clients(agent: AgentClient) -> None:
     plan, review = await take_step(agent)
     async with free_port(agent) as address:
         extensions = [advertise(TASKS_EXTENSION)]
@@ -215,9 +207,7 @@ async def test_tasks_are_not_offered_to_older_clients(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_canceling_a_review_task_leaves_the_review_open(
-    agent: AgentClient,
-) -> None:
+async def test_canceling_a_review_task_leaves_the_review_open(agent: AgentClient) -> None:
     plan, review = await take_step(agent)
     async with open_http(agent, Tasks()) as client:
         task = await request_task(client, review)
@@ -287,8 +277,7 @@ async def test_declined_form_of_a_task_leaves_review_open(agent: AgentClient, ac
 
 
 @pytest.mark.parametrize(
-    "response",
-    [{"action": "accept", "content": {"decision": "modify"}}, {"action": "perhaps"}, 1],
+    "response", [{"action": "accept", "content": {"decision": "modify"}}, {"action": "perhaps"}, 1]
 )
 async def test_invalid_answer_to_a_task_form_is_refused(
     agent: AgentClient, response: object

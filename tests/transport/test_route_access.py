@@ -204,9 +204,7 @@ def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
     yield {COOKIE: "t" * 100}, {"token": "t" * 100}
 
 
-async def test_post_forms_succeed_only_with_a_csrf_token(
-    face_world: OrgEnv,
-) -> None:
+async def test_post_forms_succeed_only_with_a_csrf_token(face_world: OrgEnv) -> None:
     app = full_app(face_world.agent)
     forms = await valid_forms(face_world.agent)
     takers = {

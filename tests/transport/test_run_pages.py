@@ -45,9 +45,7 @@ async def test_runs_page_filters_and_paginates_by_query_parameters(
     assert "No matching runs" in (await reader.get("/runs?dag=other")).text
 
 
-async def test_run_list_filtered_by_state_contains_only_that_state(
-    agent: AgentClient,
-) -> None:
+async def test_run_list_filtered_by_state_contains_only_that_state(agent: AgentClient) -> None:
     await make_worked_run(agent, "waits")
     failing = await agent.run(name="fails")
     job = await agent.job(failing)

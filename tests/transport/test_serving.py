@@ -71,9 +71,7 @@ def test_server_stops_on_a_signal_without_ending_the_process(number: signal.Sign
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_right_after_announcing_the_address_stops_the_server(
-    number: signal.Signals,
-) -> None:
+def test_signal_right_after_announcing_the_address_stops_the_server(number: signal.Signals) -> None:
     events: list[str] = []
 
     @asynccontextmanager

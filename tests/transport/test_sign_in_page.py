@@ -24,11 +24,7 @@ from waybook.transport.http.browser_session import (
 
 PAGE = {"accept": "text/html"}
 #: Headers that a browser sends when a user follows a link on a page of another site.
-LINK = {
-    "sec-fetch-site": "cross-site",
-    "sec-fetch-mode": "navigate",
-    "sec-fetch-dest": "document",
-}
+LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 FORM = re.compile(r'name="token" value="([^"]+)"')
 
 

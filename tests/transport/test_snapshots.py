@@ -33,17 +33,13 @@ async def test_report_api_returns_the_report_of_a_snapshot(http: httpx2.AsyncCli
     assert check(reply.json()) == []
 
 
-async def test_map_api_accepts_a_snapshot_or_a_definition(
-    http: httpx2.AsyncClient,
-) -> None:
+async def test_map_api_accepts_a_snapshot_or_a_definition(http: httpx2.AsyncClient) -> None:
     for body in (SNAPSHOT, write_definition(DAG)):
         reply = await http.post("/api/map", json=body)
         assert (reply.status_code, reply.json()) == (200, map_from_snapshot(body))
 
 
-async def test_map_api_returns_422_for_a_workflow_with_a_cycle(
-    http: httpx2.AsyncClient,
-) -> None:
+async def test_map_api_returns_422_for_a_workflow_with_a_cycle(http: httpx2.AsyncClient) -> None:
     definition: Body = write_definition(DAG)
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     reply = await http.post("/api/map", json=definition)

@@ -142,9 +142,7 @@ async def test_start_run_form_suggests_the_models_of_earlier_runs(
     assert "Models opus, gpt" in visible_text(reply.text)
 
 
-async def test_start_form_sends_each_input_under_the_right_key(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_start_form_sends_each_input_under_the_right_key(browser: httpx2.AsyncClient) -> None:
     inputs = {"input:seed_prompt": "Seed.", "input:initial_user_prompt": "Prompt."}
     fields = {"name": "Towers", "models": "a", **inputs, "step": "start", "key": "k"}
     started = await send(browser, "/runs/new?dag=dialectic", **fields)

@@ -80,9 +80,7 @@ async def test_client_with_a_token_sees_only_plans_of_own_org(world: OrgEnv, era
     assert (entry.actor, entry.channel) == ("ann", "mcp")
 
 
-async def test_token_that_requested_a_review_cannot_decide_the_review(
-    world: OrgEnv,
-) -> None:
+async def test_token_that_requested_a_review_cannot_decide_the_review(world: OrgEnv) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
     agents = await make_token(
         world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW), may=(Scope.ADMIN,)

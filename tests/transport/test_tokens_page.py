@@ -36,10 +36,7 @@ async def test_tokens_page_shows_a_new_valid_token_only_once(world: OrgEnv) -> N
     assert set(SECRET.findall(answer.text)) == {secret}
     assert f'--header "Authorization: Bearer {secret}"' in answer.text
     caller = await authenticate_token(world.dispatcher.services, secret, Channel.MCP)
-    assert (caller.user, caller.scopes) == (
-        "ann",
-        expand_scopes([Scope.PLAN_WRITE, Scope.REVIEW]),
-    )
+    assert (caller.user, caller.scopes) == ("ann", expand_scopes([Scope.PLAN_WRITE, Scope.REVIEW]))
     assert SECRET.findall(again.text) == []
     entry = (await world.entries(world.agent.org_id, str(world.agent.org_id)))[-1]
     assert (entry.actor, entry.channel) == ("pat", "dashboard")

@@ -125,11 +125,7 @@ def tokens_of(tools: list[wire.Tool]) -> tuple[int, int]:
     """Return the size of these tools in a model's context, in tokens and in bytes."""
     texts = [
         orjson.dumps(
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "input_schema": tool.input_schema,
-            }
+            {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         ).decode()
         for tool in tools
         if tool.name not in APP_TOOLS

@@ -26,10 +26,7 @@ from waybook.transport.mcp.tools import published_tools
 
 #: Number of slots of an org. A slot is released when its request ends or waits.
 SLOTS = 2
-HEADERS = {
-    "2025-11-25": LEGACY,
-    "2026-07-28": modern_headers("tools/call", "get_next_step"),
-}
+HEADERS = {"2025-11-25": LEGACY, "2026-07-28": modern_headers("tools/call", "get_next_step")}
 
 
 @pytest.fixture

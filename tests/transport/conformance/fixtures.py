@@ -4,11 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import mcp_types as wire
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    PromptsListChanged,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import InMemorySubscriptionBus, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
 from waybook.transport.errors import Context
