@@ -69,7 +69,7 @@ async def test_modify_plan_writes_an_audit_entry_for_each_modification(
         {"action": "add_steps", "steps": [make_step("New.")]},
         {"action": "remove_step", "stepId": b},
         {"action": "update_step_instructions", "stepId": c, "instructions": "Better."},
-        {"action": "fail_step", "stepId": a, "reason": "no sources"},
+        {"action": "fail_step", "stepId": a, "reason": "no sources", "attempt": 1},
         {"action": "retry_step", "stepId": a},
         {"action": "fail_step", "stepId": d, "reason": "again", "retry": True},
         modificationRationale="Because.",

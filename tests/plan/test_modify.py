@@ -25,6 +25,7 @@ from waybook.errors import (
     InvalidTransition,
     NotModifiable,
     PlanTerminal,
+    StaleAttempt,
     StalePlan,
     TooLarge,
     WaybookError,
@@ -241,6 +242,15 @@ def test_failing_a_step_with_retry_makes_the_step_pending() -> None:
     assert (step.status, step.attempt, step.held_by, step.fail_reason) == (S.PENDING, 2, None, None)
     assert done.plan.status is PlanStatus.EXECUTING
     assert events_of(done) == ["step_failed", "plan_modified"]
+
+
+def test_failing_a_step_at_another_attempt_raises_stale_attempt() -> None:
+    plan = make_plan(make_step(S.IN_PROGRESS, held_by="ann", in_progress_since=NOON, attempt=2))
+    modified(plan, FailStep(step_id(1), "?", attempt=2))
+    for attempt in (1, 3):
+        with pytest.raises(StaleAttempt) as refusal:
+            modified(plan, FailStep(step_id(1), "?", attempt=attempt))
+        assert refusal.value.details["currentAttempt"] == 2
 
 
 @decision("A13")

@@ -31,6 +31,7 @@ from waybook.plan.new_conditions import check_size
 from waybook.plan.ordering import changed_dependencies, insertion_point, named_steps, validate_order
 from waybook.plan.schema import check_new_steps
 from waybook.plan.settle import register_session, resume_plan, settle
+from waybook.plan.submit import stale_attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class FailStep:
     step_id: StepId
     reason: str
     retry: bool = False
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ def modify(
         StalePlan: the plan is not at the revision the caller saw.
         InvalidStepReference: a named step does not exist.
         InvalidTransition: a step is not in a status that allows the change.
+        StaleAttempt: a step to fail is not at the named attempt.
         InvalidInput: the list is empty, or a new step is malformed.
     """
     is_canceled = any(isinstance(m, CancelPlan) for m in modifications)
@@ -293,6 +296,8 @@ def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
 
 
 def _fail(draft: Draft, modification: FailStep, step: Step) -> dict[str, Json]:
+    if modification.attempt not in {None, step.attempt}:
+        raise stale_attempt(draft.plan, step, modification.attempt)
     allowed = {StepStatus.PENDING, StepStatus.IN_PROGRESS}
     _demand(draft.plan, step, allowed, "only a pending or running step can be failed", "failed")
     if step.status is StepStatus.PENDING:

@@ -291,7 +291,7 @@ def stale_attempt(plan: Plan, step: Step, attempt: int | None) -> StaleAttempt:
     else:
         again = "Claim another step; do not resubmit."
         why = (
-            f"this result is for attempt {attempt}, but step {step.order} is at attempt "
+            f"attempt {attempt} of step {step.order} is over: the step is at attempt "
             f"{step.attempt}; it was reset or taken over"
         )
     return StaleAttempt(

@@ -7,6 +7,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from waybook.app.request.arguments import (
+    Attempt,
     LenientJson,
     Line,
     MutatingArguments,
@@ -87,11 +88,12 @@ class UpdateInstructions(_StepChange):
 
 class FailStep(_StepChange):
     reason: Line = Field(description="why it failed")
+    attempt: Attempt | None = Field(default=None, description="from get_next_step")
     #: Whether the step is then pending again. Not published: `retry_step` afterwards does the same.
     retry: SkipJsonSchema[bool] = False
 
     def change(self) -> modify.Modification:
-        return modify.FailStep(self.id, self.reason, self.retry)
+        return modify.FailStep(self.id, self.reason, self.retry, self.attempt)
 
 
 class RetryStep(_StepChange, _SingleArgument):
