@@ -189,7 +189,7 @@ class RandomCalls:
         """Return words, or a text that is blank, of control characters, or as long as allowed."""
         least, most = schema.get("minLength", 0), schema.get("maxLength", MAX_LENGTH)
         text = self.random.choice(WORDS) * self.random.choice([1, 1, 1, 30])
-        match self.random.randint(1, 20):
+        match self.random.randint(1, 30):
             case 1:
                 text = ""
             case 2:
@@ -198,7 +198,8 @@ class RandomCalls:
                 text = CONTROLS
             case 4:
                 text = "https://example.org/" if name == "url" else self.random.choice("xé♪🌊")
-                text = text.ljust(most - self.random.randint(0, 1), "é")
+                longest = most if self.random.random() < 0.2 else min(most, 2_001)
+                text = text.ljust(longest - self.random.randint(0, 1), "é")
         return text[:most].ljust(least, "x")
 
     def known_ids(self, name: str, tool: str) -> Iterator[str]:
