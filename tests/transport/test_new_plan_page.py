@@ -63,6 +63,18 @@ async def test_new_plan_form_reads_name_goal_and_dependencies_from_markdown(
     assert "3 Write custom 1, 2" in shown
 
 
+@pytest.mark.parametrize("box", [{}, {"sequential": "yes"}])
+async def test_plan_created_with_the_sequential_box_is_sequential(
+    browser: httpx2.AsyncClient, agent: AgentClient, box: dict[str, str]
+) -> None:
+    fields = {"name": "Rivers", "goal": "Which?", "steps": "Read\nWrite", **box}
+    preview = await send(browser, PATH, **fields)
+    assert ("each step waits for all steps before it" in preview.text) is bool(box)
+    assert f'name="sequential" value="{box.get("sequential", "")}"' in preview.text
+    plan = plan_of(await send(browser, PATH, step="create", **fields))
+    assert (await agent.call("get_plan_status", **plan)).get("sequential", False) is bool(box)
+
+
 @pytest.mark.parametrize(
     ("steps", "message"),
     [

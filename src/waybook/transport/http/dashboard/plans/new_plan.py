@@ -46,7 +46,7 @@ async def new_plan_page(data_dir: Path | None, page: PageRequest) -> Response:
     name = page.query("template")
     template = find_template(name, templates) if name else None
     parameters = template.parameters if template else ()
-    typed = dict.fromkeys(("name", "goal", "steps"), "")
+    typed = dict.fromkeys(("name", "goal", "steps", "sequential"), "")
     values = {parameter.name: parameter.default or "" for parameter in parameters}
     preview: Body | None = None
     error, status = None, 200
@@ -99,8 +99,12 @@ def _arguments(
         arguments = plan_arguments(read_plan(text))
     except InvalidInput as error:
         raise InvalidInput(f"Steps: {_OPTION.sub('', error.message)}") from error
-    named = {"name": typed["name"].strip(), "researchQuestion": typed["goal"].strip()}
-    return {**arguments, **{key: text for key, text in named.items() if text}}
+    entered: Body = {
+        "name": typed["name"].strip(),
+        "researchQuestion": typed["goal"].strip(),
+        "sequential": bool(typed["sequential"]),
+    }
+    return {**arguments, **{name: value for name, value in entered.items() if value}}
 
 
 def as_list(text: str) -> str:
