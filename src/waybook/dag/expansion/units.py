@@ -28,8 +28,7 @@ from waybook.json_values import Json, parse_content
 ENTRY = "entry"
 
 
-@dataclass(frozen=True, slots=True)
-class ProducedDocument:
+class ProducedDocument(NamedTuple):
     """An output of a job. Its model, lineage and reviewer identify it within the step."""
 
     model: str
