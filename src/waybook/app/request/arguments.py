@@ -212,7 +212,7 @@ class Nested(ToolArguments):
     @model_validator(mode="before")
     @classmethod
     def _omit_absent(cls, value: object) -> object:
-        return _without_absent(cls, value) if isinstance(value, dict) else value
+        return without_absent(cls, value) if isinstance(value, dict) else value
 
 
 class ReadArguments(ToolArguments):
@@ -287,7 +287,7 @@ Arguments: TypeAlias = Mapping[str, object]
 _ArgumentsT = TypeVar("_ArgumentsT", bound=ToolArguments)
 
 
-def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments:
+def without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments:
     """Remove optional arguments that are null or blank, because some clients send them."""
     # This repeats `is_blank`, because a function call per argument takes time.
     unset = [
@@ -308,7 +308,7 @@ def parse_arguments(
     # Reporting a hundred unknown arguments is enough.
     limited = dict(islice(arguments.items(), _MAX_ARGUMENTS))
     try:
-        parsed = kind.model_validate(_without_absent(kind, limited))
+        parsed = kind.model_validate(without_absent(kind, limited))
     except ValidationError as error:
         refused = refusal(_names(kind), error)
         # A list that is too long is refused without a look at its values, which takes longer.

@@ -17,6 +17,7 @@ from waybook.app.request.arguments import (
     PlanIdField,
     StepIdField,
     Text,
+    without_absent,
 )
 from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
@@ -169,6 +170,14 @@ class ModificationArgument(Nested):
     set_title: SkipJsonSchema[SetTitle | None] = None
     set_dependencies: SkipJsonSchema[SetDependencies | None] = None
     set_budget: SkipJsonSchema[SetBudget | None] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _omit_absent(cls, value: object) -> object:
+        """Omit nulls and blank texts. A blank text alone is an action with an unknown id."""
+        if not isinstance(value, dict):
+            return value
+        return without_absent(cls, value) or {n: v for n, v in value.items() if v is not None}
 
     @model_validator(mode="before")
     @classmethod
