@@ -32,6 +32,21 @@ async def test_step_rewritten_and_removed_in_same_call_is_removed(
     assert ids(reply) == [a]
 
 
+async def test_replies_about_a_canceled_plan_offer_no_step_and_no_review(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
+    reply = await modify(agent, plan, {"cancel_plan": "not needed"})
+    assert reply["next"]["tool"] == "get_research_context"
+    named = {"planId": plan["planId"]}
+    for tool in ("get_next_step", "get_research_context", "get_plan_status", "get_run_progress"):
+        shown = await agent.call(tool, **named)
+        assert shown["outcome"] == "canceled", tool
+        assert shown.get("openReview") is None, tool
+
+
 async def test_add_steps_inserts_step_at_requested_position(
     agent: AgentClient,
 ) -> None:

@@ -169,6 +169,9 @@ async def test_failed_job_is_retried_with_growing_delay_until_max_attempts(
     assert "retryAt" not in failed
     reply = await agent.call("get_next_job", runId=run["runId"])
     assert (reply["status"], reply["retryAfterSeconds"]) == ("stage_failed", 30)
+    following = (await agent.call("get_run_progress", runId=run["runId"]))["next"]
+    assert following["args"] == reply["next"]["args"]
+    assert "a person retries" in following["why"]
     waiting = {"runId": run["runId"], "waitSeconds": 55}
     assert (reply["next"]["tool"], reply["next"]["args"]) == ("get_next_job", waiting)
 

@@ -19,6 +19,7 @@ from waybook.core.events import (
 from waybook.core.usage import Totals, to_dollars
 from waybook.json_values import Json, rfc3339
 from waybook.plan.model import (
+    CLOSED_PLAN,
     DONE_STEP,
     Budget,
     Plan,
@@ -86,7 +87,9 @@ def count_done(statuses: Collection[StepStatus]) -> int:
 
 
 def open_review(plan: Plan) -> Review | None:
-    return plan.review if plan.review and plan.review.decision is None else None
+    """Return the review that a person can still decide: none if the plan has ended."""
+    is_open = plan.status not in CLOSED_PLAN and plan.review and plan.review.decision is None
+    return plan.review if is_open else None
 
 
 def current_step(plan: Plan) -> Step | None:

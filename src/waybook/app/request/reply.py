@@ -8,7 +8,16 @@ import orjson
 from waybook.app.request.caller import MAX_REPLY_BYTES, review_url
 from waybook.core.decision_context import Channel
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.model import MAX_WAIT_SECONDS, Plan, PlanId, Review, Round, Step, StepType
+from waybook.plan.model import (
+    MAX_WAIT_SECONDS,
+    Plan,
+    PlanId,
+    PlanState,
+    Review,
+    Round,
+    Step,
+    StepType,
+)
 from waybook.plan.progress import budget_json, whole_minutes
 from waybook.plan.store_output import Output, is_missing
 from waybook.research.packet import as_text, fair_share
@@ -49,6 +58,11 @@ def wait_call(plan_id: str, why: str) -> Json:
 
 def author_view(plan: Plan) -> Body:
     return non_empty(createdBy=plan.created_by, createdAt=format_time(plan.created_at))
+
+
+def canceled_view(plan: Plan) -> Body:
+    """Return the outcome of a canceled plan, whose stored status is `failed`."""
+    return {"outcome": str(PlanState.CANCELED)} if plan.canceled else {}
 
 
 def origin_view(plan: Plan) -> Body | None:

@@ -12,6 +12,7 @@ from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposa
 from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import (
     budget_view,
+    canceled_view,
     completion_view,
     cut_result,
     fit_reply,
@@ -153,7 +154,12 @@ async def next_step_reply(
         case PlanFailed():
             call = copy_call(plan)
             following = next_call(call.tool, call.why, planId=plan.id)
-            return {"status": "plan_failed", "reason": reply.reason, "next": following}
+            return {
+                "status": "plan_failed",
+                **canceled_view(plan),
+                "reason": reply.reason,
+                "next": following,
+            }
         case NothingPending():
             return _nothing(reply, plan.id)
         case _:

@@ -23,7 +23,13 @@ from waybook.app.request.arguments import (
 )
 from waybook.app.request.caller import review_url
 from waybook.app.request.locks.aggregates import LockedPlan
-from waybook.app.request.reply import completion_view, next_call, origin_view, step_header
+from waybook.app.request.reply import (
+    canceled_view,
+    completion_view,
+    next_call,
+    origin_view,
+    step_header,
+)
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool
@@ -176,6 +182,7 @@ def _frame(of: _PlanMaterial) -> Body:
     return non_empty(
         planId=plan.id,
         status=str(plan.status),
+        **canceled_view(plan),
         progress=plan_progress(plan).as_reply(),
         seq=plan.seq,
         revision=plan.revision,

@@ -20,16 +20,19 @@ from waybook.app.request.arguments import (
 )
 from waybook.app.request.definition_cache import DefinitionCache, definition_body
 from waybook.app.request.reply import (
+    canceled_view,
     fit_reply,
     next_call,
     next_job_call,
     reply_limit,
     stalled_view,
     wait_for_feedback_call,
+    wait_for_job_call,
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RUNS, Tool
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
+from waybook.dag.model import RunState
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.dag.progress.structure import Structure, map_json, valid_structure
 from waybook.json_values import Body, Json, non_empty
@@ -200,6 +203,7 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
         report = {
             **cast("Body", plan_report(plan)),
             "status": str(plan.status),
+            **canceled_view(plan),
             "progress": plan_progress(plan).as_reply(),
             "stalled": bool(stalled),
             "stalledSteps": stalled_view(stalled),
@@ -209,11 +213,7 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
     else:
         run_id = args.run_id or await last_active_run(ctx)
         detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
-        following: Json = None
-        if not detail.is_closed:
-            waits = detail.awaiting is not None
-            following = wait_for_feedback_call(run_id) if waits else next_job_call(run_id)
-        report = {**detail.full_report, "next": following}
+        report = {**detail.full_report, "next": _next_of_run(run_id, detail.state)}
     shown = report if args.detail else _compact(report)
     most = reply_limit(ctx.caller.channel, detail=args.detail)
     if len(orjson.dumps(shown)) <= most:
@@ -225,6 +225,19 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
     if len(orjson.dumps(short)) > most:
         short = _without(shown, rest, documents=[], steps=None)
     return fit_reply(short, ("stages",), rest, most)
+
+
+def _next_of_run(run_id: str, state: RunState) -> Json:
+    match state:
+        case RunState.IN_PROGRESS:
+            return next_job_call(run_id)
+        case RunState.AWAITING_FEEDBACK:
+            return wait_for_feedback_call(run_id)
+        case RunState.FAILED:
+            why = "Wait for a job: a person retries the failed ones, not you."
+            return wait_for_job_call(run_id, why)
+        case _:
+            return None
 
 
 def _compact(report: Body) -> Body:
