@@ -86,8 +86,7 @@ async def test_audit_anchor_check_reports_changed_hash_of_an_entry(
     file = await taken(own_world, tmp_path)
     with psycopg.connect(own_world.place.admin_dsn) as admin:
         admin.execute(
-            "update audit_entry set hash = sha256(hash) where subject_id = %s",
-            (plan["planId"],),
+            "update audit_entry set hash = sha256(hash) where subject_id = %s", (plan["planId"],)
         )
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
     assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]

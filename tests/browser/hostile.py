@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 
 from browser.xss_payloads import ALL, PAYLOADS, payloads
 from org_env import AgentClient, Body
+from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.background import render_all_orgs
 
 #: Short texts with one payload each, truncated to the maximum length of an id.
 SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYLOADS]
@@ -125,8 +125,7 @@ async def _run(agent: AgentClient, slug: str, words: list[str]) -> list[str]:
     while (job := await agent.call("get_next_job", runId=done["runId"]))["status"] == "job_ready":
         await agent.submit_documents(job, ALL)
     await agent.feedback(done, "one", ALL)
-    while await render_all_orgs(agent.dispatcher.services):
-        pass
+    await render_all(agent)
     report = await agent.progress(done, detail=True)
     read = [
         f"/api/documents/{document['resourceId']}"

@@ -10,7 +10,7 @@ from browser.pictures import take_picture
 from browser.sample_runs import make_busy_run, make_large_run
 from browser.served_site import Site
 from org_env import AgentClient, Body
-from waybook.background import render_all_orgs
+from run_documents import render_all
 
 #: Maximum height in pixels of the page of a run with four models in its third stage.
 MAX_HEIGHT = 3_000
@@ -93,8 +93,7 @@ async def make_waiting_run(agent: AgentClient) -> Body:
     """Create a run that awaits feedback, with documents to read."""
     run = await agent.run("dialectic", ["opus", "sonnet"], name="Rivers of the north")
     await agent.work_off(run)
-    while await render_all_orgs(agent.dispatcher.services):
-        pass
+    await render_all(agent)
     return run
 
 

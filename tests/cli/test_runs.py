@@ -9,7 +9,7 @@ from rich.console import Console
 from cli.sample_runs import completed_run, run_awaiting_feedback, run_in_progress
 from cli.terminal import Terminal
 from org_env import AgentClient, Body
-from transport.page_reader import make_reader, visible_text
+from transport.page_client import main_text, make_browser
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.runtime import AppSession
@@ -105,8 +105,8 @@ def test_run_command_with_json_flag_prints_valid_report(terminal: Terminal, half
 async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Body, str, str]:
     """Return the replies of three tools, and the texts of the run list and the run page."""
     agent = AgentClient(ServerDispatcher(here.app.services, here.app.calls), here.call.caller)
-    async with make_reader(agent) as reader:
-        pages = [visible_text(await reader.get(path)) for path in ("/runs", f"/runs/{run_id}")]
+    async with make_browser(agent) as browser:
+        pages = [main_text(await browser.get(path)) for path in ("/runs", f"/runs/{run_id}")]
     dags = await agent.call("list_dags")
     run_map = await agent.call("get_dag_map", runId=run_id, detail=True)
     report = await agent.call("get_run_progress", runId=run_id, detail=True)

@@ -9,7 +9,6 @@ import pytest_asyncio
 from org_env import OrgEnv
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
 from transport.page_client import make_browser
-from transport.page_reader import make_reader
 from waybook.transport.http.app import build_app
 from waybook.transport.http.metrics import Metric
 from waybook.transport.http.request_checks import AllowedHosts
@@ -41,20 +40,11 @@ def face_world(alone: OrgEnv) -> OrgEnv:
 
 @pytest.fixture
 async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield an HTTP client that keeps cookies, for a user in our org."""
     async with make_browser(world.agent) as client:
-        yield client
-
-
-@pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield an HTTP client for a user in our org that does not follow redirects."""
-    async with make_reader(world.agent) as client:
         yield client
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def http(address: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a plain HTTP client for the running server."""
     async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
         yield client

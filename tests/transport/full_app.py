@@ -49,12 +49,14 @@ def full_app(agent: AgentClient, hosts: AllowedHosts | None = None) -> ASGIApp:
 FACES = (Channel.MCP, Channel.REST, Channel.DASHBOARD)
 
 
-def gateway_of(agent: AgentClient, channel: Channel = Channel.MCP) -> ToolGateway:
+def gateway_of(
+    agent: AgentClient, channel: Channel = Channel.MCP, user: str | None = None
+) -> ToolGateway:
     async def dispatcher() -> ServerDispatcher:
         return agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:
-        return replace(agent.caller, channel=channel)
+        return replace(agent.caller, channel=channel, user=user or agent.caller.user)
 
     return ToolGateway(dispatcher, caller)
 

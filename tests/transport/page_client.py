@@ -1,34 +1,40 @@
 """Dashboard pages of a test org, fetched without a browser."""
 
 import re
-from dataclasses import replace
+from html import unescape
 
 import httpx2
-from starlette.requests import Request
 
 from org_env import AgentClient
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
-from waybook.app.request.caller import Caller
+from transport.full_app import TOKEN, gateway_of
 from waybook.core.decision_context import Channel
+from waybook.settings import LoadedSettings
 from waybook.transport.http.app import build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
-from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.request_checks import COOKIE, AllowedHosts
+from waybook.transport.http.requests import ReadApi
 from waybook.transport.mcp.server import build_server
 
-TOKEN = re.compile(r'name="token" value="([^"]+)"')
+FORM_TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 
-def make_browser(agent: AgentClient, user: str = "pat") -> httpx2.AsyncClient:
-    """Return an HTTP client that keeps cookies, for a user in the agent's org."""
-
-    async def person(_: Request) -> Caller:
-        return replace(agent.caller, user=user, channel=Channel.DASHBOARD)
-
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
-    pages = dashboard_routes(agent.dispatcher, person)
-    app = build_app(server, hosts=AllowedHosts(), ready=always, pages=pages)
+def make_browser(
+    agent: AgentClient, user: str = "pat", loaded: LoadedSettings | None = None
+) -> httpx2.AsyncClient:
+    """Return an HTTP client with the CSRF cookie, for a user in the agent's org."""
+    gateway = gateway_of(agent, Channel.DASHBOARD, user)
+    app = build_app(
+        build_server(TOOLS, make_gateway(RecordingDispatcher())),
+        hosts=AllowedHosts(),
+        ready=always,
+        reading=ReadApi(gateway),
+        pages=dashboard_routes(agent.dispatcher, gateway.caller, loaded),
+    )
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
-    return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
+    return httpx2.AsyncClient(
+        transport=transport, base_url="http://localhost", cookies={COOKIE: TOKEN}
+    )
 
 
 #: Fields that are only on the page that asks for confirmation after the form is sent.
@@ -43,7 +49,7 @@ async def send(
     The page must have fields of these names, except for those of a confirmation.
     """
     shown = (await browser.get(address)).text
-    match = TOKEN.search(shown)
+    match = FORM_TOKEN.search(shown)
     assert match, shown
     if at is None or f'action="{at}"' in shown:
         named = fields.keys() - CONFIRMATION_FIELDS
@@ -54,3 +60,9 @@ async def send(
 def visible_text(html: str) -> str:
     """Return the text of a page, without its markup."""
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+def main_text(page: httpx2.Response) -> str:
+    """Return the text of a page's main part, without its markup."""
+    text = visible_text("<" + page.text.partition("<main")[2])
+    return " ".join(unescape(text).split())

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv
-from transport.page_reader import visible_text
+from transport.page_client import main_text
 from waybook.app.queries.agents import AgentKey, list_agents, read_agent
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
@@ -47,10 +47,10 @@ async def make_work(world: OrgEnv) -> Body:
 
 
 async def test_agents_page_lists_session_client_work_and_cost(
-    world: OrgEnv, reader: httpx2.AsyncClient
+    world: OrgEnv, browser: httpx2.AsyncClient
 ) -> None:
     await make_work(world)
-    first, second, third = table(await reader.get("/agents"))
+    first, second, third = table(await browser.get("/agents"))
     assert {first.split()[1], second.split()[1]} == {"a", "b"}
     by_session = {row.split()[1]: row for row in (first, second, third)}
     assert re.fullmatch(
@@ -61,25 +61,25 @@ async def test_agents_page_lists_session_client_work_and_cost(
 
 
 async def test_agents_page_omits_dashboard_users_and_other_orgs(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     await agent.acting_as("eve", Channel.DASHBOARD).plan(1)
     await world.dispatcher.calls.flush()
-    assert "No agents yet." in visible_text(await reader.get("/agents"))
+    assert "No agents yet." in main_text(await browser.get("/agents"))
     world.other_org_may_change = True
     await with_client(world.other_org, "theirs", "mallory").plan(1)
     await world.dispatcher.calls.flush()
-    assert "mallory" not in (await reader.get("/agents")).text
-    assert (await reader.get("/agents/mallory")).status_code == 404
+    assert "mallory" not in (await browser.get("/agents")).text
+    assert (await browser.get("/agents/mallory")).status_code == 404
 
 
 async def test_agents_page_omits_agents_not_seen_for_30_days(
-    world: OrgEnv, reader: httpx2.AsyncClient
+    world: OrgEnv, browser: httpx2.AsyncClient
 ) -> None:
     await make_work(world)
     world.clock.advance(days=31)
-    assert "No agents yet." in visible_text(await reader.get("/agents"))
-    assert (await reader.get("/agents/ann?session=a")).status_code == 200
+    assert "No agents yet." in main_text(await browser.get("/agents"))
+    assert (await browser.get("/agents/ann?session=a")).status_code == 200
 
 
 async def test_pages_of_the_agent_list_have_no_gaps_or_repetitions(
@@ -102,19 +102,19 @@ async def test_pages_of_the_agent_list_have_no_gaps_or_repetitions(
 
 
 async def test_agent_page_for_a_day_lists_only_that_day(
-    world: OrgEnv, reader: httpx2.AsyncClient
+    world: OrgEnv, browser: httpx2.AsyncClient
 ) -> None:
     plan = await make_work(world)
-    every = table(await reader.get("/agents/ann?session=a"))
+    every = table(await browser.get("/agents/ann?session=a"))
     assert [re.sub(r"^\d\d:\d\d (\S )?", "", row) for row in every] == [
         "marked a step as failed No access. step 2: Survey Rivers",
         "started a step step 2: Survey Rivers",
         "completed a step step 1: Survey Rivers",
         "started a step step 1: Survey Rivers",
     ]
-    page = await reader.get("/agents/ann?session=a&day=2030-01-01")
+    page = await browser.get("/agents/ann?session=a&day=2030-01-01")
     assert len(table(page)) == 2
-    text = visible_text(page)
+    text = main_text(page)
     assert "1 started 1 completed 0 failed 0 reviews requested" in text
     assert "Tuesday, January 1, 2030" in text
     step = plan["stepIds"][0]
@@ -122,30 +122,30 @@ async def test_agent_page_for_a_day_lists_only_that_day(
     yesterday = re.search(r'href="([^"]+)" aria-current="true">Yesterday', page.text)
     assert yesterday is not None
     assert yesterday[1] == "/agents/ann?session=a&amp;day=2030-01-01"
-    empty = await reader.get("/agents/ann?session=a&day=2029-12-31")
-    assert "No activity on this day." in visible_text(empty)
+    empty = await browser.get("/agents/ann?session=a&day=2029-12-31")
+    assert "No activity on this day." in main_text(empty)
 
 
 async def test_agent_page_lists_jobs_with_names_of_runs(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await agent.run("dialectic", name="Lighthouse")
     held = await agent.job(run, sessionId="w")
-    page = await reader.get("/agents/ann?session=w")
+    page = await browser.get("/agents/ann?session=w")
     job = held["jobId"]
     assert f'href="/runs/{run["runId"]}/jobs/{job}"' in page.text
     (row,) = table(page)
     assert "claimed a job" in row
     assert "Lighthouse" in row
-    assert f"{held['stepKey']} of Lighthouse, since" in visible_text(page)
+    assert f"{held['stepKey']} of Lighthouse, since" in main_text(page)
 
 
 async def test_agent_page_omits_changes_of_the_user_on_other_channels(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
     await agent.acting_as("ann", Channel.DASHBOARD).take(plan)
-    assert [row.split(" ", 1)[1] for row in table(await reader.get("/agents/ann"))] == [
+    assert [row.split(" ", 1)[1] for row in table(await browser.get("/agents/ann"))] == [
         "created the plan Rivers"
     ]
 
@@ -180,21 +180,21 @@ async def test_pages_of_agent_entries_have_no_gaps_or_repetitions(
     ],
 )
 async def test_agent_pages_refuse_invalid_urls(
-    reader: httpx2.AsyncClient, agent: AgentClient, path: str, status: int
+    browser: httpx2.AsyncClient, agent: AgentClient, path: str, status: int
 ) -> None:
     await agent.plan(1)
-    assert (await reader.get(path)).status_code == status
+    assert (await browser.get(path)).status_code == status
 
 
 async def test_agent_page_opens_for_names_with_special_characters(
-    reader: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
+    browser: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
 ) -> None:
     odd = agent.acting_as("a/b ~ü?#<i>")
     plan = await odd.plan(1, sessionId="s/1&x=<b>")
     await odd.take(plan, sessionId="s/1&x=<b>")
     await world.dispatcher.calls.flush()
-    links = re.findall(r'href="(/agents/[^"]+)"', (await reader.get("/agents")).text)
-    pages = [await reader.get(link.replace("&amp;", "&")) for link in links]
+    links = re.findall(r'href="(/agents/[^"]+)"', (await browser.get("/agents")).text)
+    pages = [await browser.get(link.replace("&amp;", "&")) for link in links]
     assert [page.status_code for page in pages] == [200] * len(links)
     assert any("started a step" in page.text for page in pages)
     assert not any("<b>" in page.text.partition("<h1>")[2].partition("</h1>")[0] for page in pages)
@@ -204,10 +204,10 @@ async def test_agent_page_opens_for_names_with_special_characters(
 
 
 async def test_audit_page_links_plan_step_and_agent_by_name(
-    world: OrgEnv, reader: httpx2.AsyncClient
+    world: OrgEnv, browser: httpx2.AsyncClient
 ) -> None:
     plan = await make_work(world)
-    page = await reader.get("/audit", params={"event": "step_completed"})
+    page = await browser.get("/audit", params={"event": "step_completed"})
     (row,) = table(page)
     assert "completed a step: step 1: Survey" in row
     assert "Rivers #" in row
@@ -218,20 +218,20 @@ async def test_audit_page_links_plan_step_and_agent_by_name(
 
 
 async def test_audit_page_can_be_filtered_by_session_and_plan_name(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     await make_work(world)
-    of_agent = await reader.get("/audit", params={"actor": "ann", "session": "b"})
+    of_agent = await browser.get("/audit", params={"actor": "ann", "session": "b"})
     rows = table(of_agent)
     assert ["started a step" in row for row in rows] == [True, False]
     assert ["resumed in a new session" in row for row in rows] == [False, True]
-    assert table(await reader.get("/audit", params={"session": "b"})) == rows
+    assert table(await browser.get("/audit", params={"session": "b"})) == rows
     await agent.plan(1, name="Mountains")
-    assert len(table(await reader.get("/audit", params={"subject": "mountain"}))) == 1
+    assert len(table(await browser.get("/audit", params={"subject": "mountain"}))) == 1
     await agent.plan(1, name="Mountains of Asia")
-    both = await reader.get("/audit", params={"subject": "mountain", "event": "plan_modified"})
+    both = await browser.get("/audit", params={"subject": "mountain", "event": "plan_modified"})
     assert table(both) == ["No matching events."]
     links = re.findall(r'<li><a href="(/audit\?[^"]+)">([^<]+)</a>', both.text)
     assert {name for _, name in links} == {"Mountains", "Mountains of Asia"}
-    chosen = await reader.get(links[0][0].replace("&amp;", "&"))
+    chosen = await browser.get(links[0][0].replace("&amp;", "&"))
     assert len(table(chosen)) == 1

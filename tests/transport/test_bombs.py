@@ -48,32 +48,15 @@ def of(results: list[BombReply], *doors: str) -> list[BombReply]:
     return matches
 
 
-def test_costly_http_inputs_return_an_allowed_status_without_traceback(
+def test_costly_http_inputs_return_a_documented_status_and_error_code(
     bomb_replies: list[BombReply],
 ) -> None:
     for door, name, answer, message in of(bomb_replies, "/mcp", "/api/report", "/api/map", "form"):
         assert answer in ANSWERS, (door, name, answer, message)
-        assert not any(word in message for word in ("Traceback", "Internal error", "pydantic")), (
-            name
-        )
-
-
-def test_http_error_responses_to_costly_inputs_contain_an_error_code(
-    bomb_replies: list[BombReply],
-) -> None:
-    for door, name, answer, message in of(bomb_replies, "/mcp", "/api/report", "/api/map"):
-        if answer != 200:
-            assert '"code":' in message, (door, name, message)
-
-
-def test_compressed_request_body_returns_415(bomb_replies: list[BombReply]) -> None:
-    packed = [
-        result
-        for result in of(bomb_replies, "/mcp", "/api/report")
-        if result[1].startswith(("pack", "defl"))
-    ]
-    assert len(packed) == 6
-    assert {answer for _, _, answer, _ in packed} == {415}
+        assert not any(word in message for word in ("Traceback", "Internal error", "pydantic"))
+        assert answer == 200 or door == "form" or '"code":' in message, (door, name, message)
+        if name.startswith(("pack", "defl")):
+            assert answer == 415
 
 
 def test_command_with_costly_file_succeeds_or_reports_error_code(

@@ -12,10 +12,10 @@ from starlette.routing import Route
 from fuzz.api_corpus import CORPUS_FILE, recorded_requests
 from fuzz.corpus_files import MAX_TOTAL_BYTES
 from org_env import AgentClient, Body, OrgEnv
+from run_documents import render_all
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
-from transport.page_reader import make_reader
+from transport.page_client import make_browser
 from transport.test_reading import reading_as
-from waybook.background import render_all_orgs
 from waybook.transport.http.app import build_app, load_openapi
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
@@ -70,8 +70,7 @@ async def sample_paths(agent: AgentClient) -> dict[str, str]:
     """Return the ids of existing records, by name of the URL parameter."""
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), "# Found")
-    while await render_all_orgs(agent.dispatcher.services):
-        pass
+    await render_all(agent)
     report = await agent.progress(run, detail=True)
     document = report["stages"][0]["documents"][0]["resourceId"]
     plan = await agent.plan(1)
@@ -111,7 +110,7 @@ async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
 
 
 async def test_api_responses_conform_to_openapi_description(face_world: OrgEnv) -> None:
-    async with make_reader(face_world.agent) as client:
+    async with make_browser(face_world.agent) as client:
         for path, address, body in await addresses(face_world.agent):
             method = "get" if body is None else "post"
             reply = await client.request(method, address, content=body)
@@ -120,7 +119,7 @@ async def test_api_responses_conform_to_openapi_description(face_world: OrgEnv) 
 
 async def test_recorded_fuzzer_requests_get_documented_responses(face_world: OrgEnv) -> None:
     known = await sample_paths(face_world.agent)
-    async with make_reader(face_world.agent) as client:
+    async with make_browser(face_world.agent) as client:
         for request in recorded_requests():
             address = request.address
             for name, identity in known.items():

@@ -12,13 +12,10 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client import ClientRequestContext
 from mcp.client.extension import ClientExtension
-from starlette.requests import Request
 
 from org_env import AgentClient, Body, OrgEnv
 from patience import NOTICE_SECONDS
-from waybook.app.request.caller import Caller
-from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.transport.gateway import ToolGateway
+from transport.full_app import gateway_of
 from waybook.transport.mcp import elicitation
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
@@ -60,13 +57,7 @@ async def open_client(
     one_line: bool = False,
     extensions: Sequence[ClientExtension] | None = None,
 ) -> AsyncIterator[Client]:
-    async def dispatcher() -> ServerDispatcher:
-        return agent.dispatcher
-
-    async def caller(_: Request | None) -> Caller:
-        return agent.caller
-
-    server = build_server(published_tools(), ToolGateway(dispatcher, caller), one_line=one_line)
+    server = build_server(published_tools(), gateway_of(agent), one_line=one_line)
     callback = person.complete if person else None
     async with Client(
         server, mode=era, elicitation_callback=callback, extensions=extensions

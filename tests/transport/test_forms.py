@@ -23,7 +23,6 @@ async def receive(request: Request) -> PlainTextResponse:
 
 @pytest.fixture
 def browser() -> httpx2.AsyncClient:
-    """Return an HTTP client that has loaded a dashboard page."""
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     return httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app), base_url="http://localhost", cookies={COOKIE: TOKEN}
@@ -36,7 +35,6 @@ async def test_form_with_valid_csrf_token_is_accepted(browser: httpx2.AsyncClien
 
 
 def in_parts(alphabet: str, content: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return the body and headers of a multipart form with this charset."""
     fields = {FIELD: TOKEN.encode(), "said": content}
     parts = [
         b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), value)
@@ -59,7 +57,13 @@ async def test_multipart_form_is_rejected_without_being_parsed(
     assert answer.status_code == 403
 
 
-@pytest.mark.parametrize("token", ["", "é" * 43, "t" * 42, "T" * 43, "t" * 43 + "\0"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        *("", "é" * 43, "t" * 42, "T" * 43, "t" * 43 + "\0", "=" * 99, "é" * 99),
+        *(mask_token("T" * 43), mask_token("t" * 42)),
+    ],
+)
 async def test_form_with_wrong_csrf_token_returns_403(
     browser: httpx2.AsyncClient, token: str
 ) -> None:
@@ -73,11 +77,3 @@ async def test_form_with_masked_csrf_token_is_accepted(browser: httpx2.AsyncClie
     for token in masked:
         answer = await browser.post("/", data={FIELD: token, "said": "hello"})
         assert answer.status_code == 200
-
-
-@pytest.mark.parametrize("token", [mask_token("T" * 43), mask_token("t" * 42), "=" * 99, "é" * 99])
-async def test_form_with_wrong_masked_csrf_token_returns_403(
-    browser: httpx2.AsyncClient, token: str
-) -> None:
-    answer = await browser.post("/", data={FIELD: token, "said": "hello"})
-    assert answer.status_code == 403

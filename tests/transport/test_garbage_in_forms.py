@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from org_env import OrgEnv
-from transport.page_client import TOKEN, make_browser
+from transport.page_client import FORM_TOKEN, make_browser
 from transport.valid_forms import valid_forms
 
 #: Run these tests on one PostgreSQL version only, because they do not depend on the version.
@@ -25,7 +25,7 @@ async def test_form_fields_with_garbage_never_cause_server_error(world: OrgEnv) 
     forms = list((await valid_forms(world.agent)).values())
     forms += [("/tokens", fields) for fields in OF_TOKENS]
     async with make_browser(world.agent) as browser:
-        match = TOKEN.search((await browser.get("/tokens")).text)
+        match = FORM_TOKEN.search((await browser.get("/tokens")).text)
         assert match
         for at, sound in forms:
             for name, garbage in product(sound, GARBAGE):

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from org_env import AgentClient, OrgEnv
-from transport.page_client import send, visible_text
-from transport.page_reader import TOKEN, make_reader
+from transport.full_app import TOKEN
+from transport.page_client import make_browser, send, visible_text
 from waybook.importers.templates import builtin_templates
 from waybook.settings import LoadedSettings, Settings
 
@@ -141,10 +141,10 @@ async def test_saved_plan_templates_can_be_used_only_without_authentication(
     (folder / "my-look.yaml").write_text(json.dumps(template))
     for auth, status in (("none", 200), ("required", 404)):
         settings = Settings(data_dir=tmp_path, auth=auth)
-        async with make_reader(agent, LoadedSettings(settings, {})) as reader:
-            reply = await reader.get(f"{PATH}?template=my-look")
+        async with make_browser(agent, loaded=LoadedSettings(settings, {})) as browser:
+            reply = await browser.get(f"{PATH}?template=my-look")
             assert reply.status_code == status
             if status == 200:
                 fields = {"token": TOKEN, "parameter:what": "lakes", "step": "create", "key": "k"}
-                made = await reader.post(f"{PATH}?template=my-look", data=fields)
+                made = await browser.post(f"{PATH}?template=my-look", data=fields)
                 assert (await agent.take(plan_of(made)))["instructions"] == "Look at lakes."

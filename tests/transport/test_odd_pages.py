@@ -1,8 +1,8 @@
 """Pages make hidden characters visible, and no text changes the direction of other text."""
 
 from org_env import OrgEnv, make_step
-from transport.page_reader import make_reader, visible_text
-from waybook.background import render_all_orgs
+from run_documents import render_all
+from transport.page_client import main_text, make_browser
 from waybook.core.hidden_characters import count_hidden
 from waybook.transport.http.html.assets import asset_url
 
@@ -16,30 +16,29 @@ async def test_plan_pages_show_hidden_characters_in_escaped_form(world: OrgEnv) 
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary=TURNED)
     place = f"/plans/{plan['planId']}"
-    async with make_reader(agent) as reader:
+    async with make_browser(agent) as browser:
         for address in ("/", "/inbox", place, f"{place}/steps/{taken['stepId']}"):
-            page = await reader.get(address)
-            assert SHOWN in visible_text(page)
-            assert not count_hidden(visible_text(page))
+            page = await browser.get(address)
+            assert SHOWN in main_text(page)
+            assert not count_hidden(main_text(page))
 
 
 async def test_hidden_characters_are_escaped_on_page_but_not_in_markdown(world: OrgEnv) -> None:
     agent = world.agent
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), f"# Found\n\n{TURNED}")
-    while await render_all_orgs(agent.dispatcher.services):
-        pass
+    await render_all(agent)
     report = await agent.progress(run, detail=True)
     document = report["stages"][0]["documents"][0]["resourceId"]
-    async with make_reader(agent) as reader:
-        page = (await reader.get(f"/api/documents/{document}")).text
-        markdown = (await reader.get(f"/api/documents/{document}?format=markdown")).text
+    async with make_browser(agent) as browser:
+        page = (await browser.get(f"/api/documents/{document}")).text
+        markdown = (await browser.get(f"/api/documents/{document}?format=markdown")).text
     assert "Pay ⟦U+202E⟧eno" in page
     assert "Pay \u202eeno" in markdown
 
 
 async def test_style_sheet_isolates_text_direction_of_inline_elements(world: OrgEnv) -> None:
-    async with make_reader(world.agent) as reader:
-        style = (await reader.get(asset_url("waybook.css"))).text
+    async with make_browser(world.agent) as browser:
+        style = (await browser.get(asset_url("waybook.css"))).text
     selectors = style.partition("{unicode-bidi:isolate")[0].rpartition("}")[2]
     assert {"a", "b", "span", "strong", "code"} <= {*selectors.strip().split(",")}

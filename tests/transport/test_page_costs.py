@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from org_env import AgentClient, OrgEnv
+from run_documents import render_all
 from sent_messages import count_messages
 from statements import prepared
 from waybook.app.queries.work_list import ListOrder, RunFilter, runs_statement
-from waybook.background import render_all_orgs
 from waybook.store import audit, calls
 from waybook.store.driver.queries import LAST_UUID, Statement, Value
 from waybook.store.plans import details
@@ -30,8 +30,7 @@ async def make_little_more(agent: AgentClient) -> tuple[str, str]:
     """Create one more record of every kind; return the ids of the run and the plan."""
     run = await agent.run()
     await agent.work_off(run)
-    while await render_all_orgs(agent.dispatcher.services):
-        pass
+    await render_all(agent)
     plan = await agent.plan(2)
     await agent.work_through(plan)
     named = {"mediaType": "text/plain", "title": "Answer", "content": "The Nile."}
@@ -40,7 +39,7 @@ async def make_little_more(agent: AgentClient) -> tuple[str, str]:
 
 
 async def test_page_query_count_is_independent_of_data_volume(
-    reader: httpx2.AsyncClient, agent: AgentClient, sent: list[int]
+    browser: httpx2.AsyncClient, agent: AgentClient, sent: list[int]
 ) -> None:
     run_id, plan_id = await make_little_more(agent)
     pages = (
@@ -67,7 +66,7 @@ async def test_page_query_count_is_independent_of_data_volume(
         counts_by_page = {}
         for page in pages:
             sent.clear()
-            assert (await reader.get(page)).status_code == 200
+            assert (await browser.get(page)).status_code == 200
             counts_by_page[page] = sent.copy()
         return counts_by_page
 

@@ -1,6 +1,5 @@
 """Client addresses behind a proxy: clients cannot forge them by sending headers."""
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,11 +11,11 @@ from hypothesis import strategies as st
 from auth_env import authenticated_app, make_token
 from org_env import OrgEnv, make_env
 from postgres_servers import ServerDatabase
+from transport.page_client import FORM_TOKEN
 from waybook.errors import Misconfigured
 from waybook.transport.http.browser_session import MAX_ATTEMPTS, SESSION
 from waybook.transport.http.request_checks import read_proxies
 
-FORM = re.compile(r'name="token" value="([^"]+)"')
 PROXY, OTHER_PROXY, STRANGER = "10.0.0.5", "10.1.0.7", "203.0.113.9"
 TRUSTED = "10.0.0.5, 10.1.0.0/24, 2001:db8:1::/64"
 ADDRESSES = st.ip_addresses().map(str)
@@ -103,7 +102,7 @@ async def open_browser(world: OrgEnv, peer: str) -> AsyncIterator[httpx2.AsyncCl
 async def signs_in(
     browser: httpx2.AsyncClient, secret: str, headers: dict[str, str]
 ) -> httpx2.Response:
-    match = FORM.search((await browser.get("/sign-in", headers=headers)).text)
+    match = FORM_TOKEN.search((await browser.get("/sign-in", headers=headers)).text)
     assert match
     return await browser.post("/sign-in", data={"token": match[1], "key": secret}, headers=headers)
 

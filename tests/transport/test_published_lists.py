@@ -1,26 +1,16 @@
 """Lists that MCP clients read first do not depend on stored data."""
 
 from mcp import Client
-from starlette.requests import Request
 
 from marked_data import MarkedWriter, marked_output, marked_plan, marked_run
 from org_env import AgentClient, OrgEnv
-from waybook.app.request.caller import Caller
-from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.transport.gateway import ToolGateway
+from transport.full_app import gateway_of
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
 
 def make_client(agent: AgentClient) -> Client:
-    async def opened() -> ServerDispatcher:
-        return agent.dispatcher
-
-    async def caller(_: Request | None) -> Caller:
-        return agent.caller
-
-    server = build_server(published_tools(), ToolGateway(opened, caller), profile="all")
-    return Client(server, mode="legacy")
+    return Client(build_server(published_tools(), gateway_of(agent), profile="all"), mode="legacy")
 
 
 async def what_is_ours(agent: AgentClient) -> list[str]:

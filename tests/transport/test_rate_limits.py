@@ -15,8 +15,8 @@ from starlette.requests import Request
 from auth_env import bearer, make_token, served
 from org_env import AgentClient, OrgEnv
 from transport.fake_dispatcher import TOOLS
+from transport.full_app import TOKEN
 from transport.messages import LEGACY, make_request, modern_headers
-from transport.page_reader import TOKEN
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
 from waybook.app.server_dispatcher import ServerDispatcher

@@ -9,18 +9,16 @@ import httpx2
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from starlette.requests import Request
 
 from org_env import AgentClient, Body, OrgEnv
+from run_documents import render_all
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway, make_refusal
-from waybook.app.request.caller import Caller, ReadableDocument
-from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.background import render_all_orgs
+from transport.full_app import gateway_of
+from waybook.app.request.caller import ReadableDocument
 from waybook.core.decision_context import Channel
 from waybook.dag.progress.report import check
 from waybook.dag.templates.rendering import build_page
 from waybook.errors import NotFound, Unavailable, WaybookError
-from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi, document_response, markdown_response
@@ -37,15 +35,7 @@ def make_face(reading: ReadApi) -> httpx2.AsyncClient:
 
 
 def reading_as(agent: AgentClient) -> ReadApi:
-    """Return an HTTP client of the REST API for an agent's org."""
-
-    async def dispatcher() -> ServerDispatcher:
-        return agent.dispatcher
-
-    async def caller(_: Request | None) -> Caller:
-        return replace(agent.caller, channel=Channel.REST)
-
-    return ReadApi(ToolGateway(dispatcher, caller))
+    return ReadApi(gateway_of(agent, Channel.REST))
 
 
 @pytest.fixture
@@ -58,15 +48,17 @@ async def make_rendered_run(agent: AgentClient) -> Body:
     """Create a run with a rendered document and open jobs."""
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), HOSTILE)
-    while await render_all_orgs(agent.dispatcher.services):
-        pass
+    await render_all(agent)
     return run
 
 
-async def documents_of(agent: AgentClient, run: Body) -> list[Body]:
-    progress = await agent.progress(run)
-    documents: list[Body] = progress["stages"][0]["documents"]
-    return documents
+async def read_document(
+    http: httpx2.AsyncClient, agent: AgentClient, query: str = ""
+) -> httpx2.Response:
+    """Create a run with a document, and request the document."""
+    progress = await agent.progress(await make_rendered_run(agent))
+    (document,) = progress["stages"][0]["documents"]
+    return await http.get(f"/api/documents/{document['resourceId']}{query}")
 
 
 # Tests of the progress of a run.
@@ -79,33 +71,26 @@ async def test_run_progress_api_returns_report_and_usage(
     reply = await http.get(f"/api/runs/{run['runId']}/progress")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
     assert list(reply.json()) == [
-        "dagProgress",
-        "stages",
-        "warnings",
-        "status",
-        "awaitingFeedback",
-        "progress",
-        "usage",
+        *("dagProgress", "stages", "warnings", "status", "awaitingFeedback", "progress", "usage")
     ]
     report = await agent.progress(run, detail=True)
     assert reply.json() == {name: value for name, value in report.items() if name != "next"}
     assert check(reply.json()) == []
 
 
-async def test_run_progress_api_returns_400_for_a_malformed_id(http: httpx2.AsyncClient) -> None:
-    reply = await http.get("/api/runs/%00/progress")
+@pytest.mark.parametrize("path", ["/api/runs/%00/progress", "/api/documents/d-1?format=pdf"])
+async def test_read_api_returns_400_for_an_invalid_id_or_format(
+    http: httpx2.AsyncClient, path: str
+) -> None:
+    reply = await http.get(path)
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
 @pytest.mark.parametrize(
     ("code", "status"),
     [
-        ("NOT_FOUND", 404),
-        ("INVALID_INPUT", 400),
-        ("FORBIDDEN", 403),
-        ("RATE_LIMITED", 429),
-        ("BUSY", 503),
-        ("UNAVAILABLE", 503),
+        *(("NOT_FOUND", 404), ("INVALID_INPUT", 400), ("FORBIDDEN", 403)),
+        *(("RATE_LIMITED", 429), ("BUSY", 503), ("UNAVAILABLE", 503)),
     ],
 )
 async def test_run_progress_api_maps_errors_to_http_statuses(code: str, status: int) -> None:
@@ -128,9 +113,7 @@ async def test_read_api_returns_405_for_post_requests(path: str) -> None:
 async def test_document_page_has_sandbox_policy_and_no_active_content(
     http: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run = await make_rendered_run(agent)
-    (document,) = await documents_of(agent, run)
-    reply = await http.get(f"/api/documents/{document['resourceId']}")
+    reply = await read_document(http, agent)
     assert (reply.status_code, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
     policy = reply.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
@@ -147,18 +130,11 @@ async def test_document_page_has_sandbox_policy_and_no_active_content(
 async def test_document_api_sends_markdown_as_an_attachment(
     http: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run = await make_rendered_run(agent)
-    (document,) = await documents_of(agent, run)
-    reply = await http.get(f"/api/documents/{document['resourceId']}?format=markdown")
+    reply = await read_document(http, agent, "?format=markdown")
     assert reply.headers["content-type"] == "text/markdown; charset=utf-8"
     assert reply.headers["content-disposition"] == 'attachment; filename="research_brief.a.md"'
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.text.startswith("# Found")
-
-
-async def test_document_api_returns_400_for_an_unsupported_format(http: httpx2.AsyncClient) -> None:
-    reply = await http.get("/api/documents/d-1?format=pdf")
-    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
 @pytest.mark.parametrize(("fault", "status"), [(NotFound, 404), (Unavailable, 503)])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from org_env import NOON, AgentClient, Body, OrgEnv
-from transport.page_reader import make_reader, visible_text
+from transport.page_client import main_text, make_browser
 from waybook.app.queries.audit import AuditFilter, all_entries, browse_audit
 from waybook.app.queries.timeline import FORMULA_PREFIXES, escape_cell
 from waybook.app.queries.usage import count_calls
@@ -42,33 +42,33 @@ async def make_output(agent: AgentClient, plan: Body, **more: object) -> Body:
 
 
 async def test_outputs_page_lists_latest_and_plan_page_all_versions(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await make_finished_plan(agent)
     await make_output(agent, plan)
     await make_output(agent, plan, content="# The Amazon")
     theirs = await make_finished_plan(world.other_org, "Theirs")
     await make_output(world.other_org, theirs, title="Not ours")
-    page = await reader.get("/outputs")
+    page = await browser.get("/outputs")
     assert page.text.count(">Answer</a>") == 1
     assert "Not ours" not in page.text
-    of_plan = await reader.get(f"/plans/{plan['planId']}/outputs")
+    of_plan = await browser.get(f"/plans/{plan['planId']}/outputs")
     assert of_plan.text.count(">Answer</a>") == 2
-    assert (await reader.get(f"/plans/{theirs['planId']}/outputs")).status_code == 404
-    assert (await reader.get("/outputs?behind=x")).status_code == 400
+    assert (await browser.get(f"/plans/{theirs['planId']}/outputs")).status_code == 404
+    assert (await browser.get("/outputs?behind=x")).status_code == 400
 
 
 async def test_outputs_page_lists_every_output_once_when_paginated(
-    reader: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
+    browser: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await make_finished_plan(agent)
     for number in range(27):
         world.clock.advance(seconds=number % 2)
         await make_output(agent, plan, title=f"Part {number:02}")
-    first = await reader.get("/outputs")
+    first = await browser.get("/outputs")
     further = re.search(r'rel="next" href="([^"]+)"', first.text)
     assert further is not None
-    second = await reader.get(further[1])
+    second = await browser.get(further[1])
     seen = re.findall(r">(Part \d\d)</a>", first.text + second.text)
     assert sorted(seen) == [f"Part {number:02}" for number in range(27)]
     assert 'rel="next"' not in second.text
@@ -84,11 +84,11 @@ async def test_outputs_page_lists_every_output_once_when_paginated(
     ],
 )
 async def test_output_page_escapes_content_and_links_back(
-    reader: httpx2.AsyncClient, agent: AgentClient, media_type: str, content: str, shown: str
+    browser: httpx2.AsyncClient, agent: AgentClient, media_type: str, content: str, shown: str
 ) -> None:
     plan = await make_finished_plan(agent)
     stored = await make_output(agent, plan, mediaType=media_type, content=content)
-    page = await reader.get(f"/outputs/{stored['outputId']}")
+    page = await browser.get(f"/outputs/{stored['outputId']}")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert shown in page.text
@@ -105,23 +105,23 @@ async def test_output_page_escapes_content_and_links_back(
 
 
 async def test_output_page_links_to_other_versions(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await make_finished_plan(agent)
     first = await make_output(agent, plan, content="# First")
     second = await make_output(agent, plan, content="# Second")
-    page = await reader.get(f"/outputs/{first['outputId']}")
-    assert "version 1 of 2" in visible_text(page)
+    page = await browser.get(f"/outputs/{first['outputId']}")
+    assert "version 1 of 2" in main_text(page)
     assert f'href="/outputs/{second["outputId"]}"' in page.text
 
 
 async def test_output_page_shows_csv_as_a_table_with_escaped_cells(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await make_finished_plan(agent)
     content = 'river,"length, km"\r\n"<script>1</script>","=1+1"\r\n\r\n"two\nlines",6650,extra\r\n'
     stored = await make_output(agent, plan, mediaType="text/csv", content=content)
-    page = await reader.get(f"/outputs/{stored['outputId']}")
+    page = await browser.get(f"/outputs/{stored['outputId']}")
     table = page.text.partition("<table")[2].partition("</table>")[0]
     assert re.findall(r"<th scope=\"col\">(.*?)</th>", table) == ["river", "length, km"]
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)[1:]
@@ -145,22 +145,22 @@ async def test_output_page_shows_csv_as_a_table_with_escaped_cells(
     ids=["rows", "columns", "cell", "open quote", "field", "blank", "lines"],
 )
 async def test_output_page_of_hostile_csv_stays_within_limits(
-    reader: httpx2.AsyncClient, agent: AgentClient, content: str, cells: int, note: str
+    browser: httpx2.AsyncClient, agent: AgentClient, content: str, cells: int, note: str
 ) -> None:
     plan = await make_finished_plan(agent)
     stored = await make_output(agent, plan, mediaType="text/csv", content=content)
-    page = await reader.get(f"/outputs/{stored['outputId']}")
+    page = await browser.get(f"/outputs/{stored['outputId']}")
     assert page.status_code == 200
     table = page.text.partition("<table")[2].partition("</table>")[0]
     assert len(re.findall(r"<t[dh]\b", table)) == cells
-    assert note in visible_text(page)
+    assert note in main_text(page)
 
 
 # Audit
 
 
 async def test_audit_page_filters_by_each_query_parameter(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     first = await agent.plan(2, name="First")
     world.clock.advance(hours=1)
@@ -168,7 +168,7 @@ async def test_audit_page_filters_by_each_query_parameter(
     await agent.take(second)
 
     async def seen(**query: str) -> list[tuple[str, str]]:
-        page = await reader.get("/audit", params=query)
+        page = await browser.get("/audit", params=query)
         assert page.status_code == 200
         return re.findall(r'title="([0-9a-z]{12})">#(\d+)', page.text)
 
@@ -189,12 +189,12 @@ async def test_audit_page_filters_by_each_query_parameter(
 
 @pytest.mark.parametrize("asked", ["since=yesterday", "behind=1", "behind=2030-01-01~x~1"])
 async def test_invalid_audit_filter_returns_400_with_an_alert(
-    reader: httpx2.AsyncClient, asked: str
+    browser: httpx2.AsyncClient, asked: str
 ) -> None:
-    page = await reader.get(f"/audit?{asked}")
+    page = await browser.get(f"/audit?{asked}")
     assert page.status_code == 400
     assert 'role="alert"' in page.text
-    assert (await reader.get(f"/audit.csv?{asked}")).status_code == 400
+    assert (await browser.get(f"/audit.csv?{asked}")).status_code == 400
 
 
 async def test_audit_pagination_returns_every_entry_exactly_once(agent: AgentClient) -> None:
@@ -220,18 +220,18 @@ async def test_audit_pagination_returns_every_entry_exactly_once(agent: AgentCli
 
 
 async def test_audit_csv_escapes_formulas_and_is_an_attachment(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.acting_as("=cmd|'/c calc'!A0").plan(1)
-    file = await reader.get("/audit.csv", params={"subject": plan["planId"]})
+    file = await browser.get("/audit.csv", params={"subject": plan["planId"]})
     assert file.headers["content-type"] == "text/csv; charset=utf-8"
     assert file.headers["content-disposition"] == 'attachment; filename="audit.csv"'
     rows = list(csv.DictReader(io.StringIO(file.text)))
     assert [row["actor"] for row in rows] == ["'=cmd|'/c calc'!A0"]
     assert json.loads(rows[0]["details"])["action"] == "created"
-    lines = await reader.get("/audit.jsonl", params={"subject": plan["planId"]})
+    lines = await browser.get("/audit.jsonl", params={"subject": plan["planId"]})
     assert [json.loads(line)["seq"] for line in lines.text.splitlines()] == [1]
-    assert (await reader.get("/audit.exe")).status_code == 404
+    assert (await browser.get("/audit.exe")).status_code == 404
 
 
 @given(st.text())
@@ -280,7 +280,7 @@ def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> Lo
 
 
 async def test_calls_page_counts_calls_and_errors_per_tool_and_period(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     log = world.dispatcher.calls
     for ms in range(1, 101):
@@ -296,10 +296,10 @@ async def test_calls_page_counts_calls_and_errors_per_tool_and_period(
     ]
     assert (counted.tools[0].p50, round(counted.tools[0].p95, 2)) == (50.5, 95.05)
     assert [(row.tool, row.code) for row in counted.errors] == [("get_next_step", "NOT_FOUND")]
-    assert "101 calls, 1 failed" in visible_text(await reader.get("/calls?window=1h"))
+    assert "101 calls, 1 failed" in main_text(await browser.get("/calls?window=1h"))
     world.clock.advance(hours=2)
-    assert "0 calls" in visible_text(await reader.get("/calls?window=1h"))
-    assert "101 calls" in visible_text(await reader.get("/calls?window=nonsense"))
+    assert "0 calls" in main_text(await browser.get("/calls?window=1h"))
+    assert "101 calls" in main_text(await browser.get("/calls?window=nonsense"))
 
 
 # Health
@@ -316,9 +316,9 @@ async def test_health_page_shows_effective_settings_without_secrets(
         "embeddings_key": "k3y",
     }
     loaded = read_settings(flags, {"WAYBOOK_PORT": "9999"}, tmp_path / "none")
-    async with make_reader(agent, loaded) as reader:
-        page = await reader.get("/health")
-    text = visible_text(page)
+    async with make_browser(agent, loaded=loaded) as browser:
+        page = await browser.get("/health")
+    text = main_text(page)
     assert page.status_code == 200
     assert "s3cret" not in page.text
     assert "k3y" not in page.text

@@ -6,18 +6,18 @@ import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv
-from transport.page_reader import TOKEN, visible_text
+from run_documents import render_all
+from transport.full_app import TOKEN
+from transport.page_client import main_text
 from waybook.app.queries.work_list import ListOrder, RunFilter, list_runs
 from waybook.app.request.request_context import RequestContext
-from waybook.background import render_all_orgs
 
 
 async def make_worked_run(agent: AgentClient, name: str = "Rivers") -> Body:
     """Create a run with a completed first stage and rendered documents."""
     run = await agent.run(name=name)
     await agent.work_off(run)
-    while await render_all_orgs(agent.dispatcher.services):
-        pass
+    await render_all(agent)
     return run
 
 
@@ -26,23 +26,23 @@ def form(**fields: str) -> dict[str, str]:
 
 
 async def test_runs_page_filters_and_paginates_by_query_parameters(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     names = [f"Run {number:02}" for number in range(27)]
     for name in names:
         await agent.run(name=name)
     await world.other_org.run(name="Not ours")
     world.other_org_may_change = True
-    first = await reader.get("/runs")
+    first = await browser.get("/runs")
     further = re.search(r'rel="next" href="([^"]+)"', first.text)
     assert further is not None
-    second = await reader.get(further[1].replace("&amp;", "&"))
+    second = await browser.get(further[1].replace("&amp;", "&"))
     seen = re.findall(r"Run \d\d", first.text) + re.findall(r"Run \d\d", second.text)
     assert seen == names[::-1]
     assert "Not ours" not in first.text + second.text
-    assert re.findall(r"Run \d\d", (await reader.get("/runs?q=run+07")).text) == ["Run 07"]
-    assert "No matching runs" in (await reader.get("/runs?state=completed")).text
-    assert "No matching runs" in (await reader.get("/runs?dag=other")).text
+    assert re.findall(r"Run \d\d", (await browser.get("/runs?q=run+07")).text) == ["Run 07"]
+    assert "No matching runs" in (await browser.get("/runs?state=completed")).text
+    assert "No matching runs" in (await browser.get("/runs?dag=other")).text
 
 
 async def test_run_list_filtered_by_state_contains_only_that_state(agent: AgentClient) -> None:
@@ -62,7 +62,7 @@ async def test_run_list_filtered_by_state_contains_only_that_state(agent: AgentC
 
 
 async def test_feedback_form_starts_next_stage_with_named_models(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
     address = f"/runs/{run['runId']}"
@@ -73,9 +73,9 @@ async def test_feedback_form_starts_next_stage_with_named_models(
         models="a, c",
         back=address,
     )
-    sent = await reader.post("/feedback", data=fields)
+    sent = await browser.post("/feedback", data=fields)
     assert (sent.status_code, sent.headers["location"]) == (303, address)
-    page = visible_text(await reader.get(address))
+    page = main_text(await browser.get(address))
     assert "Feedback by pat" in page
     assert "models: a, c" in page
 
@@ -86,7 +86,7 @@ async def first_stage(agent: AgentClient, run: Body) -> str:
 
 
 async def test_rejected_feedback_shows_an_error_and_keeps_input(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
     fields = form(
@@ -95,7 +95,7 @@ async def test_rejected_feedback_shows_an_error_and_keeps_input(
         feedback="Go <deeper>.",
         models=", ".join(f"m{n}" for n in range(40)),
     )
-    page = await reader.post("/feedback", data=fields)
+    page = await browser.post("/feedback", data=fields)
     assert page.status_code == 400
     assert 'role="alert"' in page.text
     assert "Go &lt;deeper&gt;." in page.text
@@ -113,28 +113,28 @@ async def make_failed_run(agent: AgentClient) -> tuple[Body, Body]:
 
 
 async def test_run_page_shows_why_a_job_failed(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, job = await make_failed_run(agent)
     address = f"/runs/{run['runId']}"
-    page = visible_text(await reader.get(address))
+    page = main_text(await browser.get(address))
     assert "The source is gone." in page
-    sent = await reader.post(f"{address}/retry", data=form(stage=job["stageSlug"]))
+    sent = await browser.post(f"{address}/retry", data=form(stage=job["stageSlug"]))
     assert sent.status_code == 303
-    assert "The source is gone." not in visible_text(await reader.get(address))
+    assert "The source is gone." not in main_text(await browser.get(address))
     assert (await agent.job(run))["jobId"] == job["jobId"]
 
 
 async def test_regenerating_on_the_run_page_creates_a_job(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
-    page = await reader.get(f"/runs/{run['runId']}/documents")
+    page = await browser.get(f"/runs/{run['runId']}/documents")
     document = re.search(r'name="document" value="([^"]+)"', page.text)
     assert document is not None
-    sent = await reader.post(f"/runs/{run['runId']}/regenerate", data=form(document=document[1]))
+    sent = await browser.post(f"/runs/{run['runId']}/regenerate", data=form(document=document[1]))
     assert sent.status_code == 303
-    assert "Regeneration queued" in visible_text(await reader.get(sent.headers["location"]))
+    assert "Regeneration queued" in main_text(await browser.get(sent.headers["location"]))
     assert (await agent.job(run))["status"] == "job_ready"
 
 
@@ -148,10 +148,10 @@ async def test_regenerating_on_the_run_page_creates_a_job(
     ],
 )
 async def test_run_export_is_sandboxed_attachment_of_requested_format(
-    reader: httpx2.AsyncClient, agent: AgentClient, ending: str, kind: str, begins: str
+    browser: httpx2.AsyncClient, agent: AgentClient, ending: str, kind: str, begins: str
 ) -> None:
     run = await agent.run(name='"; rm -rf / <b>')
-    file = await reader.get(f"/runs/{run['runId']}/export.{ending}")
+    file = await browser.get(f"/runs/{run['runId']}/export.{ending}")
     assert file.status_code == 200
     assert file.headers["content-type"] == f"{kind}; charset=utf-8"
     assert re.fullmatch(
@@ -159,24 +159,24 @@ async def test_run_export_is_sandboxed_attachment_of_requested_format(
     )
     assert "sandbox" in file.headers["content-security-policy"]
     assert begins in file.text
-    assert (await reader.get(f"/runs/{run['runId']}/export.exe")).status_code == 404
+    assert (await browser.get(f"/runs/{run['runId']}/export.exe")).status_code == 404
 
 
 async def test_workflow_page_shows_map_prompts_and_expected_counts(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    listed = await reader.get("/dags")
+    listed = await browser.get("/dags")
     assert 'href="/dags/dialectic"' in listed.text
-    page = await reader.get("/dags/dialectic")
+    page = await browser.get("/dags/dialectic")
     assert "<svg" in page.text
-    assert "No stored versions" in visible_text(page)
+    assert "No stored versions" in main_text(page)
     rows = re.findall(r"<tr><td><a [^>]+>([^<]+)</a></td>((?:<td>\d+</td>){4})</tr>", page.text)
     assert len(rows) == 5
     await agent.run("dialectic", "ab")
-    assert "Version 1" in visible_text(await reader.get("/dags/dialectic"))
-    assert (await reader.get("/dags/dialectic?version=1")).status_code == 200
-    assert (await reader.get("/dags/dialectic?version=x")).status_code == 400
-    assert (await reader.get("/dags/nobody")).status_code == 404
+    assert "Version 1" in main_text(await browser.get("/dags/dialectic"))
+    assert (await browser.get("/dags/dialectic?version=1")).status_code == 200
+    assert (await browser.get("/dags/dialectic?version=x")).status_code == 400
+    assert (await browser.get("/dags/nobody")).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -189,12 +189,12 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
     ],
 )
 async def test_page_with_part_parameter_returns_only_that_section(
-    reader: httpx2.AsyncClient, agent: AgentClient, path: str, part: str, holds: str
+    browser: httpx2.AsyncClient, agent: AgentClient, path: str, part: str, holds: str
 ) -> None:
     run = await make_worked_run(agent)
-    page = await reader.get(path.format(run["runId"]), params={"part": part})
+    page = await browser.get(path.format(run["runId"]), params={"part": part})
     assert page.text.strip().startswith(f'<section id="{holds}" data-live=')
     assert page.text.strip().endswith("</section>")
     assert "<html" not in page.text
-    full_page = await reader.get(path.format(run["runId"]))
+    full_page = await browser.get(path.format(run["runId"]))
     assert len(page.text) < len(full_page.text)

@@ -8,7 +8,8 @@ import pytest
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import available, make_run_of_three_steps, render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from transport.page_reader import TOKEN, make_reader, visible_text
+from transport.full_app import TOKEN
+from transport.page_client import main_text, make_browser
 
 
 def step_path(run: Body, job: Body) -> str:
@@ -29,20 +30,20 @@ async def fail(agent: AgentClient, job: Body, error: str, *, retryable: bool = F
 
 
 async def test_run_page_links_to_page_of_every_step(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_run_of_three_steps(agent)
-    page = await reader.get(f"/runs/{run['runId']}")
+    page = await browser.get(f"/runs/{run['runId']}")
     for step in ("plan", "text", "whole"):
         path = f"/runs/{run['runId']}/steps/work/{step}"
         assert page.text.count(f'href="{path}"') >= 2, "in the map and in the table"
-        shown = await reader.get(path)
+        shown = await browser.get(path)
         assert shown.status_code == 200
         assert f"<h1>{step} " in shown.text
 
 
 async def test_failed_step_page_shows_error_and_retries_that_step(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     steps = (make_recipe_step("left", "all_to_one"), make_recipe_step("right", "all_to_one"))
     await agent.call("add_dag", definition=make_definition("two", make_stage("work", *steps)))
@@ -51,24 +52,24 @@ async def test_failed_step_page_shows_error_and_retries_that_step(
     assert first["stepKey"] != second["stepKey"]
     await fail(agent, first, "The source is gone.")
     await fail(agent, second, "The quota is used up.")
-    page = await reader.get(step_path(run, first))
-    shown = visible_text(page)
+    page = await browser.get(step_path(run, first))
+    shown = main_text(page)
     assert "The source is gone." in shown
     assert "The quota is used up." not in shown
     assert f'href="{job_path(run, first)}"' in page.text
     fields = form(stage=first["stageSlug"], step=first["stepKey"], back=step_path(run, first))
-    sent = await reader.post(f"/runs/{run['runId']}/retry", data=fields)
+    sent = await browser.post(f"/runs/{run['runId']}/retry", data=fields)
     assert sent.headers["location"] == f"{step_path(run, first)}?done=retry"
-    after = visible_text(await reader.get(sent.headers["location"]))
+    after = main_text(await browser.get(sent.headers["location"]))
     assert "can be claimed again" in after
     assert "pending The source is gone." in after
     assert "no reason given" not in after
     assert "Retry failed jobs" not in after
-    assert "The quota is used up." in visible_text(await reader.get(step_path(run, second)))
+    assert "The quota is used up." in main_text(await browser.get(step_path(run, second)))
 
 
 async def test_job_page_lists_attempts_with_errors_holders_and_cost(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await agent.run()
     first = await agent.job(run, sessionId="morning")
@@ -79,8 +80,8 @@ async def test_job_page_lists_attempts_with_errors_holders_and_cost(
     used = {"inputTokens": 1_200, "outputTokens": 34, "costUsd": 0.25}
     await agent.submit_documents(second, "# Found", usage=used)
     await render_all(agent)
-    page = await reader.get(job_path(run, second))
-    shown = visible_text(page)
+    page = await browser.get(job_path(run, second))
+    shown = main_text(page)
     rows = re.findall(r"<tr><td class=\"number\">(\d)</td>(.*?)</tr>", page.text, re.DOTALL)
     assert [number for number, _ in rows] == ["2", "1"]
     latest, earliest = rows[0][1], rows[1][1]
@@ -95,24 +96,24 @@ async def test_job_page_lists_attempts_with_errors_holders_and_cost(
 
 
 async def test_job_page_of_expired_lease_shows_that_the_lease_expired(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await agent.run()
     first = await agent.job(run, sessionId="gone")
     world.clock.advance(hours=2)
     second = await agent.job(run, sessionId="new")
     assert second["jobId"] == first["jobId"]
-    shown = visible_text(await reader.get(job_path(run, second)))
+    shown = main_text(await browser.get(job_path(run, second)))
     assert "lease expired" in shown
     assert "held by ann in session new" in shown
 
 
-async def test_job_page_shows_own_job_and_refuses_other_runs(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+async def test_job_page_accepts_short_ids_and_refuses_other_runs(
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, other = await agent.run(), await agent.run(name="Other")
     job = await agent.job(run)
-    assert (await reader.get(f"/runs/{run['runId']}/jobs/{job['jobId']}")).status_code == 200
+    assert (await browser.get(f"/runs/{run['runId']}/jobs/{job['jobId']}")).status_code == 200
     theirs = await world.other_org.run()
     taken = await world.other_org.job(theirs)
     world.other_org_may_change = True
@@ -125,22 +126,22 @@ async def test_job_page_shows_own_job_and_refuses_other_runs(
         f"/runs/{run['runId']}/steps/{job['stageSlug']}/nothing",
         step_path(theirs, taken),
     ):
-        assert (await reader.get(path)).status_code == 404, path
+        assert (await browser.get(path)).status_code == 404, path
 
 
 async def test_step_with_unusual_characters_opens_from_run_page(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     key = "a/b ~ ?#%<ü>"
     stage = make_stage("odd/stage", make_recipe_step(key, "all_to_one"))
     await agent.call("add_dag", definition=make_definition("odd", stage))
     run = await agent.run("odd")
-    page = await reader.get(f"/runs/{run['runId']}")
+    page = await browser.get(f"/runs/{run['runId']}")
     links = set(re.findall(r'href="(/runs/[^"]+/steps/[^"]+)"', page.text))
     assert len(links) == 1
-    shown = await reader.get(links.pop())
+    shown = await browser.get(links.pop())
     assert shown.status_code == 200
-    assert key in visible_text(shown)
+    assert key in main_text(shown)
     assert len(job_ids(shown)) == 1
 
 
@@ -150,7 +151,7 @@ def job_ids(page: httpx2.Response) -> list[str]:
 
 
 async def test_step_page_with_many_jobs_has_page_links(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     source = make_recipe_step("source", "per_model", outputs=[{"documentKey": "source"}])
     review = make_recipe_step(
@@ -163,14 +164,14 @@ async def test_step_page_with_many_jobs_has_page_links(
     for _ in models:
         await agent.submit_documents(await agent.job(run))
     path = f"/runs/{run['runId']}/steps/work/review"
-    page = await reader.get(path)
+    page = await browser.get(path)
     assert f'rel="next" href="{path}?page=2#jobs"' in page.text
-    first, second = job_ids(page), job_ids(await reader.get(f"{path}?page=2"))
+    first, second = job_ids(page), job_ids(await browser.get(f"{path}?page=2"))
     assert len(first) == 50
     assert 0 < len(second) <= 50
     assert not {*first} & {*second}
-    assert job_ids(await reader.get(f"{path}?page=9")) == []
-    assert job_ids(await reader.get(f"{path}?page=x")) == first
+    assert job_ids(await browser.get(f"{path}?page=9")) == []
+    assert job_ids(await browser.get(f"{path}?page=x")) == first
 
 
 async def make_versions(agent: AgentClient) -> Body:
@@ -188,15 +189,15 @@ async def make_versions(agent: AgentClient) -> Body:
     return run
 
 
-async def versions_on(reader: httpx2.AsyncClient, run: Body) -> dict[tuple[str, str], str]:
+async def versions_on(browser: httpx2.AsyncClient, run: Body) -> dict[tuple[str, str], str]:
     """Return the addresses of the documents of the step `case`, by model and version."""
-    page = await reader.get(f"/runs/{run['runId']}/steps/work/case")
+    page = await browser.get(f"/runs/{run['runId']}/steps/work/case")
     row = r'<a href="(/runs/[^"]+/documents/[^"]+)">case</a>.*?<td>(\w)</td><td[^>]*>(\d)</td>'
     return {(model, number): path for path, model, number in re.findall(row, page.text)}
 
 
 async def test_document_page_shows_newer_inputs_and_regenerates_the_chain(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_run_of_three_steps(agent)
     await agent.work_off(run)
@@ -206,20 +207,20 @@ async def test_document_page_shows_newer_inputs_and_regenerates_the_chain(
     text, combined = (
         f"/runs/{run['runId']}/documents/{documents[key, 'a']}" for key in ("text", "whole")
     )
-    assert "Made from text by a, version 1; text by b, version 1" in visible_text(
-        await reader.get(combined)
+    assert "Made from text by a, version 1; text by b, version 1" in main_text(
+        await browser.get(combined)
     )
     await agent.call("regenerate_document", documentId=documents["text", "a"])
     await agent.submit_documents(await agent.job(run), "# Anew")
-    assert "text by a, version 1 (version 2 is newer)" in visible_text(await reader.get(combined))
-    listed = visible_text(await reader.get(f"/runs/{run['runId']}/documents"))
+    assert "text by a, version 1 (version 2 is newer)" in main_text(await browser.get(combined))
+    listed = main_text(await browser.get(f"/runs/{run['runId']}/documents"))
     assert listed.count("outdated") == 1
-    page = await reader.get(text)
-    assert "Regenerate with what follows" in visible_text(page)
+    page = await browser.get(text)
+    assert "Regenerate with what follows" in main_text(page)
     matched = re.search(r'name="document" value="([^"]+)"', page.text)
     assert matched is not None
     fields = form(document=matched[1], following="true", back=text)
-    sent = await reader.post(f"/runs/{run['runId']}/regenerate", data=fields)
+    sent = await browser.post(f"/runs/{run['runId']}/regenerate", data=fields)
     assert sent.status_code == 303
     for step in ("text", "whole"):
         job = await agent.job(run)
@@ -228,15 +229,15 @@ async def test_document_page_shows_newer_inputs_and_regenerates_the_chain(
 
 
 async def test_document_page_shows_rendered_text_and_offers_comparisons(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_versions(agent)
-    paths = await versions_on(reader, run)
+    paths = await versions_on(browser, run)
     assert set(paths) == {("a", "1"), ("a", "2"), ("b", "1")}
-    page = await reader.get(paths["a", "2"])
+    page = await browser.get(paths["a", "2"])
     assert page.status_code == 200
     assert "<h3>Case</h3>" in page.text
-    shown = visible_text(page)
+    shown = main_text(page)
     assert "version 2 of 2" in shown
     ids = {path.rpartition("/")[2] for path in paths.values()}
     assert 'name="with"' in page.text
@@ -249,12 +250,12 @@ async def test_document_page_shows_rendered_text_and_offers_comparisons(
     [(("a", "1"), ["By a.", "", "The end."]), (("b", "1"), ["By b.", "", "The end."])],
 )
 async def test_document_page_marks_lines_that_differ_from_the_other_document(
-    reader: httpx2.AsyncClient, agent: AgentClient, other: tuple[str, str], removed: list[str]
+    browser: httpx2.AsyncClient, agent: AgentClient, other: tuple[str, str], removed: list[str]
 ) -> None:
     run = await make_versions(agent)
-    paths = await versions_on(reader, run)
+    paths = await versions_on(browser, run)
     with_id = paths[other].rpartition("/")[2]
-    page = await reader.get(paths["a", "2"], params={"with": with_id})
+    page = await browser.get(paths["a", "2"], params={"with": with_id})
     assert re.findall(r"<del>.*?</span>(.*?)</del>", page.text) == removed
     assert re.findall(r"<ins>.*?</span>(.*?)</ins>", page.text) == ["Better."]
     sides = page.text.partition('class="sides"')[2]
@@ -262,28 +263,28 @@ async def test_document_page_marks_lines_that_differ_from_the_other_document(
 
 
 async def test_document_page_refuses_unrelated_documents_and_other_orgs(
-    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_versions(agent)
-    path = (await versions_on(reader, run))["a", "1"]
+    path = (await versions_on(browser, run))["a", "1"]
     other_run = await make_run_of_three_steps(agent)
     await agent.work_off(other_run)
     await render_all(agent)
-    listed = await reader.get(f"/runs/{other_run['runId']}/documents")
+    listed = await browser.get(f"/runs/{other_run['runId']}/documents")
     unrelated = re.findall(r'href="/runs/[^"]+/documents/([^"]+)"', listed.text)[0]
     for query in (unrelated, "x", "01890000-0000-7000-8000-000000000000"):
-        assert (await reader.get(path, params={"with": query})).status_code == 404, query
+        assert (await browser.get(path, params={"with": query})).status_code == 404, query
     foreign = path.replace(run["runId"], other_run["runId"])
-    assert (await reader.get(foreign)).status_code == 404
+    assert (await browser.get(foreign)).status_code == 404
     theirs = await make_versions(world.other_org)
     world.other_org_may_change = True
-    async with make_reader(world.other_org) as client:
+    async with make_browser(world.other_org) as client:
         their_path = (await versions_on(client, theirs))["a", "1"]
-    assert (await reader.get(their_path)).status_code == 404
+    assert (await browser.get(their_path)).status_code == 404
 
 
 async def test_document_page_does_not_execute_scripts_in_text_or_comparison(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     stage = make_stage("work", make_recipe_step("case"))
     await agent.call("add_dag", definition=make_definition("cases", stage))
@@ -292,9 +293,9 @@ async def test_document_page_does_not_execute_scripts_in_text_or_comparison(
         job = await agent.job(run, modelId=model)
         await agent.submit_documents(job, f"<script>alert('{model}')</script><img src=x onerror=y>")
     await render_all(agent)
-    paths = await versions_on(reader, run)
+    paths = await versions_on(browser, run)
     other = paths["b", "1"].rpartition("/")[2]
-    page = await reader.get(paths["a", "1"], params={"with": other})
+    page = await browser.get(paths["a", "1"], params={"with": other})
     assert page.status_code == 200
     main = page.text.partition("<main")[2]
     assert "<script" not in main
@@ -303,7 +304,7 @@ async def test_document_page_does_not_execute_scripts_in_text_or_comparison(
 
 
 async def test_jobs_page_filters_by_stage_model_and_status(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     stage = make_stage("work", make_recipe_step("case"))
     await agent.call("add_dag", definition=make_definition("cases", stage))
@@ -314,7 +315,7 @@ async def test_jobs_page_filters_by_stage_model_and_status(
     path = f"/runs/{run['runId']}/jobs"
 
     async def listed(query: str) -> list[str]:
-        page = await reader.get(f"{path}?{query}")
+        page = await browser.get(f"{path}?{query}")
         return re.findall(r'data-item href="[^"]+">(\w)</a>', page.text)
 
     assert sorted(await listed("")) == ["a", "a", "b", "c"], "one is the rendering"
@@ -322,15 +323,15 @@ async def test_jobs_page_filters_by_stage_model_and_status(
     assert await listed("state=failed") == ["b"]
     assert await listed("state=open&stage=work") == ["c"]
     assert await listed("stage=nowhere") == []
-    page = await reader.get(path)
+    page = await browser.get(path)
     assert len(re.findall(r"<rect [^>]*data-status=\"(?:completed|failed)\"", page.text)) == 2
 
 
 async def test_stage_page_lists_steps_by_model_with_documents(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_versions(agent)
-    page = await reader.get(f"/runs/{run['runId']}/stages/work")
+    page = await browser.get(f"/runs/{run['runId']}/stages/work")
     assert re.search(r'aria-label="case of a, [^"]*, version 2">case v2</a>', page.text)
     assert re.search(r'aria-label="case of b, [^"]*, version 1">case</a>', page.text)
-    assert (await reader.get(f"/runs/{run['runId']}/stages/nowhere")).status_code == 404
+    assert (await browser.get(f"/runs/{run['runId']}/stages/nowhere")).status_code == 404

@@ -8,24 +8,28 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
+from starlette.requests import Request
 
 from auth_env import another_token, at, make_token
 from org_env import Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from sign_in_env import Team, make_team
+from transport.page_client import FORM_TOKEN
+from waybook.app.accounts.authentication import start_by_token
 from waybook.app.accounts.members import IssuedToken, revoke_token
 from waybook.core.decision_context import Scope
 from waybook.transport.http.browser_session import (
     MAX_ADDRESSES,
     MAX_ATTEMPTS,
+    SESSION,
     WINDOW_SECONDS,
     LoginThrottle,
 )
+from waybook.transport.http.dashboard.sign_in import SignInPage
 
 PAGE = {"accept": "text/html"}
 #: Headers that a browser sends when a user follows a link on a page of another site.
 LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
-FORM = re.compile(r'name="token" value="([^"]+)"')
 
 
 @pytest.fixture
@@ -54,7 +58,7 @@ async def given(world: OrgEnv) -> IssuedToken:
 
 async def signs_in(browser: httpx2.AsyncClient, secret: str, **fields: str) -> httpx2.Response:
     shown = await browser.get("/sign-in")
-    match = FORM.search(shown.text)
+    match = FORM_TOKEN.search(shown.text)
     assert match, shown.text
     return await browser.post("/sign-in", data={"token": match[1], "key": secret, **fields})
 
@@ -168,7 +172,7 @@ async def test_second_sign_in_ends_the_old_session(
         browser.cookies.set("waybook", planted, domain="localhost.local", path="/")
         # The browser has a session, so it counts as signed in, but the user must be able to sign in
         # again.
-        token = FORM.search((await browser.get("/", headers=PAGE)).text)
+        token = FORM_TOKEN.search((await browser.get("/", headers=PAGE)).text)
         assert token
         done = await browser.post("/sign-in", data={"token": token[1], "key": given.secret})
         assert cookie(done, "waybook")["value"] != planted
@@ -183,7 +187,7 @@ async def test_sign_out_with_form_token_ends_session(
     home = await browser.get("/")
     await browser.post("/sign-out", data={"token": "x" * 43})
     assert (await browser.get("/")).status_code == 200
-    token = FORM.search(home.text)
+    token = FORM_TOKEN.search(home.text)
     assert token
     out = await browser.post("/sign-out", data={"token": token[1]})
     assert (out.status_code, out.headers["location"]) == (303, "/sign-in")
@@ -233,6 +237,43 @@ async def test_page_opened_by_cross_site_link_reloads_same_local_path(
     tricked = await browser.get(f"{here}//elsewhere.example/", headers=LINK)
     assert 'content="0;url=/"' in tricked.text
     assert "elsewhere" not in tricked.text
+
+
+# Tests of web sessions.
+
+
+def make_request(path: str, secret: str) -> Request:
+    """Return a browser's request for this page, with the cookie of this web session."""
+    headers = [(b"host", b"localhost"), (b"cookie", f"{SESSION}={secret}".encode())]
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
+    return Request({**scope, "scheme": "http", "server": ("localhost", 80)})
+
+
+@pytest.mark.parametrize(("path", "lives"), [("/live", False), ("/inbox", True)])
+async def test_live_stream_request_does_not_extend_web_session(
+    world: OrgEnv, path: str, *, lives: bool
+) -> None:
+    issued = await make_token(world.agent, scopes=(Scope.PLAN_READ,))
+    started = await start_by_token(world.dispatcher.services, issued.secret)
+    door = SignInPage(services=world.dispatcher.services, base_url="http://localhost")
+    world.clock.advance(hours=5)
+    assert await door.browser(make_request(path, started.secret)) is not None
+    world.clock.advance(hours=5)
+    assert (await door.browser(make_request("/inbox", started.secret)) is not None) == lives
+
+
+@pytest.mark.parametrize("host", ["plans.example", "PLANS.example"])
+async def test_sign_in_cookie_is_secure_only_for_public_https_host(
+    world: OrgEnv, host: str
+) -> None:
+    async with (
+        make_team(world, public_url="https://plans.example") as team,
+        team.browser("http://localhost") as browser,
+    ):
+        for name, secure in ((host, True), ("localhost", False)):
+            page = await browser.get("/sign-in", headers={"host": name, "accept": "text/html"})
+            cookies = SimpleCookie(page.headers["set-cookie"])
+            assert [bool(cookie["secure"]) for cookie in cookies.values()] == [secure]
 
 
 # Tests of the limits on sign-in attempts.

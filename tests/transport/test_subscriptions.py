@@ -1,8 +1,6 @@
 """Real MCP clients subscribe to changes of a plan or run, over each transport."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import mcp_types as wire
 import pytest
@@ -12,40 +10,13 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from org_env import OrgEnv
 from patience import PATIENCE_SECONDS
-from tools.generate.tool_list import list_tools
-from transport.fake_dispatcher import always
-from waybook.app.registry import TOOLS
-from waybook.app.request.caller import Caller
-from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import listen, serve_in_background
+from transport.full_app import free_port, gateway_of
 from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
 
 #: Ignore the deprecation warning: the newest protocol revision replaces this kind of subscription,
 #: but older clients still use it.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-
-
-def make_entrance(world: OrgEnv) -> ToolGateway:
-    async def dispatcher() -> ServerDispatcher:
-        return world.dispatcher
-
-    async def caller(_: object) -> Caller:
-        return world.agent.caller
-
-    return ToolGateway(dispatcher, caller)
-
-
-@asynccontextmanager
-async def served(world: OrgEnv) -> AsyncIterator[str]:
-    server = build_server(list_tools(TOOLS), make_entrance(world), profile="all")
-    app = build_app(server, hosts=AllowedHosts(), ready=always)
-    async with serve_in_background(
-        app, listen("127.0.0.1", 0), world.dispatcher.bus.close
-    ) as address:
-        yield f"{address}/mcp"
 
 
 async def heard(subscription: Subscription, *expected: object) -> None:
@@ -66,7 +37,10 @@ async def test_newest_client_is_notified_only_of_subscribed_resources(world: Org
     ours, its_map = (f"waybook://plans/{plan['planId']}{end}" for end in ("", "/map"))
     progress = f"waybook://runs/{run['runId']}/progress"
     uris = [ours, its_map, progress, theirs]
-    async with served(world) as address, Client(address, mode="2026-07-28") as client:
+    async with (
+        free_port(world.agent) as address,
+        Client(f"{address}/mcp", mode="2026-07-28") as client,
+    ):
         async with client.listen(resource_subscriptions=uris) as subscription:
             await agent.take(other)
             world.other_org_may_change = True
@@ -89,7 +63,7 @@ async def test_subscription_stream_ends_when_server_stops(world: OrgEnv) -> None
 
     async def follow(address: str, opened: asyncio.Event) -> None:
         uri = f"waybook://plans/{plan['planId']}"
-        async with Client(address, mode="2026-07-28") as client:
+        async with Client(f"{address}/mcp", mode="2026-07-28") as client:
             async with client.listen(resource_subscriptions=[uri]) as subscription:
                 opened.set()
                 async for _ in subscription:
@@ -97,7 +71,7 @@ async def test_subscription_stream_ends_when_server_stops(world: OrgEnv) -> None
             stopped.set()
 
     async with asyncio.timeout(PATIENCE_SECONDS):
-        async with served(world) as address:
+        async with free_port(world.agent) as address:
             opened = asyncio.Event()
             following = asyncio.create_task(follow(address, opened))
             await opened.wait()
@@ -106,7 +80,7 @@ async def test_subscription_stream_ends_when_server_stops(world: OrgEnv) -> None
 
 
 async def test_legacy_http_client_cannot_subscribe_to_resources(world: OrgEnv) -> None:
-    async with served(world) as address, Client(address, mode="legacy") as client:
+    async with free_port(world.agent) as address, Client(f"{address}/mcp", mode="legacy") as client:
         assert client.server_capabilities.resources is not None
         assert not client.server_capabilities.resources.subscribe
         with pytest.raises(MCPError):
@@ -122,7 +96,7 @@ async def test_older_mcp_client_on_a_lasting_connection_gets_plan_updates(world:
         if isinstance(message, wire.ResourceUpdatedNotification):
             await updated.put(str(message.params.uri))
 
-    server = build_server(list_tools(TOOLS), make_entrance(world), profile="all", one_line=True)
+    server = build_server(published_tools(), gateway_of(world.agent), profile="all", one_line=True)
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
         Client(server, mode="legacy", message_handler=hear) as client,

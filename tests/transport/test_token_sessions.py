@@ -11,18 +11,17 @@ import pytest
 from auth_env import another_token, at, make_token, open_visitor, served
 from org_env import AgentClient, Body, OrgEnv
 from patience import PATIENCE_SECONDS
-from transport.page_client import visible_text
+from transport.page_client import FORM_TOKEN, visible_text
 from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.accounts.members import IssuedToken, change_org, revoke_token
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope
 from waybook.transport.http.dashboard import live
 
-FORM = re.compile(r'name="token" value="([^"]+)"')
 REVIEW = re.compile(r'name="reviewId" value="([^"]+)"')
 
 
 async def sign_in(browser: httpx2.AsyncClient, issued: IssuedToken) -> None:
-    form = FORM.search((await browser.get("/sign-in")).text)
+    form = FORM_TOKEN.search((await browser.get("/sign-in")).text)
     assert form
     done = await browser.post("/sign-in", data={"token": form[1], "key": issued.secret})
     assert done.status_code == 303
@@ -49,7 +48,7 @@ async def plan_with_review(world: OrgEnv, issued: IssuedToken) -> Body:
 
 async def decided(browser: httpx2.AsyncClient, plan: Body) -> httpx2.Response:
     shown = (await browser.get(f"/plans/{plan['planId']}")).text
-    form, review = FORM.search(shown), REVIEW.search(shown)
+    form, review = FORM_TOKEN.search(shown), REVIEW.search(shown)
     assert form
     assert review
     fields = {"token": form[1], "planId": plan["planId"], "reviewId": review[1]}

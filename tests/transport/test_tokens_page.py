@@ -9,7 +9,6 @@ import pytest
 from auth_env import at, make_token
 from org_env import AgentClient, OrgEnv
 from transport.page_client import make_browser, send, visible_text
-from transport.page_reader import make_reader
 from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.accounts.members import disable_user, list_members
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
@@ -20,7 +19,6 @@ SECRET = re.compile(r"wb_[A-Za-z0-9]{40}")
 
 
 async def made(browser: httpx2.AsyncClient, **fields: object) -> httpx2.Response:
-    """Submit the form that creates a token."""
     form = {"act": "create", "user": "ann", "label": "laptop", "days": "90", **fields}
     return await send(browser, "/tokens", **form)  # type: ignore[arg-type]  # fields may repeat
 
@@ -57,13 +55,16 @@ async def test_revoking_a_token_on_the_page_asks_for_confirmation(world: OrgEnv)
         await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
 
 
-async def test_tokens_page_adds_disables_and_enables_user(world: OrgEnv) -> None:
+async def test_tokens_page_changes_users_and_the_review_policy(world: OrgEnv) -> None:
     async with make_browser(world.agent) as browser:
         await send(browser, "/tokens", act="add_user", name="bob", scope="plan:write")
         await send(browser, "/tokens", act="disable", user="bob")
         assert "Enable" in visible_text((await browser.get("/tokens")).text)
         await send(browser, "/tokens", act="enable", user="bob")
-    [bob] = (await list_members(at(world.agent))).users
+        await send(browser, "/tokens", act="policy", policy="human")
+    members = await list_members(at(world.agent))
+    assert members.org.review_policy is ReviewPolicy.HUMAN
+    [bob] = members.users
     assert (bob.name, bob.disabled_at, bob.created_by) == ("bob", None, "pat")
 
 
@@ -77,12 +78,6 @@ async def test_tokens_page_changes_user_scopes(world: OrgEnv) -> None:
     assert "Permissions saved." in shown
     caller = await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
     assert caller.scopes == {Scope.PLAN_READ}
-
-
-async def test_tokens_page_sets_review_policy(world: OrgEnv) -> None:
-    async with make_browser(world.agent) as browser:
-        await send(browser, "/tokens", act="policy", policy="human")
-    assert (await list_members(at(world.agent))).org.review_policy is ReviewPolicy.HUMAN
 
 
 @pytest.mark.parametrize(
@@ -157,7 +152,9 @@ async def test_health_page_hides_settings_if_authentication_is_required(
     world: OrgEnv, auth: str
 ) -> None:
     settings = Settings(auth=auth)
-    async with make_reader(world.agent, LoadedSettings(settings, {"auth": "flag"})) as reader:
-        health = await reader.get("/health")
+    async with make_browser(
+        world.agent, loaded=LoadedSettings(settings, {"auth": "flag"})
+    ) as browser:
+        health = await browser.get("/health")
     assert health.status_code == 200
     assert ("Effective settings" in health.text) == (auth == "none")

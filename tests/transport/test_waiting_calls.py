@@ -8,15 +8,12 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 from mcp import Client
-from starlette.requests import Request
 
 from org_env import Body, OrgEnv, make_step
 from patience import PATIENCE_SECONDS
+from transport.full_app import gateway_of
 from transport.messages import LEGACY, make_request, modern_headers
 from waiting_env import WaitingEnv, answered, canceled
-from waybook.app.request.caller import Caller
-from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.rate_limits import ConcurrencyLimiter, RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts
@@ -37,14 +34,7 @@ def env(own_world: OrgEnv) -> WaitingEnv:
 @asynccontextmanager
 async def served(env: WaitingEnv) -> AsyncIterator[str]:
     """Serve the tools over HTTP; yield the address of the MCP endpoint."""
-
-    async def dispatcher() -> ServerDispatcher:
-        return env.agent.dispatcher
-
-    async def caller(_: Request | None) -> Caller:
-        return env.agent.caller
-
-    gateway = ToolGateway(dispatcher, caller)
+    gateway = gateway_of(env.agent)
     app = build_app(
         build_server(published_tools(), gateway, profile="all"),
         hosts=AllowedHosts(),

@@ -8,7 +8,7 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from transport.page_reader import visible_text
+from transport.page_client import main_text
 
 STAGES = 10
 STEPS_PER_STAGE = 500
@@ -34,22 +34,22 @@ def count_boxes(page: httpx2.Response) -> int:
 
 
 async def test_page_of_workflow_with_5000_steps_draws_stages_only(
-    reader: httpx2.AsyncClient, agent: AgentClient
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     stages = [make_long_stage(number) for number in range(STAGES)]
     await agent.call("add_dag", definition=make_definition("long", *stages))
-    page = await reader.get("/dags/long")
+    page = await browser.get("/dags/long")
     assert page.status_code == 200
     assert count_boxes(page) == STAGES
-    assert "too many steps to draw at once" in visible_text(page)
+    assert "too many steps to draw at once" in main_text(page)
     assert len(re.findall(r"<(?!/)", page.text)) <= MAX_NODES
     assert "Part s3_000" not in page.text
-    stage = await reader.get("/dags/long?stage=stage-3")
+    stage = await browser.get("/dags/long?stage=stage-3")
     assert count_boxes(stage) <= STEPS_PER_STAGE
     assert re.findall(r"<summary><b>(Part \w+)", stage.text) == [
         f"Part s3_{n:03}" for n in range(100)
     ]
-    last = await reader.get("/dags/long?stage=stage-3&page=9")
+    last = await browser.get("/dags/long?stage=stage-3&page=9")
     assert re.findall(r"<summary><b>(Part \w+)", last.text)[-1] == "Part s3_499"
     assert 'rel="next"' not in last.text
 
@@ -58,9 +58,9 @@ async def test_page_of_workflow_with_5000_steps_draws_stages_only(
     ("query", "status"), [("?stage=none", 404), ("?stage=one&page=x", 400), ("?stage=one", 200)]
 )
 async def test_workflow_page_refuses_invalid_stage_or_page_parameter(
-    reader: httpx2.AsyncClient, agent: AgentClient, query: str, status: int
+    browser: httpx2.AsyncClient, agent: AgentClient, query: str, status: int
 ) -> None:
     await agent.call(
         "add_dag", definition=make_definition("small", make_stage("one", make_recipe_step("a")))
     )
-    assert (await reader.get(f"/dags/small{query}")).status_code == status
+    assert (await browser.get(f"/dags/small{query}")).status_code == status

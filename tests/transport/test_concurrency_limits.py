@@ -1,6 +1,7 @@
-"""Pages of an org are rendered one at a time, without delaying other orgs."""
+"""Concurrency limits: a few requests of an org at once, in order, without delaying other orgs."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -38,10 +39,11 @@ class Made:
         await self.done.wait()
         await PlainTextResponse("a page")(scope, receive, send)
 
-    async def settled(self) -> None:
-        """Let every asyncio task run until it waits."""
-        for _ in range(100):
-            await asyncio.sleep(0)
+
+async def settled() -> None:
+    """Let every asyncio task run until it waits."""
+    for _ in range(100):
+        await asyncio.sleep(0)
 
 
 def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
@@ -74,7 +76,7 @@ async def test_rendering_pages_of_one_org_does_not_delay_another_org() -> None:
     ):
         for org in "1" * 20 + "2":
             group.create_task(client.get("/plans", headers={"x-org": org}))
-        await made.settled()
+        await settled()
         assert sorted(made.begun) == ["1"] * MAX_CONCURRENT_PAGES + ["2"]
         made.done.set()
     assert made.begun.count("1") == 20
@@ -90,7 +92,51 @@ async def test_requests_without_sign_in_are_handled_in_turn() -> None:
         for _ in range(20):
             group.create_task(client.get("/sign-in", headers={"x-org": "none"}))
         group.create_task(client.get("/plans", headers={"x-org": "1"}))
-        await made.settled()
+        await settled()
         assert sorted(made.begun) == ["1", "none"]
         made.done.set()
     assert made.begun.count("none") == 20
+
+
+async def begin(places: ConcurrencyLimiter, org: str, begun: list[str], end: asyncio.Event) -> None:
+    """Take a slot of the limiter, record the org, and keep the slot until the event is set."""
+    async with places.slot(org):
+        begun.append(org)
+        await end.wait()
+
+
+async def test_request_slot_released_twice_admits_only_a_single_request() -> None:
+    places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
+    async with places.slot("ours") as give_up:
+        waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(2)]
+        await settled()
+        assert begun == []
+        give_up()
+        give_up()
+        await settled()
+        assert len(begun) == 1
+    await settled()
+    assert len(begun) == 1
+    end.set()
+    await asyncio.gather(*waiting)
+
+
+async def test_request_slot_held_too_long_admits_the_next_request() -> None:
+    places = ConcurrencyLimiter(1, patience=0)
+    async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_SECONDS):
+        for _ in range(3):
+            await stack.enter_async_context(places.slot("ours"))
+
+
+async def test_canceled_waiting_request_loses_no_slot() -> None:
+    places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
+    async with places.slot("ours"):
+        waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]
+        await settled()
+        waiting[0].cancel()
+    waiting[1].cancel()  # The limiter has just assigned the free slot to this task.
+    end.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert len(begun) in {1, 2}
+    async with asyncio.timeout(PATIENCE_SECONDS), places.slot("ours"):
+        pass
