@@ -57,7 +57,6 @@ class Cluster:
 
     @property
     def place(self) -> ServerDatabase:
-        """Return this cluster's database as a `ServerDatabase`, the type that tests use."""
         url = f"host={self.home} user={BUILDER} dbname=postgres"
         server = Server(
             name="15", admin_dsn=self.admin_dsn, owner_dsn=url, app_dsn=url, role=APP_ROLE
@@ -102,7 +101,6 @@ class Cluster:
         (self.data / "postmaster.pid").unlink()
 
     def ask(self, question: str, *values: object) -> object:
-        """Run a query as an administrator, and return its single value."""
         with psycopg.connect(self.admin_dsn, autocommit=True) as admin:
             row = admin.execute(question.encode(), values).fetchone()
         assert row is not None

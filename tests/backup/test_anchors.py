@@ -25,7 +25,6 @@ def judge(world: OrgEnv) -> RequestContext:
 
 
 async def taken(world: OrgEnv, tmp_path: Path) -> Path:
-    """Write an audit anchor of the current state; return its file."""
     file = tmp_path / "anchor.jsonl"
     await write_anchor(judge(world), file)
     return file

@@ -65,7 +65,6 @@ async def accessible(page: Page) -> None:
 async def violations(
     page: Page, options: Mapping[str, object], context: str = "document"
 ) -> list[str]:
-    """Return the axe-core violations, each with the rule and its location."""
     report: dict[str, Any] = await page.evaluate(
         "async options => {"
         f" const {{passes, violations}} = await axe.run({context}, options);"

@@ -44,7 +44,6 @@ def packages() -> Path:
 
 @asynccontextmanager
 async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIterator[str]:
-    """Serve MCP and a chat page as this user; yield the address of the chat page."""
     package_directory = packages()
 
     async def dispatcher() -> ServerDispatcher:

@@ -94,7 +94,6 @@ async def page(context: BrowserContext, site: Site) -> AsyncIterator[Page]:
     loop_scope="session", params=[True, False], ids=["scripted", "without JavaScript"]
 )
 async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
-    """Yield a browser tab, once with JavaScript and once without."""
     context = await browser.new_context(java_script_enabled=bool(request.param))
     page = await context.new_page()
     site.watch(page)

@@ -48,8 +48,6 @@ BIG_STEPS = 500
 
 @dataclass(frozen=True, slots=True)
 class CrowdedOrg:
-    """Ids of the plans and runs that tests open."""
-
     stalled: Body
     failing: Body
     reviewed: Body
@@ -135,7 +133,6 @@ async def _agents(world: OrgEnv) -> None:
 
 
 async def _output(agent: AgentClient, plan: Body) -> Body:
-    """Store a wide table with a long title."""
     head = ",".join(f"quarter {n} of the fiscal year" for n in range(1, 13))
     row = ",".join(["410000", LONG_NAMES[1], *["n/a"] * 10])
     written = {"mediaType": "text/csv", "title": LONG_NAMES[0], "content": f"{head}\n{row}\n" * 20}

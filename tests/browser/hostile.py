@@ -14,7 +14,6 @@ SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYL
 
 
 async def hostile_pages(agent: AgentClient) -> list[str]:
-    """Write hostile texts into every field; return the addresses of the pages that show them."""
     pages = ["/", "/plans?state=all", "/inbox", "/runs", "/dags", "/outputs", "/audit", "/calls"]
     pages += [f"/search?{urlencode({'q': text[:500]})}" for text in (ALL, "alert")]
     for piece in payloads(180):
@@ -71,7 +70,6 @@ async def _plan(agent: AgentClient, text: str) -> list[str]:
 
 
 async def _research(agent: AgentClient, plan: Body, step: Body, text: str) -> str:
-    """Store hostile research; return the address of its page."""
     text = "".join(character for character in text if character.isprintable())
     sources = [{"title": text[:180], "quote": ALL[:1_500]}]
     named = {"planId": plan["planId"], "stepId": step["stepId"], "kind": SHORT[0][:60]}

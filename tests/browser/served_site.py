@@ -33,12 +33,9 @@ class Site:
     faults: list[str] = field(default_factory=list)
 
     async def person(self, _: Request | None) -> Caller:
-        """Return the signed-in user as a caller of the dashboard."""
         return replace(self.world.agent.caller, user=self.user, channel=Channel.DASHBOARD)
 
     def watch(self, page: Page) -> None:
-        """Record the tab's errors and violations of the content security policy."""
-
         def heard(message: ConsoleMessage) -> None:
             if message.type == "error":
                 self.faults.append(message.text)

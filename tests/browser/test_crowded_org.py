@@ -16,7 +16,6 @@ MAX_HEADER_PIXELS = 64
 
 
 def pages_of(org: CrowdedOrg) -> dict[str, str]:
-    """Return the addresses of the pages, by the name of their screenshot."""
     failing, run, job = f"/plans/{org.failing['planId']}", org.failed_run["runId"], org.failed_job
     return {
         "overview": "/",

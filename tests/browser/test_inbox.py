@@ -10,7 +10,6 @@ RESULT = {"rivers": [{"name": "Nile", "km": 6650}, {"name": "Amazon", "km": 6400
 
 
 async def ask(site: Site, plan: Body, **more: object) -> None:
-    """Make the agent claim a step and request a review of the step."""
     agent = site.world.agent
     taken = await agent.take(plan)
     args = {"summary": "Nile or Amazon?", "questions": ["Which source counts?"], **more}

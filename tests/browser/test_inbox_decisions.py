@@ -12,7 +12,6 @@ SECOND = FIRST.replace("6400", "6575")
 
 
 async def ask(site: Site, name: str) -> Body:
-    """Return a new plan whose only step awaits review."""
     plan = await site.world.agent.plan(1, name=name)
     await request_review(site, plan, FIRST)
     site.world.clock.advance(seconds=1)

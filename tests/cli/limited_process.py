@@ -27,7 +27,6 @@ HELLO = {
 
 
 def limit(process: int) -> None:
-    """Limit the memory and CPU time of the process from now on."""
     used = int(Path(f"/proc/{process}/statm").read_text().split()[0]) * resource.getpagesize()
     resource.prlimit(process, resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.prlimit(process, resource.RLIMIT_CPU, (SECONDS, SECONDS))
@@ -73,7 +72,6 @@ class Session:
             assert "the database is still starting" in answer["content"][0]["text"]
 
     async def end(self) -> bytes:
-        """Close stdin and return the remaining output of the server."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         rest, complaints = await self.process.communicate()

@@ -38,7 +38,6 @@ class Worker:
         return "job_ready"
 
     async def finish(self, run_id: str) -> None:
-        """Complete jobs and give feedback on stages until the run is complete."""
         while True:
             job = await self.call("get_next_job", runId=run_id)
             if job["status"] == "job_ready":
@@ -79,8 +78,6 @@ def run_in_progress(terminal: Terminal, name: str) -> str:
 
 
 def run_awaiting_feedback(terminal: Terminal, name: str) -> str:
-    """Return a small run whose first stage awaits feedback."""
-
     async def act(here: AppSession) -> str:
         worker = Worker(here)
         run_id = await worker.start(name, models=1)

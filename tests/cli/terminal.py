@@ -26,7 +26,6 @@ class Terminal:
     def run(
         self, *words: str, columns: int = 80, lines: int = 24, typed: str | None = None
     ) -> Result:
-        """Run a command line and return its result."""
         environment = {
             "WAYBOOK_DATA_DIR": str(self.data_dir),
             "WAYBOOK_CONFIG": str(self.data_dir / "no-config.toml"),
@@ -37,13 +36,11 @@ class Terminal:
         return CliRunner().invoke(app, words, input=typed, env=environment)
 
     def say(self, *words: str, columns: int = 80, lines: int = 24, typed: str | None = None) -> str:
-        """Return the output of a command that must succeed."""
         result = self.run(*words, columns=columns, lines=lines, typed=typed)
         assert result.exit_code == 0, result.output
         return result.output
 
     def json_output(self, *words: str) -> Any:  # noqa: ANN401 - JSON
-        """Return the JSON output of a command."""
         return json.loads(self.say(*words, "--json"))
 
     def inside(self, act: Callable[[AppSession], Awaitable[T]]) -> T:
@@ -70,7 +67,6 @@ class Terminal:
         return self.inside(act)
 
     def plan(self, name: str, steps: int = 3, *, ago: timedelta | None = None) -> str:
-        """Create a plan and return its id."""
         step_fields = [
             {"stepType": "search", "title": f"Part {n}", "instructions": f"Look up {n}."}
             for n in range(1, steps + 1)
@@ -86,7 +82,6 @@ class Terminal:
         return taken
 
     def under_review(self, name: str) -> str:
-        """Return the id of a plan whose first step awaits review."""
         plan_id = self.plan(name)
         step = self.take(plan_id)
         self.call(

@@ -27,7 +27,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files_in(home: Path) -> list[str]:
-    """Return the configuration files below the home directory."""
     names = [path for path in home.rglob("*") if path.is_file()]
     return sorted(str(path.relative_to(home)) for path in names)
 

@@ -14,8 +14,7 @@ from waybook.store.maintenance.migrate import migrate
 
 @pytest.fixture
 def acme(attachment: Attachment) -> str:
-    """Create an empty org and return its slug."""
-    slug = f"acme-{new_uuid()}"
+    slug = f"acme-{new_id()}"
     migrate(attachment.owner_dsn)
     add_org(attachment.owner_dsn, UUID(new_uuid()), slug)
     return slug

@@ -32,7 +32,6 @@ def run(*words: str, typed: object = None) -> Result:
 
 
 def statuses(svg: str) -> dict[str, str]:
-    """Return the status of each step in an SVG."""
     root = ET.fromstring(svg)  # noqa: S314 - we wrote it
     steps = [element.attrib for element in root.iter() if element.get("class") == "step"]
     return {step["data-step"]: step["data-status"] for step in steps}

@@ -28,7 +28,6 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 
 @pytest.fixture
 def org(terminal: Terminal) -> str:
-    """Create an org for one test."""
     slug = f"acme-{uuid4().hex[:8]}"
     made = terminal.json_output("org", "add", slug, "--name", "Acme")
     assert (made["slug"], made["name"], made["reviewPolicy"]) == (slug, "Acme", "relayed")

@@ -53,7 +53,6 @@ def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
 
 
 def refusals(session: Session) -> list[tuple[object, object]]:
-    """Return the ids and error codes of the requests rejected since the last call of `refusals`."""
     rejected = [(message["id"], message["error"]["code"]) for message in session.said]
     session.said.clear()
     return rejected

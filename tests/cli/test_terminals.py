@@ -37,7 +37,6 @@ class Screen:
         self.sizes.append((columns, lines))
 
     def until(self, enough: Callable[[str], bool]) -> str:
-        """Read the program's output until the condition is true or the program ends."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not enough(self.text):
             left = max(0.0, deadline - time.monotonic())
@@ -54,7 +53,6 @@ class Screen:
         return self.text
 
     def to_the_end(self) -> int:
-        """Read the program's remaining output; return its exit code."""
         with contextlib.suppress(AssertionError):
             self.until(lambda _: False)
         return self.process.wait(PATIENCE_SECONDS)

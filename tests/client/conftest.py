@@ -16,6 +16,5 @@ def world(alone: OrgEnv) -> OrgEnv:
 
 @pytest.fixture
 async def address(agent: AgentClient) -> AsyncIterator[str]:
-    """Yield the address of a server that serves the agent's org."""
     async with free_port(agent) as where:
         yield where

@@ -21,7 +21,6 @@ OK: HttpAnswer = (200, "", '{"result": {"structuredContent": {"answer": 42}}}')
 
 
 def refusal(error: WaybookError) -> HttpAnswer:
-    """Return the answer of a server whose tool raised this error."""
     text = json.dumps(error.as_json())
     result = {"isError": True, "content": [{"type": "text", "text": text}]}
     return 200, "", json.dumps({"result": result})

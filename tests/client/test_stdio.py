@@ -21,7 +21,6 @@ STEPS: list[NewStep] = [
 
 
 def connect(place: ServerDatabase) -> StdioConnection:
-    """Return a connection to a server of this database."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
     command = (*DEFAULT_COMMAND, "--database-url", place.app_dsn)
     return StdioConnection(*command, timeout=PATIENCE_SECONDS, env=environment)

@@ -12,7 +12,6 @@ from run_place import run_directory
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Yield a data directory that does not exist yet."""
     with make_data_directory(parent=run_directory()) as place:
         yield place / "data"
 
@@ -28,7 +27,6 @@ def used_place() -> Iterator[Path]:
 
 @pytest.fixture
 def used(used_place: Path) -> Iterator[Path]:
-    """Yield a data directory with an initialized cluster and no running server."""
     eventually(lambda: not keepers(used_place), "the keeper before has ended")
     yield used_place
     eventually(lambda: not keepers(used_place), "the keeper has ended")

@@ -40,7 +40,6 @@ def remove_data_directory(data_dir: Path) -> None:
 
 
 def server_home(data_dir: Path) -> ServerDirectory:
-    """Return the home directory of the database server that this data directory uses."""
     elsewhere = ControlDirectory(data_dir).home
     if elsewhere.exists():
         return ServerDirectory(Path(os.fsdecode(elsewhere.read_bytes())))

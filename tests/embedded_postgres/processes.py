@@ -61,12 +61,10 @@ class Client:
         return reply
 
     def kill(self) -> None:
-        """Kill the client process, as the system would when memory runs out."""
         self.process.kill()
         self.end()
 
     def end(self) -> None:
-        """Close the client process's stdin, and wait until the process has exited."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(OSError):
@@ -125,13 +123,11 @@ def postmasters(cluster: Path) -> list[int]:
 
 
 def keepers(data_dir: Path) -> list[int]:
-    """Return the process ids of this data directory's supervisor processes."""
     words = (b"waybook.embedded_postgres.keeper", os.fsencode(data_dir))
     return [pid for pid in _processes() if all(word in _command(pid) for word in words)]
 
 
 def kill(*pids: int) -> None:
-    """Kill processes that a test has started."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -157,7 +153,6 @@ def _parent(pid: int) -> int:
 
 
 def _status(pid: int) -> list[str]:
-    """Return the fields after the program's name in the status of the process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -29,7 +29,6 @@ T = TypeVar("T")
 
 
 def outcome(act: Callable[[], T]) -> T | InvalidInput:
-    """Return the result of the import, or the error that refuses the text."""
     try:
         return act()
     except InvalidInput as error:

@@ -13,7 +13,6 @@ SITE = "https://github.com/octo/app"
 
 
 def gh_issue(number: int, title: str, body: str = "", **fields: object) -> dict[str, Any]:
-    """Return an issue with the fields that `gh issue list --json` prints."""
     return {
         "assignees": [{"id": "MDQ6VXNlcjE=", "login": "ada", "name": "", "databaseId": 1}],
         "author": {"id": "U_1", "is_bot": False, "login": "ada", "name": "Ada"},

@@ -34,8 +34,6 @@ AUDIENCE = "http://localhost/mcp"
 
 
 class Watch:
-    """Clock that the test advances."""
-
     def __init__(self) -> None:
         self.at = 0.0
 

@@ -28,7 +28,6 @@ class HookFolder:
         return self.path / "conversations"
 
     def write(self, key: str, **fields: object) -> dict[str, Any]:
-        """Write a state file and return its content."""
         state = {**make_state(), "directory": str(self.path.resolve()), **fields}
         self.states.mkdir(exist_ok=True)
         (self.states / f"{key}.json").write_text(json.dumps(state), "utf-8")
@@ -54,7 +53,6 @@ class HookFolder:
         return done.stdout.decode()
 
     def event(self, name: str, session: str = "one", **fields: object) -> str:
-        """Return the output for an event of a conversation."""
         cwd = str(self.path)
         return self.run({"hook_event_name": name, "session_id": session, "cwd": cwd, **fields})
 

@@ -28,7 +28,6 @@ def read(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def commands_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the hooks of a plugin by event."""
     events = read(folder / "hooks" / "hooks.json")["hooks"]
     return {
         name: [h for group in groups for h in group["hooks"]] for name, groups in events.items()

@@ -19,7 +19,6 @@ class Mutation:
     without: str
 
     def applied(self, root: Path) -> None:
-        """Remove the security control in the source tree at `root`."""
         path = root / self.file
         path.write_text(path.read_text("utf-8").replace(self.text, self.without), "utf-8")
 

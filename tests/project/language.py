@@ -133,7 +133,6 @@ def _read(root: Path) -> Corpus:
 
 
 def _query_comments(root: Path) -> Iterator[Text]:
-    """Yield the comments in all SQL queries, with consecutive lines as one comment."""
     for path in sorted((root / SOURCE).rglob("*.sql")):
         # Skip migrations, because published migrations never change.
         if path.parent.name != "migrations":
@@ -314,8 +313,6 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 class Measure(NamedTuple):
-    """Result of one language measure: the number of measured texts, and the matches."""
-
     name: str
     total: int
     hits: list[Text]
@@ -323,7 +320,6 @@ class Measure(NamedTuple):
 
 @cache
 def measures(root: Path = ROOT, allowed: tuple[Allowed, ...] = ()) -> list[Measure]:
-    """Return every language measure with its matches, except permitted matches."""
     read = corpus(root)
 
     def measure(name: str, texts: list[Text], hits: Iterable[Text]) -> Measure:

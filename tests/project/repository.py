@@ -33,7 +33,6 @@ class Module:
 
 @cache
 def modules() -> tuple[Module, ...]:
-    """Return every module of the source."""
     # Without garbage collection: parsing creates a million syntax nodes and no garbage.
     gc.disable()
     try:
@@ -60,7 +59,6 @@ def pages() -> tuple[Path, ...]:
 
 
 def read(*parts: str) -> str:
-    """Return the text of a documentation page."""
     return DOCS.joinpath(*parts).read_text(encoding="utf-8")
 
 

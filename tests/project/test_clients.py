@@ -15,7 +15,6 @@ ROW = re.compile(r"^\| (.+?) \| (\S+) \| (\w[\w ]*) \| (\w[\w ]*) \|", re.MULTIL
 
 
 def table() -> str:
-    """Return the table of clients on the page."""
     text = read("clients.md")
     return text[text.index(BEGIN) + len(BEGIN) : text.index(END)]
 

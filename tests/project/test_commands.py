@@ -90,7 +90,6 @@ READERS: dict[str, Callable[[str], object]] = {
 
 
 def syntax_error(language: str, block: str) -> Exception | None:
-    """Return the syntax error of a code block in its language, or None."""
     try:
         READERS[language](block)
     except (SyntaxError, ValueError, yaml.YAMLError) as error:

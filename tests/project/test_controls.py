@@ -14,14 +14,12 @@ CONTROLS = list(controls())
 
 @cache
 def named_in(file: str) -> frozenset[str]:
-    """Return the names of the functions in a test file."""
     tree = ast.parse((ROOT / file).read_text("utf-8"))
     functions = ast.FunctionDef | ast.AsyncFunctionDef
     return frozenset(node.name for node in tree.body if isinstance(node, functions))
 
 
 def faults(control: Control) -> Iterator[str]:
-    """Yield the errors in the table entry of a security control."""
     for place in control.breaks:
         if (ROOT / place.file).read_text("utf-8").count(place.text) != 1:
             yield f"{control.name}: this must stand once in {place.file}: {place.text}"

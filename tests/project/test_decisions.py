@@ -34,8 +34,6 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Head of a decision record."""
-
     file: str
     title: str
     status: str
@@ -73,12 +71,10 @@ def records() -> list[Record]:
 
 
 def file_name(title: str) -> str:
-    """Return the file name of a record with this title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") + ".md"
 
 
 def problems(all_records: Sequence[Record]) -> Iterator[str]:
-    """Yield what is wrong with the heads of these records."""
     by_file = {record.file: record for record in all_records}
     for record in all_records:
         if record.file != file_name(record.title):

@@ -47,7 +47,6 @@ def address() -> Iterator[str]:
 
 
 def ready(server: "subprocess.Popen[bytes]") -> str:
-    """Return the server's address once the server can reach its database."""
     assert server.stdout is not None
     announced = ADDRESS.search(server.stdout.readline())
     assert announced is not None, "the server did not start"
@@ -59,7 +58,6 @@ def ready(server: "subprocess.Popen[bytes]") -> str:
 
 
 def output_of(example: str, address: str) -> list[str]:
-    """Run an example; return the lines of its output."""
     command = [sys.executable, str(ROOT / "examples" / example), address]
     done = subprocess.run(
         command,

@@ -29,7 +29,6 @@ THIS = Path(__file__).resolve()
 
 
 def text_of(path: Path) -> str | None:
-    """Return the text of a file, or None if it is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -19,7 +19,6 @@ def shown_series() -> set[str]:
 
 
 def existing_series() -> dict[str, str]:
-    """Return the name of the metric of each series."""
     return {
         f"{name}{ending}": name
         for name, family in FAMILIES.items()

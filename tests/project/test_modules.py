@@ -77,11 +77,9 @@ def functions(tree: ast.Module) -> Iterator[Function]:
 
 
 def length(function: Function) -> int:
-    """Return the number of lines of a function's body, without its docstring."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
 def opening(module: Module) -> str:
-    """Return the first sentence of a module's docstring, or an empty string."""
     return (ast.get_docstring(module.tree) or "").split("\n\n")[0].strip()

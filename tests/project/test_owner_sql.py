@@ -34,7 +34,6 @@ RETURNING = re.compile(r"\breturning (?:\w+\.)?org_id$")
 
 
 def owner_modules() -> list[Module]:
-    """Return every module that opens transactions as the database owner."""
     return [
         module
         for module in modules()
@@ -43,14 +42,12 @@ def owner_modules() -> list[Module]:
 
 
 def owner_queries() -> Iterator[tuple[str, Query]]:
-    """Yield every query of the modules that open owner transactions, with its file name."""
     for module in owner_modules():
         for file in LOADED.findall(module.text):
             yield from ((file, query) for query in load(file).values())
 
 
 def org_tables() -> set[str]:
-    """Return the names of all tables whose rows belong to an org."""
     schema = "".join(migration.text for migration in bundled_migrations())
     return {name for name, columns in TABLE.findall(schema) if re.search(r"\borg_id\b", columns)}
 

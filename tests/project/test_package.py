@@ -23,7 +23,6 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf
 
 
 def targets(markdown: str) -> list[str]:
-    """Return the targets of all links and pictures of a rendered page."""
     html = MarkdownIt("commonmark").enable("table").render(markdown)
     return re.findall(r'(?:href|src)="([^"]+)"', html)
 

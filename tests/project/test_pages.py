@@ -102,7 +102,6 @@ def glossary_terms() -> list[str]:
 
 
 def unused(words: list[str]) -> list[str]:
-    """Return the words that do not occur in the source."""
     source = "\n".join(
         path.read_text("utf-8").lower() for path in SOURCE.rglob("*") if path.suffix in KINDS
     )

@@ -29,8 +29,6 @@ async def a_place_to_act(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 
 class Listening(AgentClient):
-    """Agent that records the fields in the replies of each tool."""
-
     seen: dict[str, set[str]]
 
     async def ask(self, tool: str, arguments: dict[str, object]) -> Answer:  # type: ignore[override]  # narrower on purpose
@@ -113,7 +111,6 @@ async def make_plan_that_ends_well(agent: AgentClient) -> None:
 
 
 async def make_run_that_is_canceled(agent: AgentClient) -> None:
-    """Cancel a run, then ask for a job and for the run's progress."""
     run = await agent.run()
     await agent.call("cancel_run", runId=run["runId"], reason="The question has changed.")
     await agent.call("get_next_job", runId=run["runId"])
@@ -154,7 +151,6 @@ RESULT: Body = {"resultSummary": "found"}
 
 
 async def files_of_a_skill(agent: AgentClient) -> None:
-    """Read the files of a skill that has files."""
     services = with_parts(agent.dispatcher.services, InstalledSkills(read_skills("")))
     listener = Listening(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)
     listener.seen = agent.seen if isinstance(agent, Listening) else {}
@@ -281,8 +277,6 @@ async def make_run_that_fails(agent: AgentClient) -> None:
 
 
 class Forgetful:
-    """Fake language model that always gives the same reply."""
-
     def __init__(self, text: str) -> None:
         self.text = text
 

@@ -76,7 +76,6 @@ class Checkout:
         )
 
     def installed_version(self) -> str:
-        """Return the version of the package that the environment imports."""
         command = [str(self.environment / "bin/python"), "-c", "import tiny; print(tiny.version)"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout.strip()

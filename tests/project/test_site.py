@@ -15,7 +15,6 @@ stage = run_path(str(ROOT / "tools" / "site" / "stage.py"))["stage"]
 
 
 def listed_pages(nav: list[Any]) -> Iterator[str]:
-    """Return the pages listed in a navigation tree."""
     for entry in nav:
         if isinstance(entry, str):
             yield entry

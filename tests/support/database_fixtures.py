@@ -20,6 +20,9 @@ from postgres_servers import Server, ServerDatabase, new_database
 from run_place import CITUS
 from waybook.store.maintenance.migrate import migrate
 
+#: Mark for tests that run on PostgreSQL 18 only, because they do not depend on the version.
+ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+
 
 def pytest_configure() -> None:
     """Remove the org filter from every SQL query if `WAYBOOK_TEST_WITHOUT_ORG` is set."""

@@ -9,10 +9,7 @@ from waybook.transport.mcp.resources import MIME_TYPE
 
 
 class Apps(ClientExtension):
-    """MCP Apps extension, as declared by a client that shows apps."""
-
     identifier = APPS_EXTENSION
 
     def settings(self) -> dict[str, Any]:
-        """Return the media types of the apps that the client shows."""
         return {"mimeTypes": [MIME_TYPE]}

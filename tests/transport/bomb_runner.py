@@ -54,7 +54,6 @@ BombReply = tuple[str, str, object, str]
 
 
 def limit() -> None:
-    """Limit the memory and CPU time of this process from now on."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     spent = round(time.process_time())
@@ -76,7 +75,6 @@ def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
 
 
 async def over_http(packed: bytes) -> list[BombReply]:
-    """Send every costly request body to an HTTP server."""
     dispatcher = RecordingDispatcher({"get_next_step": Answer({"status": "step_ready"})})
     server = build_server(TOOLS, make_gateway(dispatcher))
     app = build_app(server, hosts=AllowedHosts(), ready=always)
@@ -104,8 +102,6 @@ def at_the_command_line() -> Iterator[BombReply]:
 
 
 async def as_forms() -> list[BombReply]:
-    """Send costly form bodies to the dashboard pages."""
-
     async def receive(request: Request) -> PlainTextResponse:
         try:
             await read_form(request)
@@ -164,7 +160,6 @@ def _outcome(read: Callable[[T], object], value: T) -> tuple[object, str]:
 
 
 def main() -> None:
-    """Send all costly inputs to every channel, and print the results."""
     packed = gzip.compress(b"[" + b"0," * 20_000_000 + b"0]", 9)
     limit()
     answers = [

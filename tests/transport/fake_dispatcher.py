@@ -60,8 +60,6 @@ def make_refusal(code: str, message: str = "It cannot be.") -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class RecordingDispatcher:
-    """Fake tool dispatcher that returns the scripted reply of a tool, or else the arguments."""
-
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
     requests: list[Request | None] = field(default_factory=list)

@@ -34,7 +34,6 @@ TOKEN = "t" * 43
 
 
 def full_app(agent: AgentClient, hosts: AllowedHosts | None = None) -> ASGIApp:
-    """Return the complete HTTP application, as `waybook serve` runs it."""
     mcp, rest, pages = (gateway_of(agent, channel) for channel in FACES)
     return build_app(
         build_server(published_tools(), mcp, profile="all"),
@@ -74,7 +73,6 @@ async def make_client(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
 
 @asynccontextmanager
 async def free_port(agent: AgentClient) -> AsyncIterator[str]:
-    """Serve the complete HTTP application on a free port."""
     async with serve_in_background(
         full_app(agent), listen("127.0.0.1", 0), agent.dispatcher.bus.close
     ) as where:

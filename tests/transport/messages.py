@@ -15,7 +15,6 @@ META = {
 
 
 def make_request(method: str, **params: object) -> bytes:
-    """Return the body of an MCP request that is valid in all protocol revisions."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
     return json.dumps(message).encode()
 

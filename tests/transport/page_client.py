@@ -22,7 +22,6 @@ FORM_TOKEN = re.compile(r'name="token" value="([^"]+)"')
 def make_browser(
     agent: AgentClient, user: str = "pat", loaded: LoadedSettings | None = None
 ) -> httpx2.AsyncClient:
-    """Return an HTTP client with the CSRF cookie, for a user in the agent's org."""
     gateway = gateway_of(agent, Channel.DASHBOARD, user)
     app = build_app(
         build_server(TOOLS, make_gateway(RecordingDispatcher())),
@@ -58,7 +57,6 @@ async def send(
 
 
 def visible_text(html: str) -> str:
-    """Return the text of a page, without its markup."""
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 

@@ -14,8 +14,6 @@ ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
 class CreatedTask(wire.Result):
-    """Result of a tool call that became a task."""
-
     result_type: Literal["task"]
     task_id: str
     status: str
@@ -37,7 +35,6 @@ class AnyResult(wire.Result, extra="allow"):
 
 
 async def send(session: ClientSession, method: str, task_id: str, **more: object) -> dict[str, Any]:
-    """Send a request about a task; return the fields of the result."""
     request = TaskRequest(method=method, params={"taskId": task_id, **more})
     result = await session.send_request(request, AnyResult)
     fields = dict(result.model_extra or {})
@@ -60,11 +57,9 @@ class Tasks(ClientExtension):
     identifier = TASKS_EXTENSION
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
-        """Return the declaration that this extension handles results that are tasks."""
         return [ResultClaim(result_type="task", model=CreatedTask, resolve=self.resolve)]
 
     async def resolve(self, task: CreatedTask, context: ClaimContext) -> wire.CallToolResult:
-        """Poll the task until it ends; return the result of the call."""
         self.created.append(task)
         while True:
             polled = await send(context.session, "tasks/get", task.task_id)

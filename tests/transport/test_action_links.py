@@ -48,7 +48,6 @@ class Linked:
         return await self.client.get(path, headers={**HTML, **headers})
 
     async def token(self, path: str) -> str:
-        """Return the CSRF token of the page's form."""
         (token,) = {*FORM_TOKEN.findall((await self.get(path)).text)}
         return str(token)
 
@@ -56,7 +55,6 @@ class Linked:
         return await send(self.client, path, **fields)
 
     async def post_late(self, path: str, token: str, **fields: str) -> httpx2.Response:
-        """Submit the form of a page that was loaded earlier."""
         return await self.client.post(path, data={"token": token, **fields}, headers=HTML)
 
     async def decision(self) -> Decided:

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 def make_face(
     ready: Callable[[], Awaitable[bool]], stuck: Callable[[], bool] = bool
 ) -> httpx2.AsyncClient:
-    """Return an HTTP client of an in-process application whose MCP endpoint is not running."""
     server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
     app = build_app(server, hosts=AllowedHosts(), ready=ready, stuck=stuck)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)

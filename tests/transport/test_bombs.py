@@ -24,7 +24,6 @@ BombReply = tuple[str, str, object, str]
 
 @pytest.fixture(scope="module")
 def bomb_replies() -> list[BombReply]:
-    """Send the costly inputs in a separate process; return the result of each input."""
     environment = {
         **os.environ,
         "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'support'}:{HERE.parents[1]}",

@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 from auth_env import at, authenticated_app, bearer, make_token, open_visitor
-from org_env import OrgEnv, make_env
+from database_fixtures import ON_POSTGRES_18
+from org_env import OrgEnv
 from patience import PATIENCE_SECONDS
-from postgres_servers import ServerDatabase
 from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import revoke_token
 from waybook.app.request import arguments
@@ -26,16 +26,12 @@ from waybook.core.json_check import check_json
 from waybook.store.calls import CallLog
 from waybook.transport.http.rate_limits import BODY_BYTES_PER_CALL, DELAYS
 
+pytestmark = ON_POSTGRES_18
+
 #: More calls than may wait for a database connection at the same time.
 HERD = 500
 CALL = make_request("tools/call", name="list_active_plans", arguments={})
 LIST = make_request("tools/list")
-
-
-@pytest.fixture
-async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    async with make_env(module_place) as made:
-        yield made
 
 
 @asynccontextmanager
@@ -134,8 +130,6 @@ async def test_unavailable_server_says_when_to_retry(world: OrgEnv, path: str) -
 
 
 class RecordingDispatcher(ServerDispatcher):
-    """ServerDispatcher that records the time each call has spent before it was executed."""
-
     delays: list[float]
 
     async def dispatch(self, caller: Caller, tool_name: str, arguments: Any) -> Answer:  # noqa: ANN401 - as theirs

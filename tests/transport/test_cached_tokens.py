@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 from auth_env import another_token, at, bearer, make_token, open_visitor
+from database_fixtures import ON_POSTGRES_18
 from grouped_calls import busy_org
-from org_env import Body, OrgEnv, make_env
-from postgres_servers import ServerDatabase
+from org_env import Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.messages import LEGACY
 from waybook.accounts.model import hash_token
@@ -28,6 +28,8 @@ from waybook.core.decision_context import Channel, Scope
 from waybook.errors import StaleCredential, Unauthenticated
 from waybook.store.driver.database import CURRENT_CHECK
 from waybook.store.driver.group_commit import MAX_CALLS
+
+pytestmark = ON_POSTGRES_18
 
 #: Function that makes a token invalid.
 Ending = Callable[[OrgEnv, IssuedToken], Awaitable[object]]
@@ -50,12 +52,6 @@ ENDINGS: dict[str, Ending] = {
     "revoked by another process": revoke_elsewhere,
     "of a disabled user": disable,
 }
-
-
-@pytest.fixture
-async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    async with make_env(module_place) as made:
-        yield made
 
 
 @pytest.fixture

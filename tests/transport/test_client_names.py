@@ -17,7 +17,6 @@ CODER = Implementation(name="claude-code", version="2.1.3")
 
 
 async def client_over_http(mode: Literal["legacy", "2026-07-28"]) -> str | None:
-    """Call a tool over HTTP; return the client name that the dispatcher receives."""
     dispatcher = RecordingDispatcher()
     app = build_app(
         build_server(TOOLS, make_gateway(dispatcher)), hosts=AllowedHosts(), ready=always

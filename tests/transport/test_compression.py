@@ -43,7 +43,6 @@ def app_answering(response: Response) -> Starlette:
 
 
 async def messages_of(response: Response, accepted: bytes = b"gzip") -> list[Message]:
-    """Return the ASGI messages of a compressed response."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

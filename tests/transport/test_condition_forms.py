@@ -7,8 +7,11 @@ from html import unescape
 import httpx2
 import pytest
 
-from org_env import AgentClient, Body, OrgEnv, make_step
+from database_fixtures import ON_POSTGRES_18
+from org_env import AgentClient, Body, make_step
 from transport.page_client import send, visible_text
+
+pytestmark = ON_POSTGRES_18
 
 FORM = {
     "action": "set_conditions",
@@ -27,12 +30,6 @@ FORM = {
 
 
 @pytest.fixture
-def world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
-    return alone
-
-
-@pytest.fixture
 async def plan(agent: AgentClient) -> Body:
     return await agent.plan([make_step(title=name) for name in ("Read", "Weigh", "Check", "Write")])
 
@@ -42,7 +39,6 @@ def step_path(plan: Body, order: int = 2) -> str:
 
 
 async def conditions(browser: httpx2.AsyncClient, plan: Body, order: int = 2) -> list[Body]:
-    """Return the conditions of a step, as the JSON form shows them."""
     page = (await browser.get(step_path(plan, order))).text
     match = re.search(r'name="conditions"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)
     assert match, page

@@ -28,7 +28,6 @@ async def make_costs(world: OrgEnv) -> tuple[str, str]:
 
 
 def rows(page: httpx2.Response, table: str) -> list[str]:
-    """Return the visible text of each row of a table."""
     (body,) = re.findall(rf'id="{table}">(.*?)</table>', page.text.replace("\n", " "))
     texts = [re.sub(r"<[^>]+>", " ", row) for row in re.findall(r"<tr>(.*?)</tr>", body)]
     return [re.sub(r"\s+", " ", text).strip() for text in texts[1:]]

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 
 import httpx2
-import pytest
 
 from auth_env import bearer, make_token
+from database_fixtures import ON_POSTGRES_18
 from org_env import OrgEnv, make_application
 from transport.messages import LEGACY, make_request
 from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
@@ -16,8 +16,7 @@ from waybook.store.calls import CallLog
 from waybook.transport.http.rate_limits import DELAY_SECONDS, DELAYS, MAX_FAILURES
 from waybook.transport.http.server import Drain
 
-#: Run these tests on one PostgreSQL version only, because they do not depend on the version.
-pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+pytestmark = ON_POSTGRES_18
 
 CALL = make_request("tools/call", name="list_active_plans", arguments={})
 NOW = 100 * NANOSECONDS
@@ -25,8 +24,6 @@ NOW = 100 * NANOSECONDS
 
 @dataclass
 class RecordedDrain(Drain):
-    """Draining that records the delays of requests instead of waiting."""
-
     delays: list[float] = field(default_factory=list)
 
     async def pause(self, seconds: float) -> None:

@@ -40,8 +40,6 @@ ANSWERS = {"submit_step_result": make_refusal("STALE_ATTEMPT", "grün"), EMPTY: 
 
 
 class BrokenDispatcher(RecordingDispatcher):
-    """Dispatcher that raises an exception in every call of one tool."""
-
     async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         if tool == "store_research":
             raise RuntimeError("a secret detail")
@@ -49,26 +47,21 @@ class BrokenDispatcher(RecordingDispatcher):
 
 
 def call(tool: str = TOOL, identity: object = 1, **params: object) -> dict[str, Any]:
-    """Return a JSON-RPC message that calls a tool."""
     named = {"name": tool, "_meta": META, "arguments": ARGUMENTS, **params}
     return {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": named}
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Request that is sent to both servers."""
-
     message: Mapping[str, Any]
     headers: Mapping[str, str] = field(default_factory=lambda: MODERN)
 
 
 def without(params: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return fields without some of them."""
     return {name: value for name, value in params.items() if name not in names}
 
 
 def with_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON-RPC message that calls a tool with exactly these parameters."""
     return {**call(), "params": params}
 
 

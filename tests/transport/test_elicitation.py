@@ -169,7 +169,6 @@ async def test_number_of_open_forms_of_older_client_is_limited(
 
 
 async def wait_until_status(agent: AgentClient, plan: Body, status: str) -> None:
-    """Read the plan repeatedly until it has this status."""
     async with asyncio.timeout(NOTICE_SECONDS):
         while (await agent.status(plan))["status"] != status:
             pass

@@ -26,8 +26,6 @@ DATE = (b"date", b"Tue, 17 Nov 2026 19:05:03 GMT")
 
 
 class RecordingTransport(asyncio.Transport):
-    """Transport that records every write."""
-
     def __init__(self) -> None:
         super().__init__()
         self.writes: list[bytes] = []
@@ -65,7 +63,6 @@ class Line:
         self.protocol.connection_made(self.transport)
 
     async def send(self, *parts: bytes) -> list[bytes]:
-        """Receive parts of requests, and return the writes once all requests are answered."""
         for part in parts:
             self.protocol.data_received(part)
             await asyncio.sleep(0)
@@ -75,7 +72,6 @@ class Line:
 
 
 def request(identity: int = 1, size: int = 0, headers: Mapping[str, str] | None = None) -> bytes:
-    """Return a tool call as an HTTP request, with an argument of this size."""
     arguments = {"planId": "9y79wg3e8x", **({"sessionId": "x" * size} if size else {})}
     params = {"name": "get_next_step", "arguments": arguments}
     message = {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": params}
@@ -91,7 +87,6 @@ def request(identity: int = 1, size: int = 0, headers: Mapping[str, str] | None 
 
 
 def read_response(response: bytes) -> tuple[bytes, set[bytes], dict[str, Any]]:
-    """Return the status line, the header lines and the message of a response."""
     head, _, body = response.partition(b"\r\n\r\n")
     status, *lines = head.split(b"\r\n")
     assert len({*lines}) == len(lines)
@@ -188,7 +183,6 @@ VALUES = st.sampled_from(
 
 
 def outcome(checked: CheckedHeaders) -> tuple[object, ...]:
-    """Return the results of the checks, with refusals by their status and body."""
     refusals = [r and (r.status_code, r.body) for r in (checked.refusal, checked.body_refusal)]
     return *refusals, checked.scheme, checked.accepts_gzip
 

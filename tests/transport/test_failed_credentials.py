@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import ClassVar
 
@@ -13,9 +12,8 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from auth_env import another_token, at, authenticated_app, bearer, make_token
-from org_env import OrgEnv, make_env
+from org_env import OrgEnv
 from patience import PATIENCE_SECONDS
-from postgres_servers import ServerDatabase
 from waybook.app.accounts.members import revoke_token
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
@@ -70,7 +68,6 @@ def exhaust(failures: FailedCredentials, address: str = HERE) -> None:
 
 
 def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "new") -> bool:
-    """Look up an unknown credential; return whether the limit refuses the lookup."""
     try:
         fail(failures, shown, address)
     except RateLimited:
@@ -245,7 +242,6 @@ async def nothing(_: Scope, __: Receive, ___: Send) -> None:
 
 
 def behind(gate: AuthGate) -> RequestPipeline:
-    """Return an ASGI app that authenticates requests and answers them with nothing."""
     return RequestPipeline(app=nothing, hosts=AllowedHosts(), gate=gate)
 
 
@@ -287,8 +283,6 @@ async def test_request_without_a_credential_is_not_counted_as_a_failure() -> Non
 
 
 class CountingSignIn(SignInPage):
-    """Sign-in page that records each lookup of a session."""
-
     lookups: ClassVar[list[str]] = []
 
     async def browser(self, request: Request) -> Caller | None:
@@ -307,9 +301,8 @@ async def test_too_many_invalid_session_cookies_stop_lookups_at_sign_in(world: O
 
 
 @pytest.fixture
-async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    async with make_env(module_place) as made:
-        yield made
+def world(alone: OrgEnv) -> OrgEnv:
+    return alone
 
 
 async def test_valid_token_from_rate_limited_address_is_accepted_until_revoked(

@@ -50,7 +50,6 @@ PLAN = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
-    """Yield the address of a server with the complete application."""
     with make_data_directory(parent=run_directory()) as place:
         settings = Settings(data_dir=place / "data", sweep_seconds=1)
         async with start_application(settings) as system:

@@ -76,7 +76,6 @@ BOTH_ERAS = pytest.mark.parametrize("headers", [LEGACY, MODERN], ids=["legacy", 
 
 
 def keeps_silent(reply: httpx2.Response) -> bool:
-    """Return whether the reply exposes no internal details."""
     return not any(word in reply.text for word in ("Traceback", 'File "', "pydantic", "validation"))
 
 

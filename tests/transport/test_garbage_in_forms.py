@@ -2,14 +2,12 @@
 
 from itertools import product
 
-import pytest
-
+from database_fixtures import ON_POSTGRES_18
 from org_env import OrgEnv
 from transport.page_client import FORM_TOKEN, make_browser
 from transport.valid_forms import valid_forms
 
-#: Run these tests on one PostgreSQL version only, because they do not depend on the version.
-pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+pytestmark = ON_POSTGRES_18
 
 GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)
 #: Forms with valid field names and with values that contain NUL characters, which PostgreSQL does

@@ -1,19 +1,21 @@
 """Authentication: every kind of invalid token is refused on every channel."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import httpx2
 import pytest
 
 from auth_env import another_token, at, bearer, everything_stored, make_token, open_visitor, served
-from org_env import OrgEnv, make_env
-from postgres_servers import ServerDatabase
+from database_fixtures import ON_POSTGRES_18
+from org_env import OrgEnv
 from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import IssuedToken, disable_user, revoke_token
 from waybook.core.decision_context import Scope
 from waybook.transport.http import rate_limits
+
+pytestmark = ON_POSTGRES_18
 
 PLAN = {
     "name": "Tides",
@@ -97,12 +99,6 @@ def _changed(secret: str) -> str:
 
 
 @pytest.fixture
-async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    async with make_env(module_place) as made:
-        yield made
-
-
-@pytest.fixture
 async def tokens(world: OrgEnv) -> Tokens:
     good = await make_token(world.agent)
     expired, revoked = [await another_token(world.agent, days=days) for days in (1, 90)]
@@ -114,7 +110,6 @@ async def tokens(world: OrgEnv) -> Tokens:
 
 
 async def stored(world: OrgEnv) -> dict[str, str]:
-    """Return hashes of all stored rows, once all deferred writes are done."""
     services = world.dispatcher.services
     await world.dispatcher.calls.flush()
     await services.last_used.flush(services.database)

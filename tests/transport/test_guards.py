@@ -26,7 +26,6 @@ ROUTES = ["/", "/mcp", "/healthz", "/readyz", "/metrics", "/api/report", "/api/m
 
 
 async def exchange(address: str, request: bytes) -> bytes:
-    """Send exactly these bytes; return the response up to the end of the connection."""
     where = urlsplit(address)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     writer.write(request)
@@ -84,7 +83,6 @@ async def test_whitespace_around_header_values_is_ignored(address: str, version:
 
 
 def padded(size: int) -> bytes:
-    """Return the body of a tool call with exactly this many bytes."""
     bare = len(make_request("tools/call", name="get_next_step", arguments={"text": ""}))
     return make_request("tools/call", name="get_next_step", arguments={"text": "x" * (size - bare)})
 

@@ -14,7 +14,6 @@ from waybook.transport.http.request_checks import safe_return_path
 
 
 async def make_review(agent: AgentClient, steps: int = 1, **more: object) -> Body:
-    """Create a plan whose first step awaits review."""
     plan = await agent.plan(steps, name=str(more.pop("name", "Rivers")))
     taken = await agent.take(plan)
     arguments = {"summary": "Is this **right**?", "stepId": taken["stepId"], **more}

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -18,10 +18,10 @@ from mcp.shared.auth import (
 )
 
 from auth_env import at, everything_stored
+from database_fixtures import ON_POSTGRES_18
 from fake_issuer import FakeIssuer
 from integrations.test_issuer import BAD
-from org_env import Body, OrgEnv, make_env
-from postgres_servers import ServerDatabase
+from org_env import Body, OrgEnv
 from sign_in_env import make_team, serve_team
 from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import disable_user
@@ -29,6 +29,8 @@ from waybook.core.decision_context import ReviewPolicy
 from waybook.errors import Unauthenticated
 from waybook.store.driver.queries import new_uuid
 from waybook.transport.http import rate_limits
+
+pytestmark = ON_POSTGRES_18
 
 PLAN = {
     "name": "Tides",
@@ -40,18 +42,11 @@ RAW = {name.encode(): value.encode() for name, value in LEGACY.items()}
 METADATA = "/.well-known/oauth-protected-resource"
 
 
-@pytest.fixture
-async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    async with make_env(module_place) as made:
-        yield made
-
-
 def bearer(text: str) -> dict[str, str]:
     return {"authorization": f"Bearer {text}"}
 
 
 async def stored(world: OrgEnv) -> dict[str, str]:
-    """Return hashes of all stored rows, once all deferred writes are done."""
     await world.dispatcher.calls.flush()
     return everything_stored(world.place)
 
@@ -189,8 +184,6 @@ async def test_oauth_resource_metadata_names_the_issuer_and_the_scopes(world: Or
 
 
 class Memory:
-    """Token storage of an OAuth client."""
-
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None
 

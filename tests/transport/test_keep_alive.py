@@ -15,8 +15,6 @@ REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 class AdvancingLoop(asyncio.SelectorEventLoop):
-    """Event loop with a clock that a test can advance."""
-
     ahead = 0.0
 
     def time(self) -> float:
@@ -35,14 +33,11 @@ def run(test: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
 
 
 class Connection:
-    """Raw TCP connection to the server."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self._writer = writer
 
     async def status_of_request(self) -> bytes:
-        """Send a request, read the whole response, and return the status line."""
         self._writer.write(REQUEST)
         head = await self.reader.readuntil(b"\r\n\r\n")
         size = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]

@@ -8,16 +8,13 @@ import httpx2
 import pytest
 
 from browser.served_site import Site, serve_site
+from database_fixtures import ON_POSTGRES_18
 from org_env import OrgEnv
 from patience import PATIENCE_SECONDS
 from waybook.store.driver.bus import Bus
 from waybook.transport.http.dashboard import live
 
-
-@pytest.fixture
-def world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, because these tests do not depend on the version."""
-    return alone
+pytestmark = ON_POSTGRES_18
 
 
 @pytest.fixture
@@ -27,8 +24,6 @@ async def site(world: OrgEnv) -> AsyncIterator[Site]:
 
 
 class Stream:
-    """The event stream of a page, read event by event."""
-
     def __init__(self, answer: httpx2.Response) -> None:
         self.complete = answer
         self._lines = answer.aiter_lines()

@@ -8,23 +8,19 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from org_env import AgentClient, OrgEnv
+from database_fixtures import ON_POSTGRES_18
+from org_env import AgentClient
 from transport.full_app import TOKEN
 from transport.page_client import make_browser, send, visible_text
 from waybook.importers.templates import builtin_templates
 from waybook.settings import LoadedSettings, Settings
 
+pytestmark = ON_POSTGRES_18
+
 PATH = "/plans/new"
 
 
-@pytest.fixture
-def world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
-    return alone
-
-
 def plan_of(reply: httpx2.Response) -> dict[str, str]:
-    """Return the plan to whose page a response redirects."""
     assert reply.status_code == 303, reply.text
     return {"planId": reply.headers["location"].rpartition("/")[2]}
 

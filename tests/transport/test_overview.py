@@ -12,7 +12,6 @@ from waybook.transport.http.request_checks import COOKIE
 
 
 def section(text: str, name: str) -> str:
-    """Return the visible text of a section of the page."""
     match = re.search(rf'<section id="{name}".*?</section>', text, re.DOTALL)
     assert match, text
     return visible_text(match[0])

@@ -10,10 +10,13 @@ import pytest
 
 from browser.sample_runs import make_large_run
 from browser.served_site import Site, serve_site
+from database_fixtures import ON_POSTGRES_18
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.wire import BROWSER_HEADERS, WireResponse, fetch
 from waybook.transport.http.html.assets import NAMES, asset_url
 from waybook.transport.http.html.layout import VERSION_HEADER
+
+pytestmark = ON_POSTGRES_18
 
 SCRIPTS = [name for name in NAMES if name.endswith(".js")]
 #: Scripts that every page contains; other scripts are only on the pages that need them.
@@ -23,12 +26,6 @@ MAX_CHANGE_BYTES = 6_000
 #: Limits of the page of a run with 500 steps: bytes with an empty cache, and DOM nodes.
 MAX_RUN_BYTES = 60_000
 MAX_RUN_NODES = 3_000
-
-
-@pytest.fixture
-def world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, as page sizes do not depend on the version."""
-    return alone
 
 
 @pytest.fixture
@@ -77,7 +74,6 @@ async def make_plan_in_progress(world: OrgEnv, steps: int) -> Body:
 
 
 async def work_on(world: OrgEnv, plan: Body, number: int) -> None:
-    """Complete the next step of a plan, after the clock was advanced."""
     world.clock.advance(minutes=1 + 7 * number % 50)
     taken = await world.agent.take(plan)
     world.clock.advance(minutes=1 + 5 * number % 13)
@@ -133,7 +129,6 @@ class OpenPage:
         self.fragments: list[str] = []
 
     async def refresh(self) -> int:
-        """Request all live parts, and return the bytes received."""
         received, self.fragments = 0, []
         for match in self._parts:
             headers = {

@@ -23,7 +23,6 @@ def rendered(sheet: PlanDetail) -> str:
 
 
 def nodes_in(html: str) -> int:
-    """Return the number of elements that a browser creates for a page."""
     return len(TAG.findall(html))
 
 

@@ -7,16 +7,13 @@ from html import unescape
 import httpx2
 import pytest
 
+from database_fixtures import ON_POSTGRES_18
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import send, visible_text
 
+pytestmark = ON_POSTGRES_18
+
 CONDITION = '{"conditionExpression": "result == 1", "ifTrueAction": "continue"}'
-
-
-@pytest.fixture
-def world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
-    return alone
 
 
 @pytest.fixture

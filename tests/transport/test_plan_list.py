@@ -15,7 +15,6 @@ HTML = {"accept": "text/html"}
 
 
 def listed(reply: httpx2.Response) -> list[str]:
-    """Return the plans shown on a page, in order."""
     assert reply.status_code == 200, reply.text
     return ID.findall(reply.text)
 

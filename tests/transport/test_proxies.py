@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from auth_env import authenticated_app, make_token
-from org_env import OrgEnv, make_env
-from postgres_servers import ServerDatabase
+from org_env import OrgEnv
 from transport.page_client import FORM_TOKEN
 from waybook.errors import Misconfigured
 from waybook.transport.http.browser_session import MAX_ATTEMPTS, SESSION
@@ -29,9 +28,8 @@ MADE_UP = st.lists(st.one_of(ADDRESSES, st.text(max_size=20), st.just("")), max_
 
 
 @pytest.fixture
-async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    async with make_env(module_place) as made:
-        yield made
+def world(alone: OrgEnv) -> OrgEnv:
+    return alone
 
 
 # Tests of the rule that determines the client's address.
@@ -60,7 +58,6 @@ def test_client_address_without_trusted_proxies_is_the_peer(peer: str, written: 
 
 
 def same(address: str, other: str) -> bool:
-    """Return whether two strings are the same IP address, in IPv4 or IPv6 notation."""
     return read_proxies("").client_address(address, ()) == read_proxies("").client_address(
         other, ()
     )

@@ -13,6 +13,7 @@ from mcp_types import TextContent
 from starlette.requests import Request
 
 from auth_env import bearer, make_token, served
+from database_fixtures import ON_POSTGRES_18
 from org_env import AgentClient, OrgEnv
 from transport.fake_dispatcher import TOOLS
 from transport.full_app import TOKEN
@@ -32,8 +33,7 @@ from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-#: Run these tests on one PostgreSQL version only, because they do not depend on the version.
-pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+pytestmark = ON_POSTGRES_18
 
 BURST = 3
 CALL = make_request("tools/call", name="list_active_plans", arguments={})

@@ -45,7 +45,6 @@ async def http(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def make_rendered_run(agent: AgentClient) -> Body:
-    """Create a run with a rendered document and open jobs."""
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), HOSTILE)
     await render_all(agent)
@@ -55,7 +54,6 @@ async def make_rendered_run(agent: AgentClient) -> Body:
 async def read_document(
     http: httpx2.AsyncClient, agent: AgentClient, query: str = ""
 ) -> httpx2.Response:
-    """Create a run with a document, and request the document."""
     progress = await agent.progress(await make_rendered_run(agent))
     (document,) = progress["stages"][0]["documents"]
     return await http.get(f"/api/documents/{document['resourceId']}{query}")

@@ -22,8 +22,6 @@ MORE = b"x" * 16 * heads.MAX_BYTES
 
 
 class Line:
-    """Raw TCP connection to the server."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
@@ -38,7 +36,6 @@ class Line:
             return await self._reader.readline()
 
     async def hear_to_the_end(self) -> None:
-        """Wait until the server closes the connection."""
         async with asyncio.timeout(NOTICE_SECONDS):
             # If the server disconnects a client that is still sending, the client may get a
             # connection error instead of the response.

@@ -19,7 +19,6 @@ from waybook.transport.http.dashboard.line_diff import (
 
 
 async def request_review(agent: AgentClient, plan: Body, result: object) -> Body:
-    """Claim the plan's step and request a review of this result."""
     taken = await agent.take(plan)
     return await agent.call(
         "request_user_review", stepId=taken["stepId"], summary="Right?", resultSummary=result

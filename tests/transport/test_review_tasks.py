@@ -39,7 +39,6 @@ async def take_step(agent: AgentClient, **more: object) -> tuple[Body, Body]:
 
 
 async def request_task(client: Client, review: Body) -> CreatedTask:
-    """Request a review and return its task without polling."""
     result = await client.session.call_tool("request_user_review", review, allow_claimed=True)
     assert isinstance(result, CreatedTask), result
     return result
@@ -234,7 +233,6 @@ async def test_canceling_the_plan_cancels_the_review_task(agent: AgentClient) ->
 
 @asynccontextmanager
 async def open_with_forms(agent: AgentClient, tasks: Tasks) -> AsyncIterator[Client]:
-    """Connect a client that declares tasks and forms."""
     person = Person()
     async with open_client(agent, person, extensions=[tasks]) as client:
         yield client

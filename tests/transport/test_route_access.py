@@ -86,7 +86,6 @@ Headers = list[tuple[str, str]]
 async def status_and_headers(
     app: ASGIApp, method: str, path: str, headers: Headers
 ) -> tuple[int, str]:
-    """Return the status and headers of the response to this request, without the body."""
     messages: list[Message] = []
     heard: list[bool] = []
     scope = {

@@ -14,7 +14,6 @@ from waybook.app.request.request_context import RequestContext
 
 
 async def make_worked_run(agent: AgentClient, name: str = "Rivers") -> Body:
-    """Create a run with a completed first stage and rendered documents."""
     run = await agent.run(name=name)
     await agent.work_off(run)
     await render_all(agent)
@@ -104,7 +103,6 @@ async def test_rejected_feedback_shows_an_error_and_keeps_input(
 
 
 async def make_failed_run(agent: AgentClient) -> tuple[Body, Body]:
-    """Create a run with a permanently failed job; return the run and the job."""
     run = await agent.run()
     job = await agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}

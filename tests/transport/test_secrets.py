@@ -53,7 +53,6 @@ class Sender:
         self.client: httpx2.AsyncClient
 
     def token(self, where: str) -> str:
-        """Return an API token in the server's format."""
         return self.remember(f"token: {where}", f"wb_{unguessable()}")
 
     def jwt(self, where: str) -> str:
@@ -80,7 +79,6 @@ class Sender:
         return text
 
     def leaks_in(self, text: str) -> set[str]:
-        """Return the descriptions of the stored secrets that occur in a text."""
         return {where for where, secret in self.secrets.items() if secret in text}
 
 
@@ -119,7 +117,6 @@ def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[
 
 @contextmanager
 def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
-    """Run `waybook serve` with full logging; yield the server's address."""
     words = ["serve", "--port", "0", "--tools", "all"]
     with open_preloaded(words, {**os.environ, **settings, "NO_COLOR": "1"}, log) as process:
         yield process.stdout.readline().split()[-1]

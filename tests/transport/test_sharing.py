@@ -44,7 +44,6 @@ async def make_file(agent: AgentClient, plan: Body) -> bytes:
 
 
 def make_visitor(world: OrgEnv) -> httpx2.AsyncClient:
-    """Return an HTTP client without credentials, for an application that requires sign-in."""
     transport = httpx2.ASGITransport(authenticated_app(world), raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HTML)
 

@@ -11,8 +11,7 @@ import pytest
 from starlette.requests import Request
 
 from auth_env import another_token, at, make_token
-from org_env import Body, OrgEnv, make_env
-from postgres_servers import ServerDatabase
+from org_env import Body, OrgEnv
 from sign_in_env import Team, make_team
 from transport.page_client import FORM_TOKEN
 from waybook.app.accounts.authentication import start_by_token
@@ -33,9 +32,8 @@ LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch
 
 
 @pytest.fixture
-async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    async with make_env(module_place) as made:
-        yield made
+def world(alone: OrgEnv) -> OrgEnv:
+    return alone
 
 
 @pytest.fixture
@@ -64,7 +62,6 @@ async def signs_in(browser: httpx2.AsyncClient, secret: str, **fields: str) -> h
 
 
 def cookie(reply: httpx2.Response, name: str) -> Body:
-    """Return the cookie with this name that a response sets."""
     read = SimpleCookie()
     for line in reply.headers.get_list("set-cookie"):
         read.load(line)
@@ -243,7 +240,6 @@ async def test_page_opened_by_cross_site_link_reloads_same_local_path(
 
 
 def make_request(path: str, secret: str) -> Request:
-    """Return a browser's request for this page, with the cookie of this web session."""
     headers = [(b"host", b"localhost"), (b"cookie", f"{SESSION}={secret}".encode())]
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
     return Request({**scope, "scheme": "http", "server": ("localhost", 80)})
@@ -307,7 +303,6 @@ def test_login_throttle_limits_attempts_per_address() -> None:
 
 
 async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Response:
-    """Sign in at the issuer; return the response of Waybook's callback URL."""
     shown = await browser.get("/sign-in", params={"then": then})
     link = re.search(r'href="(/sign-in/oidc[^"]*)"', shown.text)
     assert link, shown.text

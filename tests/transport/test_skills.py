@@ -52,8 +52,6 @@ def make_client(*skills: Skill, era: Era = "2026-07-28", profile: str = "researc
 
 
 class Anything(BaseModel):
-    """Pydantic model that accepts any JSON object."""
-
     model_config = ConfigDict(extra="allow")
 
 

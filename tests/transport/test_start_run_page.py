@@ -6,19 +6,16 @@ from html import unescape
 import httpx2
 import pytest
 
+from database_fixtures import ON_POSTGRES_18
 from org_env import AgentClient, OrgEnv
 from transport.page_client import send, visible_text
 from waybook.app.request.definition_cache import builtin_dags
 from waybook.run.model import MAX_MODELS
 
+pytestmark = ON_POSTGRES_18
+
 PATH = "/runs/new?dag=deep-research"
 FORM = {"name": "Rivers of Asia", "models": "opus\ngpt\n", "input:question": "Which is longest?"}
-
-
-@pytest.fixture
-def world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
-    return alone
 
 
 async def finish_runs(world: OrgEnv, count: int) -> None:
@@ -40,7 +37,6 @@ async def finish_runs(world: OrgEnv, count: int) -> None:
 
 
 def hidden_fields(page: str) -> dict[str, str]:
-    """Return the idempotency key in the form of the confirmation page."""
     match = re.search(r'name="key" value="([^"]+)"', page)
     assert match, page
     return {"key": match[1]}

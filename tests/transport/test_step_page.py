@@ -25,7 +25,6 @@ async def change(
 
 
 async def orders(agent: AgentClient, plan: Body) -> list[int]:
-    """Return the pending steps in their current order, each by its original number."""
     status = await agent.status(plan)
     return [plan["stepIds"].index(step["stepId"]) + 1 for step in status["pendingSteps"]]
 

@@ -35,7 +35,6 @@ LISTS: Mapping[str, Mapping[str, object]] = {
 async def pages(
     agent: AgentClient, client: httpx2.AsyncClient, named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the headers and text of every page that the user can read."""
     contents = {}
     for route in routes_of(full_app(agent)):
         if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
@@ -53,7 +52,6 @@ async def pages(
 
 
 async def indexed(agent: AgentClient) -> None:
-    """Wait until all passages are indexed."""
     while await index_all_orgs(agent.dispatcher.services):
         pass
 

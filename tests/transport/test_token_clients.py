@@ -11,12 +11,14 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from auth_env import another_token, at, bearer, make_token, served
-from org_env import Body, OrgEnv, make_env
+from database_fixtures import ON_POSTGRES_18
+from org_env import Body, OrgEnv
 from patience import PATIENCE_SECONDS
-from postgres_servers import ServerDatabase
 from waybook.app.accounts.members import IssuedToken, change_org, disable_user
 from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.transport.mcp import subscriptions
+
+pytestmark = ON_POSTGRES_18
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
@@ -27,17 +29,10 @@ PLAN: Body = {
 }
 
 
-@pytest.fixture
-async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    async with make_env(module_place) as made:
-        yield made
-
-
 @asynccontextmanager
 async def open_client(
     address: str, issued: IssuedToken | None, era: Era = "2026-07-28"
 ) -> AsyncIterator[Client]:
-    """Yield an MCP client that sends this token, or no token."""
     headers = bearer(issued) if issued else {}
     async with httpx2.AsyncClient(
         headers=headers, trust_env=False, timeout=PATIENCE_SECONDS
@@ -55,7 +50,6 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
 
 
 async def refused(client: Client, tool: str, **arguments: object) -> str:
-    """Call a tool, which must return an error; return the text of the error."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result
     block: Any = result.content[0]

@@ -35,7 +35,6 @@ async def signed_in(world: OrgEnv, issued: IssuedToken) -> AsyncIterator[httpx2.
 
 
 async def plan_with_review(world: OrgEnv, issued: IssuedToken) -> Body:
-    """Create a plan with a review that was requested with this token."""
     agent = AgentClient(
         world.dispatcher,
         await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP),

@@ -231,7 +231,6 @@ async def test_map_tool_is_listed_only_to_older_clients_declaring_apps(
 
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:
-    """Return the tools of a profile, as listed to a client that shows MCP apps."""
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile=profile)
     async with Client(server, extensions=[Apps()]) as client:
         result = await client.list_tools()

@@ -33,7 +33,6 @@ def env(own_world: OrgEnv) -> WaitingEnv:
 
 @asynccontextmanager
 async def served(env: WaitingEnv) -> AsyncIterator[str]:
-    """Serve the tools over HTTP; yield the address of the MCP endpoint."""
     gateway = gateway_of(env.agent)
     app = build_app(
         build_server(published_tools(), gateway, profile="all"),

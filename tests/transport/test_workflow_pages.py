@@ -6,19 +6,16 @@ from itertools import pairwise
 import httpx2
 import pytest
 
-from org_env import AgentClient, Body, OrgEnv
+from database_fixtures import ON_POSTGRES_18
+from org_env import AgentClient, Body
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.page_client import main_text
+
+pytestmark = ON_POSTGRES_18
 
 STAGES = 10
 STEPS_PER_STAGE = 500
 MAX_NODES = 3_000
-
-
-@pytest.fixture
-def world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, as drawings do not depend on the version."""
-    return alone
 
 
 def make_long_stage(number: int) -> Body:

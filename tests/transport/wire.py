@@ -12,8 +12,6 @@ BROWSER_HEADERS = {"accept": "text/html,*/*", "accept-encoding": "gzip, deflate,
 
 @dataclass(frozen=True)
 class WireResponse:
-    """HTTP response as received: status, headers, decoded body, and the sizes of the parts."""
-
     status: int
     headers: dict[str, str]
     body: bytes
@@ -29,7 +27,6 @@ class WireResponse:
 async def fetch(
     address: str, path: str, headers: Mapping[str, str] = BROWSER_HEADERS
 ) -> WireResponse:
-    """Send a GET request on a new connection, and return the complete response."""
     where = urlsplit(address)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     lines = {"host": where.netloc, "connection": "close", **headers}
@@ -41,7 +38,6 @@ async def fetch(
 
 
 def parse(received: bytes) -> WireResponse:
-    """Parse an HTTP response from its bytes."""
     head, _, body = received.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {}

@@ -181,8 +181,6 @@ STATIC: Final[Mapping[str, Result]] = {
 
 
 def handlers(bus: InMemorySubscriptionBus) -> Mapping[str, Handler]:
-    """Return the handlers of the tools that the conformance suite expects, by name."""
-
     async def content(_: Context, params: Params) -> Result:
         return CONTENTS[params.name]
 

@@ -55,7 +55,6 @@ Fixture = Callable[[Context, ParamsT], Awaitable[Result | None]]
 
 
 def lay_over(server: ToolServer) -> ToolServer:
-    """Return the server with all fixtures that the MCP conformance suite expects."""
     bus = InMemorySubscriptionBus()
     tools = handlers(bus)
     listed = [

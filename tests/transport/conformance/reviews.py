@@ -33,7 +33,6 @@ class ReviewingDispatcher(RecordingDispatcher):
     """Fake dispatcher with reviews, some of which are decided after they were read once."""
 
     async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
-        """Answer a tool call that requests or decides a review."""
         if tool == REVIEW:
             named = {"planId": "p", "reviewId": f"review-{len(self.reviews)}", "reviewUrl": "/"}
             self.reviews[named["reviewId"]] = ReadableReview(

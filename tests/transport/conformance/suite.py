@@ -15,7 +15,6 @@ SCENARIO: Final = re.compile(r"server-(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z")
 
 
 async def verdicts(folder: Path, url: str, revision: str, results: Path) -> dict[str, bool]:
-    """Run the conformance suite for a revision; return whether each scenario passed."""
     process = await asyncio.create_subprocess_exec(
         str(NODE / "bin/node"),
         str(folder / SUITE),
