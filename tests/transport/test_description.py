@@ -15,7 +15,7 @@ from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
 from transport.page_client import make_browser
-from transport.test_reading import reading_as
+from transport.test_read_api import reading_as
 from waybook.transport.http.app import build_app, load_openapi
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server

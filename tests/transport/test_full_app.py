@@ -20,7 +20,7 @@ from org_env import Body
 from patience import PATIENCE_SECONDS
 from run_place import run_directory
 from transport.messages import LEGACY
-from transport.test_garbage import NOT_JSON, STRANGE, keeps_silent
+from transport.test_http_clients import NOT_JSON, STRANGE, keeps_silent
 from waybook.app.registry import TOOLS
 from waybook.bootstrap import start_application
 from waybook.cli.commands.serve import build_gateway

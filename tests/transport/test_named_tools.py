@@ -1,4 +1,4 @@
-"""Replies, instructions, prompts and resources name only tools that the caller's list has."""
+"""Replies and lists name only tools that the caller has, and lists ignore stored data."""
 
 import asyncio
 import re
@@ -9,6 +9,7 @@ import pytest
 from mcp import Client
 from mcp_types import ToolListChangedNotification, ToolsCapability
 
+from marked_data import MarkedWriter, marked_output, marked_plan, marked_run
 from org_env import AgentClient, Body, OrgEnv
 from random_calls import RandomCalls
 from sample_definitions import make_definition, make_recipe_step, make_stage
@@ -139,3 +140,45 @@ async def test_stdio_client_is_notified_when_the_tools_for_runs_join(agent: Agen
 def test_check_of_named_tools_reports_an_absent_tool_and_argument() -> None:
     reply = {"why": "call start_run", "next": {"tool": "ping", "args": {"colour": 1}}}
     assert {*faults(reply, {"ping"})} == {"start_run", "ping colour"}
+
+
+# Tests of lists that clients read first.
+
+
+def make_client(agent: AgentClient) -> Client:
+    return Client(build_server(published_tools(), gateway_of(agent), profile="all"), mode="legacy")
+
+
+async def what_is_ours(agent: AgentClient) -> list[str]:
+    """Return the published MCP lists, a prompt and the instructions, as sent to clients."""
+    async with make_client(agent) as client:
+        replies = [
+            await client.list_tools(),
+            await client.list_prompts(),
+            await client.list_resource_templates(),
+            await client.get_prompt("resume_plan", {"planId": "p"}),
+        ]
+        assert client.instructions
+        return [*(reply.model_dump_json() for reply in replies), client.instructions]
+
+
+async def test_tool_and_prompt_lists_ignore_stored_data(world: OrgEnv) -> None:
+    before = await what_is_ours(world.agent)
+    ink = MarkedWriter()
+    await marked_plan(world.agent, ink)
+    await marked_output(world.agent, ink)
+    await marked_run(world.agent, ink)
+    assert await what_is_ours(world.agent) == before
+
+
+async def test_plan_name_appears_only_in_the_resource_title(world: OrgEnv) -> None:
+    ink = MarkedWriter()
+    await marked_plan(world.agent, ink)
+    (mark,) = [mark for mark, leaf in ink.written.items() if leaf[1:] == ("name",)]
+    async with make_client(world.agent) as client:
+        listed = await client.list_resources()
+    (plan,) = [
+        resource for resource in listed.resources if resource.uri.startswith("waybook://plans/")
+    ]
+    assert mark in (plan.title or "")
+    assert mark not in plan.model_copy(update={"title": ""}).model_dump_json()

@@ -1,5 +1,6 @@
 """A page needs few database queries for any amount of data, and each query uses an index."""
 
+import re
 from collections.abc import Mapping
 
 import httpx2
@@ -11,7 +12,8 @@ from run_documents import render_all
 from sent_messages import count_messages
 from statements import prepared
 from waybook.app.queries.work_list import ListOrder, RunFilter, runs_statement
-from waybook.store import audit, calls
+from waybook.app.request.request_context import RequestContext
+from waybook.store import agents, audit, calls
 from waybook.store.driver.queries import LAST_UUID, Statement, Value
 from waybook.store.plans import details
 
@@ -139,3 +141,157 @@ async def explained(world: OrgEnv, statement: Statement) -> str:
         connection.execute("set enable_sort = off")
         rows = connection.execute(f"explain {prepared(connection, statement)}".encode()).fetchall()
     return "\n".join(row[0] for row in rows)
+
+
+# Tests of queries about agents.
+
+
+#: SQL that inserts the rows that an org with 200 agents and 2,000 plans has after a year.
+ROWS = """
+insert into agent (org_id, name, session, clients, first_seen_at, last_seen_at)
+select app_org(), 'agent-' || n % 20, 's' || n, '{m}', app_now() - n * interval '2 hours',
+       app_now() - n * interval '2 hours'
+  from generate_series(1, 4000) n;
+insert into audit_entry (org_id, subject_id, subject, seq, at, event, actor, channel, session,
+                         details, hash)
+select app_org(), gen_random_uuid(), 'plan', 1, app_now() - n * interval '40 minutes',
+       'step_completed', 'agent-' || n % 20, 'mcp', 's' || n % 200, '{}', ''
+  from generate_series(1, 10000) n;
+insert into usage (org_id, id, attempt, cost_micros, at, by, session)
+select app_org(), gen_random_uuid(), 1, n, app_now() - n * interval '40 minutes',
+       'agent-' || n % 20, 's' || n % 200
+  from generate_series(1, 10000) n;
+insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at,
+                  completed_at)
+select app_org(), gen_random_uuid(), 'p' || n,
+       case when n % 20 > 0 then 'completed' else 'executing' end, 1, 1, '', app_now(),
+       case when n % 20 > 0 then app_now() end
+  from generate_series(1, 2000) n;
+insert into plan_step (org_id, id, plan_id, step_order, step_type, status, attempt)
+select p.org_id, gen_random_uuid(), p.id, n, 'search', 'pending', 1
+  from plan p, generate_series(1, 5) n
+ where p.org_id = app_org();
+analyze agent, audit_entry, usage, plan, plan_step;
+"""
+#: Open plans that no agent has started yet, with steps.
+UNSTARTED = """
+insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
+select app_org(), gen_random_uuid(), 'u' || n, 'planning', 1, 1, '', app_now()
+  from generate_series(1, 600) n;
+insert into plan_step (org_id, id, plan_id, step_order, step_type, status, attempt)
+select p.org_id, gen_random_uuid(), p.id, n, 'search', 'pending', 1
+  from plan p, generate_series(1, 5) n
+ where p.org_id = app_org() and p.status = 'planning';
+analyze plan, plan_step;
+"""
+AGENT = {"name": "agent-1", "session": "s1"}
+PERIOD: dict[str, str | int] = {
+    "since": "-infinity",
+    "at": "infinity",
+    "subject_id": LAST_UUID,
+    "seq": 1,
+}
+AGENT_ENTRIES = "audit_entry_default_org_id_actor_session_at_idx"
+AGENT_USAGE = "usage_agent"
+PAGE = agents.SQL["agents_page"](at="infinity", name="", session="", most=51, counted=100)
+BY_DAY, BY_AGENT, UNREPORTED = agents.cost_statements(None, 50)
+#: For each query, the indexes that it must use.
+AGENT_QUERIES = {
+    "agents_page": (PAGE, ("agent_seen", AGENT_ENTRIES, AGENT_USAGE)),
+    "agent": (
+        agents.SQL["agent"](**AGENT, counted=100),
+        ("agent_pkey", AGENT_ENTRIES, AGENT_USAGE),
+    ),
+    "agent_entries": (audit.SQL["agent_entries"](**AGENT, **PERIOD, most=51), (AGENT_ENTRIES,)),
+    "agent_counts": (
+        agents.SQL["agent_counts"](**AGENT, since="-infinity", until="infinity", counted=100),
+        (AGENT_ENTRIES,),
+    ),
+    "audit_page_of_agent": (
+        audit.SQL["page_of_agent"](
+            actor="agent-1",
+            session="s1",
+            **PERIOD,
+            event=None,
+            channel=None,
+            members=False,
+            most=51,
+        ),
+        (AGENT_ENTRIES,),
+    ),
+    "names": (agents.names_statement([LAST_UUID]), ("plan_pkey", "plan_step_pkey")),
+    "held_steps": (agents.held_statements()[0], ("plan_open_activity", "plan_step_place")),
+    "usage_by_day": (BY_DAY, ("usage_time",)),
+    "usage_by_agent": (BY_AGENT, ("usage_time",)),
+    "results_without_usage": (UNREPORTED, ("at_idx",)),
+}
+
+
+@pytest.fixture
+def crowded(world: OrgEnv) -> OrgEnv:
+    world.is_sound = False
+    with psycopg.connect(world.place.owner_dsn) as owner:
+        owner.execute("select set_config('app.org_id', %s, true)", [str(world.agent.org_id)])
+        owner.execute(ROWS.encode())
+    return world
+
+
+def explain(world: OrgEnv, statement: Statement, *, options: str = "") -> str:
+    """Return the query plan that PostgreSQL chooses for the serving role.
+
+    Sequential scans are disabled, because all rows of the table belong to one org.
+    """
+    with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
+        if world.place.server.role:
+            connection.execute(f"set role {world.place.server.role}".encode())
+        connection.execute("select set_config('app.org_id', %s, false)", [str(world.agent.org_id)])
+        connection.execute("set enable_seqscan = off")
+        rows = connection.execute(
+            f"explain {options} {prepared(connection, statement)}".encode()
+        ).fetchall()
+    return "\n".join(row[0] for row in rows)
+
+
+def index_conditions(plan: str, index: str) -> list[str]:
+    """Return the conditions that each scan of the index serves."""
+    return re.findall(rf" {index} on .*\n\s+Index Cond: (.*)", plan)
+
+
+async def test_agent_and_cost_queries_use_indexes_with_many_rows(crowded: OrgEnv) -> None:
+    plans = {name: explain(crowded, statement) for name, (statement, _) in AGENT_QUERIES.items()}
+    missing = {
+        (name, index): plans[name]
+        for name, (_, indexes) in AGENT_QUERIES.items()
+        for index in indexes
+        if index not in plans[name]
+    }
+    assert missing == {}, "\n\n".join(f"{key}\n{plan}" for key, plan in missing.items())
+
+
+async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEnv) -> None:
+    """List the held step of an old plan behind 600 newer plans, without reading their steps."""
+    plan = await crowded.agent.plan(3, name="Old")
+    taken = await crowded.agent.take(plan)
+    with psycopg.connect(crowded.place.owner_dsn) as owner:
+        owner.execute("select set_config('app.org_id', %s, true)", [str(crowded.agent.org_id)])
+        owner.execute(UNSTARTED.encode())
+    statement = agents.held_statements()[0]
+    shown = explain(crowded, statement, options="(analyze, costs off, timing off)")
+    loops = re.search(r"plan_step s.*?loops=(\d+)", shown, re.DOTALL)
+    assert loops, shown
+    # The org has 100 plans in execution besides this one.
+    assert int(loops[1]) <= 101, shown
+    ctx = RequestContext(services=crowded.dispatcher.services, caller=crowded.agent.caller)
+    (held,) = (await ctx.read(statement))[0]
+    assert held.item_id == taken["stepId"]
+
+
+async def test_query_by_session_uses_an_index(crowded: OrgEnv) -> None:
+    plans = {
+        (name, index): explain(crowded, statement)
+        for name, (statement, indexes) in AGENT_QUERIES.items()
+        for index in {AGENT_ENTRIES, AGENT_USAGE}.intersection(indexes)
+    }
+    conditions = {key: index_conditions(plan, key[1]) for key, plan in plans.items()}
+    assert all(conditions.values()), conditions
+    assert all("session IS NULL" in each for found in conditions.values() for each in found), plans

@@ -1,16 +1,95 @@
-"""Drawings on the plan page: timelines within their width, and a grid of all steps."""
+"""Drawings of plans of any size, and fragments of pages for live updates."""
 
 import re
 from datetime import datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import NOON, make_plan, make_step
+from plan_details import make_large_plan, make_plan_detail
+from waybook.app.queries.plans.plan import STEPS_AROUND, PlanDetail
+from waybook.dag.diagram.svg import MARK
 from waybook.plan.model import StepStatus
 from waybook.store.plans.details import StepStatusChange
-from waybook.transport.http.dashboard.plans.plan_page import build_step_grid
+from waybook.transport.http.dashboard.plans.plan_page import build_step_grid, plan_content
 from waybook.transport.http.dashboard.timeline import WIDTH, build_timeline
+from waybook.transport.http.html import layout
+from waybook.transport.http.html.layout import (
+    TEMPLATES,
+    RenderedText,
+    VersionMemory,
+    end_fragment,
+    finish_rendering,
+    fragment,
+    version_slot,
+)
+from waybook.transport.http.response_send import gzip_text
+
+MAX_NODES = 15_000
+TAG = re.compile(r"<[a-z]")
+
+
+def rendered(sheet: PlanDetail) -> str:
+    framed = {"path": f"/plans/{sheet.plan.id}", "query": {}, "waiting": 1, "token": "t" * 43}
+    framed |= {"person": None, "now": NOON}
+    text = TEMPLATES.get_template("plan.html").render({**framed, **plan_content(sheet)})
+    return finish_rendering(text, VersionMemory(), volatile=(), known_version=None).text
+
+
+def nodes_in(html: str) -> int:
+    return len(TAG.findall(html))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    ("steps", "most"), [(13, 30_000), (200, 60_000), (500, 60_000), (5_000, 60_000)]
+)
+def test_plan_page_size_and_node_count_stay_within_limits(
+    steps: int,
+    most: int,
+    tied: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    html = rendered(make_plan_detail(make_large_plan(steps, tied=tied)))
+    # The server compresses pages with `gzip_text`; `test_page_sizes` measures the received bytes.
+    assert len(gzip_text(html.encode())) <= most
+    assert nodes_in(html) <= MAX_NODES
+
+
+def test_plan_map_draws_5000_siblings_as_a_single_box() -> None:
+    plan = make_large_plan(5_000)
+    first = plan.steps[0].id
+    star = plan._replace(
+        steps=tuple(
+            step._replace(depends_on=() if step.order == 1 else (first,)) for step in plan.steps
+        )
+    )
+    detail = make_plan_detail(star)
+    assert len(detail.lane.steps) == len(plan.steps)
+    assert plan_content(detail)["map"].count('class="step"') == 2
+
+
+def test_large_plan_map_shows_the_steps_around_the_current_step() -> None:
+    plan = make_large_plan(5_000)
+    detail = make_plan_detail(plan)
+    content, center = plan_content(detail), short_id(plan.steps[2_751].id)
+    assert content["map_center"] == center
+    assert f'data-step="{center}"' in content["map"]
+    assert f"{STEPS_AROUND} of 5,000 steps: those near the current step." in rendered(detail)
+
+
+def test_plan_page_opens_at_the_current_step() -> None:
+    plan = make_large_plan(500)
+    assert make_plan_detail(plan).window.number == 3
+    pages = [rendered(make_plan_detail(plan, number)) for number in range(1, 6)]
+    orders = [int(order) for html in pages for order in re.findall(r'<tr id="s(\d+)"', html)]
+    assert orders == [*range(1, 501)]
+    assert make_plan_detail(plan, 99).window.number == 5
+    assert make_plan_detail(plan, 0).window.number == 1
+
+
+# Tests of timelines and the grid of steps.
 
 
 def minutes(number: float) -> datetime:
@@ -85,3 +164,86 @@ def test_step_grid_contains_every_step_exactly_once(statuses: list[StepStatus], 
         str(status) for status in statuses
     ]
     assert sum(row["last"] - row["first"] + 1 for row in rows) == len(statuses)
+
+
+# Tests of page fragments.
+
+
+def page(rows: dict[str, str], *, head: str = "Steps", mask: str = "t1") -> str:
+    """Return a page with a part that has a heading, a form, and a fragment per row."""
+    listed = "".join(
+        f'{fragment(name)}<li id="{name}">{text}</li>{end_fragment()}'
+        for name, text in rows.items()
+    )
+    part = f'<ul id="part" data-version="{version_slot()}">{head} {mask} {listed}</ul>'
+    return f"<body>{fragment('part')}{part}{end_fragment()}</body>"
+
+
+def finish(
+    memory: VersionMemory, text: str, version: str | None = None, mask: str = "t1"
+) -> RenderedText:
+    return finish_rendering(text, memory, volatile=[mask], known_version=version)
+
+
+def version_in(text: str) -> str:
+    matched = re.search(r'data-version="(\w+)"', text)
+    assert matched, text
+    return matched[1]
+
+
+@pytest.fixture
+def memory() -> VersionMemory:
+    return VersionMemory()
+
+
+def test_request_with_a_known_page_version_gets_only_changed_fragments(
+    memory: VersionMemory,
+) -> None:
+    shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)
+    sent = finish(memory, page({"a": "one", "b": "done"}), shown)
+    assert sent.text == '<template data-fragment="b"><li id="b">done</li></template>'
+    again = finish(memory, page({"a": "one", "b": "done"}), sent.version)
+    assert (again.text, again.version) == ("", sent.version)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        page({"a": "one", "b": "two"}, head="Other steps"),
+        page({"a": "one"}),
+        page({"b": "two", "a": "one"}),
+        page({"a": "one", "b": "two", "c": "three"}),
+    ],
+    ids=["own text", "removed", "moved", "added"],
+)
+def test_change_outside_of_page_fragments_sends_the_complete_page_part(
+    memory: VersionMemory, after: str
+) -> None:
+    shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)
+    sent = finish(memory, after, shown)
+    assert sent.version is None
+    assert "<ul" in sent.text
+
+
+def test_new_form_tokens_and_relative_times_send_no_update(memory: VersionMemory) -> None:
+    old = page({"a": '<time datetime="1">just now</time>'}, mask="t1")
+    new = page({"a": '<time datetime="1">2 min ago</time>'}, mask="t2")
+    shown = version_in(finish(memory, old, mask="t1").text)
+    assert finish(memory, new, shown, mask="t2").text == ""
+    later = page({"a": '<time datetime="2">just now</time>'}, mask="t2")
+    assert "<li" in finish(memory, later, shown, mask="t2").text
+
+
+def test_server_drops_the_oldest_page_version_at_the_memory_limit(
+    memory: VersionMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "MAX_REMEMBERED_BYTES", 100)
+    versions = [version_in(finish(memory, page({"a": str(n)})).text) for n in range(10)]
+    latest = page({"a": "9"})
+    assert finish(memory, latest, versions[0]).version is None
+    assert finish(memory, latest, versions[9]).version == versions[9]
+
+
+def test_stored_text_like_a_fragment_marker_stays_text(memory: VersionMemory) -> None:
+    text = f"<!--+a-->{MARK}a{MARK}"
+    assert text in finish(memory, page({"a": text})).text

@@ -1,4 +1,4 @@
-"""Page with the list of plans, without a browser: content, order, and query parameters."""
+"""Lists, exports and earlier states of plans."""
 
 import html
 import re
@@ -6,8 +6,10 @@ import re
 import httpx2
 import pytest
 
-from org_env import AgentClient, OrgEnv, make_step
+from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import visible_text
+from waybook.app.queries.plans import plan_history
+from waybook.core.changes import Row, change_from_json, replay
 
 ID = re.compile(r'href="/plans/([0-9a-z]{12})"')
 OLDER = re.compile(r'rel="next" href="([^"]+)"')
@@ -149,3 +151,200 @@ async def test_plan_list_url_with_invalid_query_returns_400(
     assert (page.status_code, "Bad request" in page.text) == (400, True)
     reply = await browser.get(f"/plans?{query}")
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
+
+
+# Tests of exported files.
+
+
+WICKED = "# Not a heading of ours\n```\n<script>alert(1)</script>"
+
+
+def without_nulls(rows: dict[str, Row]) -> dict[str, Row]:
+    """Return the rows without null fields, because a null field equals a missing field."""
+    return {i: {k: v for k, v in row.items() if v is not None} for i, row in rows.items()}
+
+
+async def make_plan_with_everything(agent: AgentClient) -> Body:
+    plan = await agent.plan(3, name='Rivers "of" <the> north/\u2028')
+    taken = await agent.take(plan)
+    source = {"title": "An atlas", "url": "https://example.org/atlas"}
+    await agent.call(
+        "store_research",
+        planId=plan["planId"],
+        stepId=taken["stepId"],
+        kind="note",
+        title="On rivers",
+        content=WICKED,
+        sources=[source],
+    )
+    await agent.submit(taken, {"river": "```Nile"}, confidence=0.5)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    decision = {"decision": "approve", "feedback": "Fine."}
+    await agent.call("submit_user_decision", planId=plan["planId"], **decision)
+    await agent.submit(await agent.take(plan), WICKED)
+    output = {"mediaType": "text/html", "title": "The report", "content": "<b>Nile</b>"}
+    await agent.call("store_research_output", planId=plan["planId"], **output)
+    return plan
+
+
+async def test_audit_in_plan_export_replays_to_the_stored_steps(
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await make_plan_with_everything(agent)
+    reply = await browser.get(f"/plans/{plan['planId']}/export.json")
+    export = reply.json()
+    assert (export["format"], export["version"]) == ("waybook.plan", 2)
+    assert export["plan"]["researchQuestion"] == "Which river is longest?"
+    assert [step["order"] for step in export["steps"]] == [1, 2, 3]
+    assert export["steps"][0]["resultSummary"] == {"river": "```Nile"}
+    assert export["reviews"][0]["feedback"] == "Fine."
+    assert {item["title"] for item in export["artifacts"]} == {"On rivers", "The report"}
+    assert "<b>Nile</b>" in [item["content"] for item in export["artifacts"]]
+    assert export["sources"][0]["url"] == "https://example.org/atlas"
+    entries = await world.entries(agent.org_id, plan["planId"])
+    assert [entry["seq"] for entry in export["audit"]] == [entry.seq for entry in entries]
+    changes = (change_from_json(item) for entry in export["audit"] for item in entry["changes"])
+    stored = await world.stored(agent.org_id, plan["planId"])
+    assert without_nulls(replay(changes)["step"]) == without_nulls(stored["step"])
+
+
+async def test_plan_markdown_export_has_sections_in_order(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    plan = await make_plan_with_everything(agent)
+    text = (await browser.get(f"/plans/{plan['planId']}/export.md")).text
+    parts = (
+        '# Rivers "of" &lt;the> north/',
+        "> Which river is longest?",
+        "**completed**, 3 of 3 steps done",
+        "### 1. Look up 1.",
+        "**Result** (confidence 0.5):",
+        "````json",
+        "**Review**: Right?",
+        "ann: approve, “Fine.”",
+        "## Research",
+        "- An atlas <https://example.org/atlas>",
+        "## Outputs",
+        "### The report, version 1 (text/html)",
+        "## History",
+        "ann created the plan",
+        "ann completed step 3",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "\n# Not a heading" not in text
+
+
+@pytest.mark.parametrize("ending", ["json", "md", "svg", "mmd"])
+async def test_plan_export_is_sandboxed_attachment_with_safe_filename(
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient, ending: str
+) -> None:
+    plan = await make_plan_with_everything(agent)
+    reply = await browser.get(f"/plans/{plan['planId']}/export.{ending}")
+    assert reply.status_code == 200
+    named = reply.headers["content-disposition"]
+    assert named.startswith('attachment; filename="')
+    assert named.endswith(f'.{ending}"')
+    assert named.isascii()
+    assert named.count('"') == 2
+    assert "sandbox" in reply.headers["content-security-policy"]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    theirs = world.other_org_plan["planId"]
+    assert (await browser.get(f"/plans/{theirs}/export.{ending}")).status_code == 404
+    assert (await browser.get(f"/plans/{plan['planId']}/export.exe")).status_code == 404
+
+
+# Tests of the time slider.
+
+
+async def worked_plan(world: OrgEnv) -> Body:
+    """Complete a step of a plan, remove another step and add one, five minutes apart."""
+    agent = world.agent
+    plan = await agent.plan([make_step(f"Look <up> {n}.") for n in range(3)], name="Rivers <&>")
+    taken = await agent.take(plan, sessionId="night")
+    world.clock.advance(minutes=5)
+    await agent.submit(taken)
+    world.clock.advance(minutes=5)
+    changes = [
+        {"action": "remove_step", "stepId": plan["stepIds"][2]},
+        {"action": "add_steps", "steps": [make_step("One more.")]},
+    ]
+    await agent.call("modify_plan", planId=plan["planId"], modifications=changes)
+    return plan
+
+
+async def history_page(browser: httpx2.AsyncClient, plan: Body, query: str = "") -> str:
+    reply = await browser.get(f"/plans/{plan['planId']}/history{query}")
+    assert reply.status_code == 200, reply.text
+    return reply.text
+
+
+async def test_time_slider_shows_the_state_after_every_audit_entry(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    plan = await worked_plan(world)
+    entries = await world.entries(world.agent.org_id, plan["planId"])
+    pages = [
+        visible_text(await history_page(browser, plan, f"?seq={entry.seq}")) for entry in entries
+    ]
+    done = [int(re.search(r"(\d) of (\d) done", text)[1]) for text in pages]  # type: ignore[index]  # is there
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, 1)
+    assert "planning" in pages[0]
+    assert "night" in pages[1]
+    assert "One more." not in pages[2]
+    assert "removed later" in pages[2]
+    assert "One more." in pages[-1]
+
+
+async def test_time_slider_shows_state_after_last_audit_entry_by_default(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    plan = await worked_plan(world)
+    last = len(await world.entries(world.agent.org_id, plan["planId"]))
+    for query in ("", "?seq=999999", f"?seq={last}"):
+        text = visible_text(await history_page(browser, plan, query))
+        assert f"entry {last} of {last}" in text
+        assert "Next" not in text
+
+
+async def test_time_slider_shows_the_plan_as_of_a_time(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    begun = world.clock.now
+    plan = await worked_plan(world)
+    at = begun.replace(tzinfo=None).isoformat(timespec="seconds")
+    assert "0 of 3 done" in visible_text(await history_page(browser, plan, f"?at={at}"))
+    world.clock.advance(days=1)
+    later = world.clock.now.replace(tzinfo=None).isoformat(timespec="seconds")
+    assert "1 of 3 done" in visible_text(await history_page(browser, plan, f"?at={later}"))
+
+
+@pytest.mark.parametrize("query", ["seq=x", "seq=-1", "seq=1.5", "at=yesterday", "seq=" + "9" * 40])
+async def test_time_slider_refuses_an_invalid_position(
+    browser: httpx2.AsyncClient, agent: AgentClient, query: str
+) -> None:
+    plan = await agent.plan(1)
+    reply = await browser.get(f"/plans/{plan['planId']}/history?{query}")
+    assert reply.status_code == 400
+    assert "must be" in visible_text(reply.text)
+
+
+async def test_time_slider_at_a_time_before_the_plan_returns_404(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    reply = await browser.get(f"/plans/{plan['planId']}/history?at=1999-01-01")
+    assert reply.status_code == 404
+
+
+async def test_time_slider_refuses_to_replay_too_many_entries(
+    browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_history, "MAX_REPLAYED_ENTRIES", 1)
+    plan = await agent.plan(1)
+    await agent.take(plan)
+    reply = await browser.get(f"/plans/{plan['planId']}/history")
+    assert reply.status_code == 400
+    assert "waybook audit as-of" in visible_text(reply.text)

@@ -1,4 +1,4 @@
-"""Rate limits over HTTP: calls are delayed first, then refused in each transport's format."""
+"""Rate limits over HTTP: calls are delayed first, then refused in each transport format."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,23 +14,25 @@ from starlette.requests import Request
 
 from auth_env import bearer, make_token, served
 from database_fixtures import ON_POSTGRES_18
-from org_env import AgentClient, OrgEnv
+from org_env import AgentClient, OrgEnv, make_application
 from transport.fake_dispatcher import TOOLS
 from transport.full_app import TOKEN
 from transport.messages import LEGACY, make_request, modern_headers
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
 from waybook.app.server_dispatcher import ServerDispatcher
+from waybook.cli.commands.serve import build_http_app
 from waybook.core.decision_context import Channel
 from waybook.errors import Forbidden
+from waybook.settings import LoadedSettings, Settings
 from waybook.store.calls import CallLog
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
-from waybook.transport.http.rate_limits import DELAYS, RequestThrottle
+from waybook.transport.http.rate_limits import DELAY_SECONDS, DELAYS, MAX_FAILURES, RequestThrottle
 from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
-from waybook.transport.http.server import listen, serve_in_background
+from waybook.transport.http.server import Drain, listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
 pytestmark = ON_POSTGRES_18
@@ -245,3 +247,49 @@ async def test_rate_limit_is_enforced_when_authentication_is_required(world: Org
     # This refusal has a `retry-after` header, because the server sends it itself. Refusals sent by
     # the protocol library lack this header.
     assert ["retry-after" in reply.headers for reply in sent] == refused
+
+
+# Tests of delays while the server drains.
+
+
+NOW = 100 * NANOSECONDS
+
+
+@dataclass
+class RecordedDrain(Drain):
+    delays: list[float] = field(default_factory=list)
+
+    async def pause(self, seconds: float) -> None:
+        self.delays.append(seconds)
+
+
+def open_client(world: OrgEnv, drain: Drain, burst: int = 1) -> httpx2.AsyncClient:
+    """Return a client of the complete application, which admits `burst` calls at once."""
+    services = replace(world.dispatcher.services, rate_limit=TokenBuckets(1, burst))
+    dispatcher = ServerDispatcher(services, CallLog(services.database))
+    dispatcher.clock = lambda: NOW
+    settings = Settings(auth="required")
+    app = build_http_app(
+        make_application(dispatcher, settings), LoadedSettings(settings, {}), drain=drain
+    )
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
+
+
+async def test_draining_server_ends_the_delay_after_unknown_credentials(world: OrgEnv) -> None:
+    drain = RecordedDrain()
+    async with open_client(world, drain, burst=10 * MAX_FAILURES) as client:
+        statuses: list[int] = []
+        while 429 not in statuses and len(statuses) < 10 * MAX_FAILURES:
+            headers = {**LEGACY, "authorization": f"Bearer unknown-{len(statuses)}"}
+            reply = await client.post("/mcp", headers=headers, content=CALL)
+            statuses.append(reply.status_code)
+    assert (statuses[-1], drain.delays) == (429, [DELAY_SECONDS])
+
+
+async def test_draining_server_ends_the_delay_of_rate_limited_calls(world: OrgEnv) -> None:
+    token, drain = await make_token(world.agent), RecordedDrain()
+    async with open_client(world, drain) as client:
+        headers = {**LEGACY, **bearer(token)}
+        replies = [await client.post("/mcp", headers=headers, content=CALL) for _ in range(2)]
+    assert ["RATE_LIMITED" in reply.text for reply in replies] == [False, True]
+    assert drain.delays == [DELAYS[0]]

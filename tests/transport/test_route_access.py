@@ -1,8 +1,8 @@
-"""Request guards on every route, for every host name, origin and method."""
+"""Checks of every route: host names, origins, methods, sign-in, and isolation of orgs."""
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import product
 
 import httpx2
@@ -10,9 +10,15 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 from database_rows import rows
-from org_env import OrgEnv
+from foreign_records import all_foreign_records
+from org_env import AgentClient, OrgEnv
+from sign_in_env import Team, make_team
 from transport.full_app import TOKEN, full_app, make_client, routes_of, sample_ids
+from transport.page_client import FORM_TOKEN, make_browser
 from transport.valid_forms import valid_forms
+from waybook.background import index_all_orgs
+from waybook.store.calls import LoggedCall
+from waybook.store.driver.queries import new_id
 from waybook.transport.http.request_checks import COOKIE, HEALTH_PATHS, AllowedHosts
 
 NAME = "plans.example.org"
@@ -294,3 +300,183 @@ async def test_every_cookie_is_httponly_samesite_strict_and_host_only(
         assert words >= {"httponly", "samesite=strict", "path=/"}
         assert ("secure" in words) == (scheme == "https")
         assert not [word for word in words if word.startswith("domain")]
+
+
+# Tests without sign-in.
+
+
+#: Public routes, each with the status of its response.
+OPEN = {
+    "/healthz": 200,
+    "/readyz": 200,
+    "/sign-in": 200,
+    "/sign-in/oidc": 303,
+    "/sign-in/callback": 403,
+    "/static/{version}/{name}": 200,
+    "/metrics": 404,
+    "/act/{secret}/{decision}": 404,
+    "/act/{secret}/feedback": 404,
+    "/shared/{snapshot}": 404,
+    "/shared/{snapshot}/file": 404,
+    "/.well-known/oauth-protected-resource": 200,
+    "/.well-known/oauth-protected-resource/mcp": 200,
+}
+
+
+@pytest.fixture
+async def team(face_world: OrgEnv) -> AsyncIterator[Team]:
+    async with make_team(face_world) as made:
+        yield made
+
+
+def addressed(route: str) -> str:
+    """Return a URL of this route with ids that do not exist."""
+    places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_id())}
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: places[match[1]], route)
+
+
+def paths_of(team: Team) -> dict[str, str]:
+    return {route.path: addressed(route.path) for route in routes_of(team.app())}
+
+
+async def test_unauthenticated_client_reaches_only_public_routes(team: Team) -> None:
+    app, paths = team.app(), paths_of(team)
+    assert set(OPEN) <= set(paths)
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as stranger:
+        for (route, path), kind in product(paths.items(), ("text/html", "application/json")):
+            reply = await stranger.get(path, headers={"accept": kind})
+            judge(reply)
+            if route in OPEN:
+                assert reply.status_code == OPEN[route], route
+            elif reply.status_code == 303:
+                assert reply.headers["location"].startswith("/sign-in?then="), route
+            else:
+                assert reply.status_code == 401, (route, kind)
+            if route not in {"/sign-in", *OPEN}:
+                sent = await stranger.post(path, headers={"accept": kind})
+                judge(sent)
+                assert sent.status_code in {401, 303}, (route, kind)
+
+
+#: Characters in a path that routers and auth gates may interpret differently.
+BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../", "%2e%2e/", " ")
+
+
+async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None:
+    """A distorted path that authentication treats as public must not reach a protected route."""
+    app, shut = (
+        team.app(),
+        {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},
+    )
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as stranger:
+        for at, bend in product(shut.values(), BENT):
+            for bent in (at + bend, bend + at, f"/static{bend}{at}"):
+                reply = await stranger.get(f"http://localhost/{bent.removeprefix('/')}")
+                assert reply.status_code in {401, 404}, bent
+
+
+async def test_other_host_or_origin_is_rejected_before_sign_in(team: Team) -> None:
+    app, ours = team.app(), ("host", "localhost")
+    for path, method in product(paths_of(team).values(), ("GET", "POST")):
+        other = await status_and_headers(app, method, path, [("host", "evil.example")])
+        assert other[0] == 421 or path in HEALTH_PATHS, (path, method)
+        for more in ({"origin": "http://evil.example"}, EMBEDDED[0]):
+            status, _ = await status_and_headers(app, method, path, [ours, *more.items()])
+            assert status == 403, (path, method, more)
+
+
+# Tests of the isolation of orgs.
+
+
+#: Routes whose response never ends. They are tested in `test_live.py`.
+STREAMS = {"/live"}
+#: Routes that show data about the whole server to its operator.
+OPERATORS = {"/metrics"}
+LISTS: Mapping[str, Mapping[str, object]] = {
+    "list_active_plans": {},
+    "list_dags": {},
+    "list_skills": {},
+    "search_sources": {"query": "longest river Nile"},
+}
+
+
+async def pages(
+    agent: AgentClient, client: httpx2.AsyncClient, named: Mapping[str, str]
+) -> dict[str, str]:
+    contents = {}
+    for route in routes_of(full_app(agent)):
+        if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
+            # The link of a stage has another secret than the link of a review.
+            path = route.path.replace("{secret}/feedback", "{stage_secret}/feedback")
+            path = re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**{**ELSE, **named})
+            reply = await client.get(path, headers={"accept": "text/html"})
+            assert reply.status_code == 200, path
+            text = re.sub(r'name="(?:key|token)" value="[^"]+"', "", reply.text)
+            # The compressed length depends on the random keys and tokens, which are removed from
+            # the text.
+            headers = {k: v for k, v in reply.headers.items() if k != "content-length"}
+            contents[path] = f"{headers}\n{text}"
+    return contents
+
+
+async def indexed(agent: AgentClient) -> None:
+    while await index_all_orgs(agent.dispatcher.services):
+        pass
+
+
+async def test_activity_of_another_org_changes_no_page_or_reply(
+    face_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, agent, log = face_world, face_world.agent, face_world.dispatcher.calls
+    world.other_org_may_change = True
+    await all_foreign_records(agent)
+    named = await sample_ids(agent)
+    await indexed(agent)
+    listed = {tool: (await agent.ask(tool, arguments)).body for tool, arguments in LISTS.items()}
+    await log.flush()
+    record = log.record
+
+    def record_other_org(call: LoggedCall) -> None:
+        # Some pages call a tool, which would add a call of this org to the page of calls.
+        if call.org_id == world.other_org.org_id:
+            record(call)
+
+    monkeypatch.setattr(log, "record", record_other_org)
+    async with make_client(full_app(agent)) as client:
+        before = await pages(agent, client, named)
+        await all_foreign_records(world.other_org)
+        await log.flush()
+        log.dropped_of[world.other_org.org_id] += 7
+        await indexed(agent)
+        after = await pages(agent, client, named)
+    assert {path for path in before if before[path] != after[path]} == set()
+    again = {tool: (await agent.ask(tool, arguments)).body for tool, arguments in LISTS.items()}
+    assert again == listed
+
+
+# Tests of garbage in forms.
+
+
+GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)
+#: Forms with valid field names and with values that contain NUL characters, which PostgreSQL does
+#: not accept in texts.
+OF_TOKENS = (
+    {"act": "disable", "user": "an\0n"},
+    {"act": "create", "user": "\0", "label": "x", "scope": "plan:read", "days": "9" * 5_000},
+    {"act": "revoke", "id": "\0", "confirmed": "yes"},
+)
+
+
+async def test_form_fields_with_garbage_never_cause_server_error(face_world: OrgEnv) -> None:
+    forms = list((await valid_forms(face_world.agent)).values())
+    forms += [("/tokens", fields) for fields in OF_TOKENS]
+    async with make_browser(face_world.agent) as browser:
+        match = FORM_TOKEN.search((await browser.get("/tokens")).text)
+        assert match
+        for at, sound in forms:
+            for name, garbage in product(sound, GARBAGE):
+                fields = {"token": match[1], **sound, name: garbage}
+                reply = await browser.post(at, data=fields)
+                assert reply.status_code < 500, (at, name, garbage[:10])

@@ -1,18 +1,22 @@
-"""MCP server, called in the same process by real clients of older and newer revisions."""
+"""MCP server in the same process and over stdio, and the names of its clients."""
 
 import asyncio
+import os
 import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Literal
 
 import pytest
-from mcp import Client, MCPError
-from mcp_types import TextContent
+from mcp import Client, MCPError, StdioServerParameters
+from mcp_types import Implementation, TextContent
 
 from patience import PATIENCE_SECONDS
 from transport.fake_dispatcher import (
     TOOLS,
     RecordingDispatcher,
+    always,
     any_caller,
     make_gateway,
     make_refusal,
@@ -20,8 +24,12 @@ from transport.fake_dispatcher import (
 from waybook.app.request.caller import Answer, Caller
 from waybook.errors import Unavailable
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.prompts import instructions_for
 from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import MAX_CLIENT_LENGTH, clean_name
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
@@ -153,3 +161,72 @@ async def test_mcp_error_for_long_unknown_name_is_truncated(era: Era, what: str)
         with pytest.raises(MCPError) as refusal:
             await ASKING[what](client, "x:" + "-eyJaaaaaaaa" * 20_000)
     assert len(str(refusal.value.error)) < 2_000
+
+
+# Tests of client names.
+
+
+CODER = Implementation(name="claude-code", version="2.1.3")
+
+
+async def client_over_http(mode: Literal["legacy", "2026-07-28"]) -> str | None:
+    dispatcher = RecordingDispatcher()
+    app = build_app(
+        build_server(TOOLS, make_gateway(dispatcher)), hosts=AllowedHosts(), ready=always
+    )
+    async with (
+        serve_in_background(app, listen("127.0.0.1", 0), dispatcher.bus.close) as address,
+        Client(f"{address}/mcp", mode=mode, client_info=CODER) as client,
+    ):
+        await client.call_tool("get_next_step", {"planId": "1"})
+    ((caller, _, _),) = dispatcher.calls
+    return caller.client
+
+
+async def test_client_name_over_http_comes_from_the_request() -> None:
+    assert await client_over_http("2026-07-28") == "claude-code"
+
+
+async def test_older_client_over_http_is_named_by_user_agent() -> None:
+    assert await client_over_http("legacy") == "python-httpx2"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_client_name_on_a_connection_comes_from_handshake(
+    mode: Literal["legacy", "2026-07-28"],
+) -> None:
+    dispatcher = RecordingDispatcher()
+    server = build_server(TOOLS, make_gateway(dispatcher), one_line=True)
+    async with Client(server, mode=mode, client_info=CODER) as client:
+        await client.call_tool("get_next_step", {"planId": "1"})
+        await client.call_tool("get_next_step", {"planId": "2"})
+    assert {caller.client for caller, _, _ in dispatcher.calls} == {"claude-code"}
+
+
+def test_client_name_has_no_line_breaks_and_no_secrets() -> None:
+    assert clean_name("a\nb\x00\u202ec") == "a b c"
+    assert clean_name("x" * 500) == "x" * MAX_CLIENT_LENGTH
+    secret = "wb_" + "a" * 43
+    assert secret not in (clean_name(f"agent {secret}") or "")
+
+
+# Tests of the server as a child process.
+
+
+HERE = Path(__file__).parent
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'support'}:{HERE.parents[1]}",
+}
+
+
+@BOTH_ERAS
+async def test_stdio_server_works_even_if_code_prints_to_stdout(era: Era) -> None:
+    child = StdioServerParameters(
+        command=sys.executable, args=[str(HERE / "stdio_server.py")], env=ENVIRONMENT
+    )
+    async with asyncio.timeout(PATIENCE_SECONDS), Client(child, mode=era) as client:
+        listed = await client.list_tools()
+        result = await client.call_tool("get_next_step", {"planId": "1"})
+    assert "get_next_step" in [tool.name for tool in listed.tools]
+    assert result.structured_content == {"tool": "get_next_step", "arguments": {"planId": "1"}}

@@ -1,11 +1,11 @@
-"""HTTP serving: sockets, addresses, and graceful shutdown."""
+"""HTTP server: sockets, shutdown, idle connections, and limits of request heads."""
 
 import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 import httpx2
 import pytest
@@ -14,8 +14,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from patience import NOTICE_SECONDS
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
 from waybook.errors import Misconfigured
+from waybook.transport.http import protocol as heads
+from waybook.transport.http import request_checks
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import Drain, address, listen, run, serve, serve_in_background
+from waybook.transport.mcp.server import build_server
 
 
 def test_listening_on_a_port_in_use_raises_misconfigured() -> None:
@@ -160,3 +167,185 @@ def test_stopping_server_answers_delayed_requests(
 
     assert run(main()) == "answered"
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+# Tests of idle connections.
+
+
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+class AdvancingLoop(asyncio.SelectorEventLoop):
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+def run_advancing(test: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
+    """Run a test on a separate asyncio loop, because the clock of uvloop cannot be replaced."""
+    loop = AdvancingLoop()
+
+    async def within() -> None:
+        await test(loop)
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(within())
+
+
+class Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self._writer = writer
+
+    async def status_of_request(self) -> bytes:
+        self._writer.write(REQUEST)
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        size = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        await self.reader.readexactly(int(size))
+        return head.partition(b"\r\n")[0]
+
+
+@asynccontextmanager
+async def connected(keep_alive: int) -> AsyncIterator[Connection]:
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
+    app = build_app(server, hosts=AllowedHosts(), ready=always)
+    async with serve_in_background(app, listen("127.0.0.1", 0), keep_alive=keep_alive) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        yield Connection(reader, writer)
+        writer.close()
+
+
+def test_idle_connection_is_reused_until_keep_alive_time_has_passed() -> None:
+    async def test(loop: AdvancingLoop) -> None:
+        async with connected(20) as connection:
+            assert b" 200 " in await connection.status_of_request()
+            loop.ahead = 15
+            assert b" 200 " in await connection.status_of_request()
+            loop.ahead += 25
+            async with asyncio.timeout(NOTICE_SECONDS):
+                assert await connection.reader.read() == b""
+
+    run_advancing(test)
+
+
+# Tests of the limits of request heads.
+
+
+START = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
+#: Data whose size is several times the maximum size of a request head.
+MORE = b"x" * 16 * heads.MAX_BYTES
+
+
+class Line:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def say(self, *parts: bytes) -> None:
+        for part in parts:
+            self._writer.write(part)
+
+    async def complete(self) -> bytes:
+        """Return the first line of the response, or an empty line if the connection is closed."""
+        async with asyncio.timeout(NOTICE_SECONDS):
+            return await self._reader.readline()
+
+    async def hear_to_the_end(self) -> None:
+        async with asyncio.timeout(NOTICE_SECONDS):
+            # If the server disconnects a client that is still sending, the client may get a
+            # connection error instead of the response.
+            with suppress(ConnectionError):
+                await self._reader.read()
+
+    async def hang_up(self) -> None:
+        self._writer.close()
+        await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the timeout for request headers, for connections opened afterwards."""
+    monkeypatch.setattr(heads, "HEAD_TIMEOUT_SECONDS", 0.2)
+
+
+@pytest.fixture
+async def line() -> AsyncIterator[Line]:
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
+    app = build_app(server, hosts=AllowedHosts(), ready=always)
+    async with serve_in_background(app, listen("127.0.0.1", 0)) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        line = Line(*await asyncio.open_connection(host, int(port)))
+        yield line
+        await line.hang_up()
+
+
+ENDLESS = {
+    "an address": (b"GET /" + MORE,),
+    "a header's name": (START + b"X" + MORE,),
+    "a header": (START + b"X: " + MORE,),
+    "many headers": (START + b"".join(b"X-%d: 1\r\n" % n for n in range(1000)),),
+    "many large headers": (START + b"".join(b"X-%d: %d\r\n" % (n, 10**999) for n in range(100)),),
+    "blank lines": (b"\r\n" * heads.MAX_BYTES,),
+    "what stands beside a piece of a body": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\n",
+        b"1;x=" + MORE,
+    ),
+    "a header behind a body": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\n",
+        b"1\r\nx\r\n0\r\nX: " + MORE,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+async def test_connection_is_closed_if_a_request_head_is_endless(line: Line, what: str) -> None:
+    line.say(*ENDLESS[what])
+    await line.hear_to_the_end()
+
+
+async def test_request_with_too_many_headers_returns_431(line: Line) -> None:
+    line.say(START + b"".join(b"X-%d: 1\r\n" % n for n in range(heads.MAX_HEADERS + 1)))
+    assert b" 431 " in await line.complete()
+
+
+async def test_request_with_50_long_cookies_returns_200(line: Line) -> None:
+    cookies = b"; ".join(b"c%d=%s" % (n, b"v" * 900) for n in range(50))
+    line.say(START + b"Cookie: " + cookies + b"\r\n\r\n")
+    assert b" 200 " in await line.complete()
+
+
+async def test_large_request_body_is_not_counted_toward_the_head_limit(line: Line) -> None:
+    body = MORE[: 4 * heads.MAX_BYTES]
+    line.say(POST + b"Content-Length: %d\r\n\r\n" % len(body), body)
+    assert b" 405 " in await line.complete()
+
+
+BEGINNINGS = {
+    "nothing": (b"", b""),
+    "half a head": (START, b""),
+    "a blank line behind an answer": (START + b"\r\n", b"\r\n"),
+    "half a head behind an answer": (START + b"\r\n", START),
+}
+
+
+@pytest.mark.usefixtures("hurry")
+@pytest.mark.parametrize("what", BEGINNINGS)
+async def test_connection_is_closed_if_a_request_head_takes_too_long(line: Line, what: str) -> None:
+    first, then = BEGINNINGS[what]
+    if first:
+        line.say(first)
+    if then:
+        assert b" 200 " in await line.complete()
+        line.say(then)
+    await line.hear_to_the_end()
+
+
+async def test_request_body_that_takes_too_long_returns_408(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_checks, "BODY_SECONDS", 0.1)
+    line.say(POST + b"Content-Length: 10\r\n\r\nhalf")
+    assert b" 408 " in await line.complete()

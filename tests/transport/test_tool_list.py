@@ -1,4 +1,4 @@
-"""The published list of tools: its profiles, schemas and descriptions."""
+"""The published list of tools: its profiles, schemas and descriptions, and the map app."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.client.client import ConnectMode
 from mcp.client.extension import ClientExtension
+from mcp_types import TextResourceContents
 
 from tokens import count_tokens
 from tools.generate.files import TOOL_LIST
@@ -20,13 +21,14 @@ from transport.apps_client import Apps
 from transport.fake_dispatcher import RecordingDispatcher, always, make_gateway
 from transport.messages import LEGACY, make_request
 from waybook.app.registry import TOOLS
+from waybook.dag.diagram.svg import style_sheet
 from waybook.errors import Misconfigured
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.jsonrpc import APPS_EXTENSION
 from waybook.transport.mcp.prompts import instructions_for
-from waybook.transport.mcp.resources import APP_TOOLS, MIME_TYPE
+from waybook.transport.mcp.resources import APP_TOOLS, MIME_TYPE, URI, page
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import PROFILES, published_tools, tools_in_profile
 
@@ -293,3 +295,51 @@ async def test_tool_list_marks_claim_and_submit_tools_as_always_loaded() -> None
     assert plans & ALWAYS_LOADED == {"get_next_step", "submit_step_result"}
     assert runs & ALWAYS_LOADED == {"get_next_job", "submit_job_result"}
     assert plans | runs >= ALWAYS_LOADED
+
+
+# Tests of the map app.
+
+
+MAX_BYTES = 10_000
+
+
+def make_client(profile: str = "auto") -> Client:
+    server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile=profile)
+    return Client(server, mode="auto")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_status_tools_link_to_the_map_app(profile: str) -> None:
+    async with make_client(profile) as client:
+        tools = {tool.name: tool.meta or {} for tool in (await client.list_tools()).tools}
+    shown = {name for name, meta in tools.items() if "resourceUri" in meta.get("ui", {})}
+    of_plans, of_runs = (
+        {"get_plan_status", "request_user_review"},
+        {"get_dag_map", "get_run_progress"},
+    )
+    assert shown == (of_plans | of_runs) & set(tools)
+    assert shown
+    assert all(tools[name] == {"ui": {"resourceUri": URI}} for name in shown)
+    assert published_tools()["draw_map"].listed.meta == {"ui": {"visibility": ["app"]}}
+
+
+async def test_map_app_resource_has_mime_type_and_metadata() -> None:
+    async with make_client() as client:
+        extensions = client.server_capabilities.extensions or {}
+        assert extensions[APPS_EXTENSION] == {"mimeTypes": [MIME_TYPE]}
+        (contents,) = (await client.read_resource(URI)).contents
+    assert isinstance(contents, TextResourceContents)
+    assert (contents.uri, contents.mime_type) == (URI, "text/html;profile=mcp-app")
+    assert contents.meta == {"ui": {"prefersBorder": True}}
+    assert contents.text == page()
+
+
+def test_map_app_page_is_small_and_loads_no_external_resources() -> None:
+    text = page()
+    assert len(text.encode()) < MAX_BYTES
+    assert text.startswith("<!doctype html>\n<html lang=")
+    assert re.findall(r"https?:|//|\bsrc=|\bhref=|@import|url\(|\bfetch\b|\beval\b", text) == []
+
+
+def test_map_app_page_contains_shared_map_style_sheet() -> None:
+    assert style_sheet() in page().replace("\n", "")

@@ -1,4 +1,4 @@
-"""`GET /api/runs/{runId}/progress` and `GET /api/documents/{resourceId}` over HTTP."""
+"""Read API: progress of runs, documents, and outputs of plans."""
 
 import re
 from collections.abc import AsyncIterator
@@ -14,14 +14,21 @@ from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway, make_refusal
 from transport.full_app import gateway_of
-from waybook.app.request.caller import ReadableDocument
+from waybook.app.queries.documents import file_name
+from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.core.decision_context import Channel
 from waybook.dag.progress.report import check
 from waybook.dag.templates.rendering import build_page
 from waybook.errors import NotFound, Unavailable, WaybookError
+from waybook.plan.store_output import FILE_EXTENSIONS, Output
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.requests import ReadApi, document_response, markdown_response
+from waybook.transport.http.requests import (
+    ReadApi,
+    document_response,
+    markdown_response,
+    output_response,
+)
 from waybook.transport.mcp.server import build_server
 
 HOSTILE = "# Found\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://x/i.png)"
@@ -178,3 +185,92 @@ def make_document(**more: str) -> ReadableDocument:
         made_from=[],
     )
     return replace(document, **more)  # type: ignore[arg-type]  # texts, all of them
+
+
+# Tests of the outputs of plans.
+
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def make_output(**more: object) -> ReadableOutput:
+    output = ReadableOutput(
+        output_id="o-1",
+        plan_id="p-1",
+        title="Rivers",
+        media_type="text/markdown",
+        version=1,
+        created_at=NOON,
+        created_by="ann",
+        content="# Rivers",
+        file_name="Rivers.v1.md",
+    )
+    return replace(output, **more)  # type: ignore[arg-type]  # names are its own
+
+
+async def deliver(agent: AgentClient, plan: Body, **more: str) -> Body:
+    named = {"mediaType": "text/markdown", "title": "Rivers", "content": "# Rivers ☃", **more}
+    return await agent.call("store_research_output", planId=plan["planId"], **named)
+
+
+async def test_output_download_has_media_type_and_safe_headers(
+    http: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    output = await deliver(agent, await agent.plan())
+    reply = await http.get(f"/api/outputs/{output['outputId']}")
+    assert (reply.status_code, reply.text) == (200, "# Rivers ☃")
+    assert reply.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert reply.headers["content-disposition"] == 'attachment; filename="Rivers.v1.md"'
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["content-security-policy"].endswith("; sandbox")
+
+
+async def test_html_output_is_served_as_plain_text_attachment(
+    http: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    page = {"mediaType": "text/html", "content": "<script>alert(1)</script>"}
+    output = await deliver(agent, await agent.plan(), **page)
+    reply = await http.get(f"/api/outputs/{output['outputId']}")
+    assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+    assert reply.headers["content-disposition"] == 'attachment; filename="Rivers.v1.html"'
+
+
+@given(kind=st.sampled_from(sorted(FILE_EXTENSIONS)) | st.from_regex(r"[a-z]{1,9}/[a-z+.]{1,20}\Z"))
+def test_output_response_never_uses_executable_content_type(kind: str) -> None:
+    sent = output_response(make_output(media_type=kind)).headers
+    assert re.fullmatch(
+        r"(application/(json|jsonl|toml|x-ndjson|yaml)|text/(csv|markdown|plain|tab-sep.*)); "
+        "charset=utf-8",
+        sent["content-type"],
+    )
+    assert sent["content-disposition"].startswith("attachment;")
+
+
+@given(title=st.text(min_size=1))
+def test_download_with_any_title_has_safe_file_name(title: str) -> None:
+    output = Output(
+        id="o-1",
+        title=title,
+        media_type="text/x-any",
+        version=3,
+        content_hash="",
+        created_at=NOON,
+        created_by="ann",
+    )
+    sent = output_response(make_output(file_name=file_name(output))).headers["content-disposition"]
+    assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]+\.v3\.txt"', sent)
+
+
+async def test_plan_outputs_endpoint_lists_all_versions_without_content(
+    http: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
+) -> None:
+    plan = await agent.plan()
+    first = await deliver(agent, plan)
+    world.clock.advance(minutes=1)
+    second = await deliver(agent, plan, content="# More")
+    reply = await http.get(f"/api/plans/{plan['planId']}/outputs")
+    payload = reply.json()
+    assert payload["planId"] == plan["planId"]
+    ids = [output["outputId"] for output in payload["outputs"]]
+    assert ids == [second["outputId"], first["outputId"]]
+    assert "# More" not in reply.text
