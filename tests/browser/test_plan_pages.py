@@ -1,8 +1,13 @@
-"""The page of a plan and the page of a step, in a browser."""
+"""Pages of a plan and its steps in a browser, their time slider, and forms that edit."""
 
-from playwright.async_api import Page, expect
+import re
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
 
 from browser.axe import accessible
+from browser.pictures import take_picture
 from browser.served_site import Site
 from org_env import Body, make_step
 
@@ -57,3 +62,104 @@ async def test_stalled_step_can_be_retried_on_plan_page(page: Page, site: Site) 
     await expect(page.get_by_text("its agent is gone")).to_be_visible()
     taken = await site.world.agent.take(plan)
     assert (taken["stepOrder"], taken["attempt"]) == (43, 2)
+
+
+# Tests of the time slider.
+
+
+async def make_worked_plan(site: Site) -> Body:
+    """Create a plan of which two steps are done, one hour apart."""
+    agent, clock = site.world.agent, site.world.clock
+    steps = [make_step(f"Look at river {n}.", title=f"River {n}") for n in range(1, 6)]
+    plan = await agent.plan(steps, name="Rivers of the north")
+    for _ in range(2):
+        taken = await agent.take(plan, sessionId="day")
+        clock.advance(hours=1)
+        await agent.submit(taken)
+    return plan
+
+
+async def test_time_slider_moved_by_keyboard_shows_earlier_states_of_plan(
+    page: Page, site: Site
+) -> None:
+    plan = await make_worked_plan(site)
+    await page.goto(f"{site.address}/plans/{plan['planId']}")
+    await page.get_by_role("link", name="Time slider").click()
+    await expect(page.get_by_text("2 of 5 done")).to_be_visible()
+    await accessible(page)
+    slider = page.get_by_role("slider", name="Entry")
+    await slider.focus()
+    await slider.press("Home")
+    await expect(page.get_by_text("0 of 5 done")).to_be_visible()
+    await expect(page.locator("#then").get_by_text("planning")).to_be_visible()
+    await slider.press("End")
+    await slider.press("ArrowLeft")
+    await expect(page.get_by_text("1 of 5 done")).to_be_visible()
+    await expect(page.locator('#map [data-status="in_progress"]').first).to_be_visible()
+    for theme in ("light", "dark"):
+        await take_picture(page, f"time-slider-{theme}", theme)
+
+
+# Tests of forms that edit, with and without JavaScript.
+
+
+@pytest_asyncio.fixture(loop_scope="session", params=[True, False], ids=["script", "no-script"])
+async def tab(request: pytest.FixtureRequest, browser: Browser, site: Site) -> Page:
+    """Return a browser tab on a small screen, with or without JavaScript."""
+    context = await browser.new_context(
+        java_script_enabled=request.param, viewport={"width": 390, "height": 800}
+    )
+    page = await context.new_page()
+    site.watch(page)
+    return page
+
+
+async def make_plan(site: Site) -> Body:
+    steps = [make_step(title=name) for name in ("Read", "Measure", "Weigh", "Write")]
+    return await site.world.agent.plan(steps)
+
+
+async def titles(site: Site, plan: Body) -> list[str]:
+    return [step["title"] for step in (await site.world.agent.status(plan))["pendingSteps"]]
+
+
+def expect_one_refusal(site: Site) -> None:
+    """Check that the browser reported the status 400 of one refused form, and nothing else."""
+    (fault,) = site.faults
+    assert "400" in fault
+    site.faults.clear()
+
+
+async def test_user_reorders_steps_by_keyboard(tab: Page, site: Site) -> None:
+    plan = await make_plan(site)
+    await tab.goto(f"{site.address}/plans/{plan['planId']}/edit")
+    await tab.get_by_role("button", name="Move up: Write").focus()
+    for place in (3, 2):
+        await tab.keyboard.press("Enter")
+        await expect(tab).to_have_url(re.compile(rf"moved={place}&"))
+        # The button of the moved step has the focus again, so that Enter moves the step on.
+        await expect(tab.get_by_role("button", name="Move up: Write")).to_be_focused()
+    assert await titles(site, plan) == ["Read", "Write", "Measure", "Weigh"]
+    assert site.faults == []
+    await tab.context.close()
+
+
+async def test_user_reorders_steps_by_drag(page: Page, site: Site) -> None:
+    plan = await make_plan(site)
+    await page.goto(f"{site.address}/plans/{plan['planId']}/edit")
+    rows = page.locator("[data-step]")
+    await rows.nth(3).drag_to(rows.nth(0), target_position={"x": 60, "y": 2})
+    await expect(rows.first).to_contain_text("Write")
+    await expect(page.get_by_text("Revision 2")).to_be_visible()
+    assert await titles(site, plan) == ["Write", "Read", "Measure", "Weigh"]
+
+
+async def test_condition_form_with_errors_is_accessible(page: Page, site: Site) -> None:
+    plan = await make_plan(site)
+    await page.goto(f"{site.address}/plans/{plan['planId']}/steps/{plan['stepIds'][1]}")
+    await page.get_by_text("Add a condition", exact=True).click()
+    await page.get_by_role("button", name="Add condition").click()
+    await expect(page.get_by_text("Enter a field such as")).to_be_visible()
+    await accessible(page)
+    await take_picture(page, "condition-form-light", "light")
+    expect_one_refusal(site)

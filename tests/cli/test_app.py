@@ -1,5 +1,7 @@
-"""The command line as a whole: help, imports, and error output."""
+"""The command line as a whole: help, imports, error output, logs, and `waybook call`."""
 
+import json
+import logging
 import subprocess
 import sys
 
@@ -11,6 +13,9 @@ from waybook.app.registry import MODULES
 from waybook.cli.app import COMMANDS, app
 from waybook.cli.commands import maintenance
 from waybook.cli.lazy import load
+from waybook.cli.logs import JsonLineFormatter, _log_to
+from waybook.core.hidden_characters import contains_hidden
+from waybook.settings import LoadedSettings, Settings
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -88,3 +93,110 @@ def test_unexpected_exception_prints_error_without_stack_trace(
     assert failed.exit_code == 1
     assert failed.stderr.startswith("✗ ZeroDivisionError: the moon is down\n")
     assert "Traceback" not in failed.output
+
+
+# Tests of `waybook call`.
+
+
+def test_call_command_prints_indented_json(terminal: Terminal) -> None:
+    output = terminal.say("call", "ping")
+    assert json.loads(output)["status"] == "ok"
+    assert "\n  " in output
+
+
+def test_call_command_with_json_flag_prints_one_compact_line(terminal: Terminal) -> None:
+    output = terminal.say("call", "ping", "--json")
+    assert output.count("\n") == 1
+    assert output.startswith('{"status":"ok",')
+
+
+def test_call_command_with_dash_reads_arguments_from_stdin(terminal: Terminal) -> None:
+    plan_id = terminal.plan("By stdin")
+    output = terminal.say(
+        "call", "get_plan_status", "-", "--json", typed=json.dumps({"planId": plan_id})
+    )
+    assert json.loads(output)["planId"] == plan_id
+
+
+def test_call_command_exits_with_1_and_suggestion_after_tool_error(terminal: Terminal) -> None:
+    failed = terminal.run("call", "get_plan_status", '{"planId": "nobody"}')
+    assert failed.exit_code == 1
+    assert failed.stderr.startswith("✗ NOT_FOUND: ")
+    assert "try: waybook plans" in failed.stderr
+
+
+def test_call_command_is_audited_with_channel_cli(terminal: Terminal) -> None:
+    args = {
+        "name": "By hand",
+        "researchQuestion": "?",
+        "steps": [{"stepType": "custom", "instructions": "Do."}],
+    }
+    made = json.loads(terminal.say("call", "create_research_plan", json.dumps(args)))
+    (entry,) = terminal.json_output("audit", "list", made["planId"])
+    assert entry["channel"] == "cli"
+
+
+def test_call_command_suggests_closest_name_for_misspelled_tool(terminal: Terminal) -> None:
+    failed = terminal.run("call", "get_next_stp")
+    assert failed.exit_code == 2
+    assert "did you mean get_next_step?" in failed.stderr
+
+
+# Tests of log output.
+
+
+TOKEN = "wb_" + "a1" * 20
+
+
+def make_record(
+    message: str, *values: object, error: BaseException | None = None
+) -> logging.LogRecord:
+    exc_info = (type(error), error, error.__traceback__) if error else None
+    return logging.LogRecord("waybook", logging.ERROR, "file.py", 1, message, values, exc_info)
+
+
+def _missing() -> None:
+    raise KeyError(TOKEN)
+
+
+def broken() -> Exception:
+    """Return an exception that has another exception as its cause."""
+    try:
+        try:
+            _missing()
+        except KeyError as error:
+            raise ValueError(f"Authorization: Bearer hunter2 and {TOKEN}") from error
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
+def test_json_log_formatter_writes_one_line_per_record() -> None:
+    line = JsonLineFormatter().format(make_record("a %s\nb", "plan"))
+    assert "\n" not in line
+    assert json.loads(line)["message"] == "a plan\nb"
+
+
+def test_log_line_redacts_secret_in_message_and_values() -> None:
+    record = json.loads(
+        JsonLineFormatter().format(make_record(f"%s is not {TOKEN}", {"cookie": TOKEN}))
+    )
+    assert record["message"] == "{'cookie': '…'} is not wb_…"
+
+
+def test_log_line_redacts_secret_in_stack_trace_and_cause() -> None:
+    line = JsonLineFormatter().format(make_record("broke", error=broken()))
+    record = json.loads(line)
+    assert "KeyError: 'wb_…'" in record["trace"]
+    assert "ValueError: Authorization: Bearer …" in record["trace"]
+    assert TOKEN not in line
+    assert "hunter2" not in line
+
+
+def test_log_handler_redacts_secrets_and_escapes_control_characters() -> None:
+    handler = logging.StreamHandler()
+    _log_to(handler, LoadedSettings(Settings(model_key="correct horse"), {}))
+    line = handler.format(make_record("said %s", "correct horse, \x9b31m\u202e"))
+    assert "correct horse" not in line
+    assert json.loads(line)["message"] == "said …, \x9b31m\u202e"
+    assert not contains_hidden(line)

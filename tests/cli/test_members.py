@@ -1,4 +1,4 @@
-"""Orgs, users and tokens on the command line, and the permissions of a token."""
+"""Orgs, users and tokens on the command line, their permissions, and their erasure."""
 
 import asyncio
 import json
@@ -8,9 +8,10 @@ import sys
 from html import unescape
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx2
+import psycopg
 import pytest
 from mcp import Client, StdioServerParameters
 from starlette.applications import Starlette
@@ -23,6 +24,10 @@ from waybook.app.request.caller import Caller
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.runtime import AppSession
 from waybook.core.decision_context import Channel
+from waybook.embedded_postgres.supervisor import Attachment
+from waybook.store.accounts.accounts import add_org
+from waybook.store.driver.queries import new_id
+from waybook.store.maintenance.migrate import migrate
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
 
@@ -220,3 +225,73 @@ def test_admin_token_of_the_team_guide_opens_tokens_page(terminal: Terminal) -> 
     for _, page in answers:
         assert '--header "Authorization: Bearer wb_…"' in unescape(page)
         assert 'href="/tokens#create"' in page
+
+
+# Tests of erasure.
+
+
+@pytest.fixture
+def acme(attachment: Attachment) -> str:
+    slug = f"acme-{new_id()}"
+    migrate(attachment.owner_dsn)
+    add_org(attachment.owner_dsn, UUID(new_id()), slug)
+    return slug
+
+
+def slugs(attachment: Attachment) -> set[str]:
+    with psycopg.connect(attachment.admin_dsn) as admin:
+        return {str(row[0]) for row in admin.execute("select slug from org").fetchall()}
+
+
+def test_org_erase_command_requires_slug_as_confirmation(
+    terminal: Terminal, attachment: Attachment, acme: str
+) -> None:
+    refused = terminal.run("org", "erase", acme, typed="something else\n")
+    assert refused.exit_code == 1
+    assert acme in slugs(attachment)
+    output = terminal.say("org", "erase", acme, typed=f"{acme}\n")
+    assert "This cannot be undone." in output
+    assert "org    1" in output
+    assert f"✓ the org {acme} is erased" in output
+    assert acme not in slugs(attachment)
+
+
+def test_org_erase_with_yes_needs_no_confirmation_and_prints_json(
+    terminal: Terminal, attachment: Attachment, acme: str
+) -> None:
+    reply = terminal.json_output("org", "erase", acme, "--yes")
+    assert reply["rows"] == {"org": 1}
+    assert acme not in slugs(attachment)
+    verified = terminal.json_output("audit", "verify")
+    (record,) = [chain for chain in verified["chains"] if chain["orgId"] == reply["orgId"]]
+    assert verified["ok"]
+    assert record["note"].startswith("the org was erased at ")
+    assert "the org was erased at" in terminal.say("audit", "verify", columns=200)
+
+
+def test_user_erase_requires_confirmation_and_leaves_audit_valid(
+    terminal: Terminal, attachment: Attachment
+) -> None:
+    plan_id = terminal.plan("Of somebody")
+    with psycopg.connect(attachment.admin_dsn) as admin:
+        ((name,),) = admin.execute(
+            "select created_by from plan_brief where plan_id = %s", (plan_id,)
+        ).fetchall()
+    failed = terminal.run("user", "erase", "local", name, typed="nobody\n")
+    assert failed.exit_code == 1
+    reply = terminal.json_output("user", "erase", "local", name, "--yes")
+    assert reply["pseudonym"].startswith("erased-")
+    assert reply["rows"]["plan_brief"] >= 1
+    entries = terminal.json_output("audit", "list", plan_id)
+    assert {entry["actor"] for entry in entries} == {reply["pseudonym"]}
+    assert terminal.json_output("audit", "verify")["ok"]
+
+
+def test_retain_command_deletes_expired_rows(terminal: Terminal, attachment: Attachment) -> None:
+    terminal.call("list_skills", sessionId="long ago")
+    with psycopg.connect(attachment.admin_dsn) as admin:
+        admin.execute("update mcp_tool_call_log set at = at - interval '90 days'")
+    output = terminal.say("retain")
+    assert "mcp_tool_call_log" in output
+    assert "✓ nothing to delete: no data is past its retention period" in output
+    assert terminal.json_output("retain") == {"gone": {}}

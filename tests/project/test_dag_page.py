@@ -1,17 +1,20 @@
-"""The guide to writing a DAG covers every field of definitions and templates."""
+"""The guides to workflows and conditions cover every field, and their examples are true."""
 
+import json
 import re
 
 import pytest
 import yaml
 
 from project.repository import code_blocks, read
+from waybook.conditions.condition import compile_condition
 from waybook.dag.definitions.definition import read_definition, read_graphs
 from waybook.dag.expansion.counts import Count
 from waybook.dag.model import Strategy
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.dag.templates.engine import FILTERS, MAX_TEMPLATE_LENGTH, TESTS
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, TemplateKind
+from waybook.errors import BadExpression
 
 PAGE = read("how-to", "write-a-dag.md")
 #: Names in code spans in the first cell of each table row of the page.
@@ -55,3 +58,38 @@ def test_contracts_example_of_the_dag_page_has_61_jobs() -> None:
 def test_dag_page_shows_template_limit_and_default_template() -> None:
     assert f"{MAX_TEMPLATE_LENGTH:,} characters" in PAGE
     assert f"`{DEFAULT_DOCUMENT}`" in PAGE
+
+
+# Tests of the page about conditions.
+
+
+CONDITIONS_PAGE = read("reference", "conditions.md")
+EXAMPLE = re.compile(r"^(.+?) +=> (\w+)(?:: (.+))?$")
+VALUES = json.loads(code_blocks(CONDITIONS_PAGE, "json")[0])
+LINES = [
+    line for block in code_blocks(CONDITIONS_PAGE, "text") for line in block.splitlines() if line
+]
+
+
+def outcome(expression: str) -> tuple[str, str]:
+    """Return an expression's outcome as the documentation page writes it, and its error message."""
+    try:
+        condition = compile_condition(expression)
+    except BadExpression as refused:
+        return "refused", refused.message
+    seen = condition.evaluate(VALUES)
+    return ("error", seen.error) if seen.error else (str(seen.fired).lower(), "")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_conditions_page_example_has_documented_outcome(line: str) -> None:
+    matched = EXAMPLE.match(line)
+    assert matched is not None, "not of the form: EXPRESSION => OUTCOME"
+    expression, expected, words = matched.groups()
+    actual, message = outcome(expression)
+    assert actual == expected, message
+    assert (words or "") in message
+
+
+def test_conditions_page_has_more_than_thirty_examples() -> None:
+    assert len(LINES) > 30

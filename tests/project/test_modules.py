@@ -1,11 +1,15 @@
-"""Source modules are small and well named, and each has a docstring."""
+"""Source modules: sizes, names, docstrings, imports between layers, and no SQL."""
 
 import ast
+import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import waybook
-from project.repository import Module, modules
+from project.repository import ROOT, SOURCE, Module, modules
 
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
@@ -83,3 +87,96 @@ def length(function: Function) -> int:
 
 def opening(module: Module) -> str:
     return (ast.get_docstring(module.tree) or "").split("\n\n")[0].strip()
+
+
+# Tests of imports.
+
+
+#: Modules that import other modules by name, in order to load only the modules that are used: the
+#: commands, the Python API, Jinja and YAML, and optional endpoints.
+IMPORTS_BY_NAME = {
+    "src/waybook/__init__.py",
+    "src/waybook/app/registry.py",
+    "src/waybook/app/request/definition_cache.py",
+    "src/waybook/cli/lazy.py",
+    "src/waybook/dag/templates/template.py",
+    "src/waybook/integrations/factory.py",
+    "src/waybook/app/request/search/portable_search.py",
+}
+
+
+def test_source_passes_all_import_linter_contracts() -> None:
+    linter = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run(
+        [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_source_has_no_imports_inside_functions() -> None:
+    locations = {
+        f"{module.name}:{node.lineno}"
+        for module in modules()
+        for function in all_functions(module.tree)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert locations == set()
+
+
+def test_dynamic_imports_occur_only_in_allowed_modules() -> None:
+    module_names = {
+        module.name
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Name) and node.id in {"import_module", "__import__"}
+    }
+    assert module_names == IMPORTS_BY_NAME
+
+
+def test_source_does_not_use_type_checking_guard() -> None:
+    assert [module.name for module in modules() if "TYPE_CHECKING" in module.text] == []
+
+
+def test_internal_init_files_are_empty() -> None:
+    # Users import from these packages, so their init files may have content.
+    public = {SOURCE, SOURCE / "client"}
+    inner = [m for m in modules() if m.path.name == "__init__.py" and m.path.parent not in public]
+    assert [module.name for module in inner if module.text] == []
+
+
+def all_functions(tree: ast.Module) -> Iterator[ast.AST]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    return (node for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+# Tests of SQL.
+
+
+QUERY = re.compile(
+    r"\s*(select\s+\S|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|with\s+\w+\s+as\s*\()"
+)
+
+#: Queries that are too small for a file of their own: the current time, and the list of orgs for a
+#: sweep.
+ALLOWED = {"select app_now()", "select org_id from org"}
+
+NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+def test_python_modules_contain_no_sql_query() -> None:
+    queries = {
+        f"{module.name}:{node.lineno}": node.value
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if QUERY.match(node.value) and node.value not in ALLOWED
+    }
+    assert queries == {}
+
+
+def test_sql_file_query_names_are_unique() -> None:
+    files = sorted(SOURCE.glob("store/*.sql"))
+    names = {file.name: NAMED.findall(file.read_text(encoding="utf-8")) for file in files}
+    assert any(names.values())
+    assert {file for file, queries in names.items() if len(queries) > len(set(queries))} == set()

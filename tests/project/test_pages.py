@@ -1,13 +1,29 @@
-"""Documentation pages: up to date, linked, one sentence per line, consistent with the source."""
+"""Documentation pages and their site: up to date, linked, consistent with the source."""
 
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from runpy import run_path
+from typing import Any, get_args
+
+import pytest
 
 from postgres_servers import ServerDatabase
-from project.repository import README, ROOT, SOURCE, headings, pages, prose_lines, read, sections
+from project.repository import (
+    DOCS,
+    README,
+    ROOT,
+    SOURCE,
+    headings,
+    pages,
+    prose_lines,
+    read,
+    sections,
+)
+from tools.published_figures import PAGES, Figure, read_cell, render, render_table
 from waybook.app.request.plan_arguments import ConditionArgument
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -119,3 +135,130 @@ def test_docs_pages_that_list_condition_actions_name_every_action() -> None:
     assert named in read("reference", "conditions.md")
     for action in actions:
         assert f"`{action}`" in read("how-to", "branch-on-results.md")
+
+
+# Tests of the contributing guide.
+
+
+PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+#: Areas of commits that are no packages: two parts of `transport`, and what is outside of `src`.
+OTHER_AREAS = frozenset(
+    {"mcp", "web", "docs", "tests", "harness", "tools", "benchmarks", "examples", "deploy"}
+    | {"build", "lang"}
+)
+
+
+def packages() -> set[str]:
+    return {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+
+
+def test_documented_commit_areas_are_the_packages_and_few_other_words() -> None:
+    lines = sections(PAGE, 2)["Commits"].splitlines()
+    (listed,) = [line for line in lines if line.startswith("- The area is")]
+    assert re.findall(r"`(\w+)`", listed) == [*sorted(packages()), *sorted(OTHER_AREAS)]
+
+
+def test_layer_table_of_the_contributing_guide_lists_every_package() -> None:
+    rows = [line.split("|")[2] for line in sections(PAGE, 2)["Layers"].splitlines() if "|" in line]
+    named = set(re.findall(r"`(\w+)`", " ".join(rows)))
+    assert packages() <= named
+
+
+# Tests of the site.
+
+
+broken_links = run_path(str(ROOT / "tools" / "site" / "check_links.py"))["broken_links"]
+stage = run_path(str(ROOT / "tools" / "site" / "stage.py"))["stage"]
+
+
+def listed_pages(nav: list[Any]) -> Iterator[str]:
+    for entry in nav:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for below in entry.values():
+                yield from listed_pages(below if isinstance(below, list) else [below])
+
+
+def test_site_navigation_lists_every_docs_page_once() -> None:
+    config = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
+    listed = sorted(listed_pages(config["project"]["nav"]))
+    assert listed == sorted(str(page.relative_to(ROOT)) for page in pages())
+
+
+def test_site_build_copies_pages_and_linked_files(tmp_path: Path) -> None:
+    stage(tmp_path)
+    for name in ("README.md", "docs/start.md", "examples/one_agent.py", "docs/pictures/map.svg"):
+        assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("link", "is_broken"),
+    [
+        ("other.html", False),
+        ("other.html#there", False),
+        ("folder/", False),
+        ("https://example.org/missing", False),
+        ("missing.html", True),
+        ("other.html#missing", True),
+        ("#missing", True),
+        ("folder/missing.py", True),
+        ("../outside.html", True),
+    ],
+)
+def test_link_check_reports_links_to_missing_files_and_headings(
+    tmp_path: Path, link: str, *, is_broken: bool
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "index.html").write_text("")
+    (tmp_path / "other.html").write_text('<h2 id="there"></h2>')
+    (tmp_path / "page.html").write_text(f'<a href="{link}"></a>')
+    assert broken_links(tmp_path) == ([f"page.html: {link}"] if is_broken else [])
+
+
+# Tests of published figures.
+
+
+TABLE = """\
+| figure | value | verdict |
+| --- | ---: | --- |
+| rate | 0.5 | goal not reached |
+"""
+MAX_WORDS = 1_000
+NUMBER = (
+    r"\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|"
+    r"eigh|nine)teen|(?:twen|thir|for)ty(?:-\w+)?"
+)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_published_figures_equal_the_measured_figures(name: str) -> None:
+    assert render(name) == read(name), "run `python -m tools.published_figures`"
+
+
+def test_published_figure_with_missed_goal_needs_a_reason() -> None:
+    with pytest.raises(ValueError, match="no reason is given"):
+        render_table((Figure("Is it fast?", "rate", "value"),), TABLE)
+    figure = Figure("Is it fast?", "rate", "value", remark="the disk is slow")
+    assert render_table((figure,), TABLE).endswith("| Is it fast? | 0.5 | the disk is slow |")
+
+
+def test_published_figure_without_measurement_is_refused() -> None:
+    with pytest.raises(LookupError):
+        read_cell(TABLE, "rate", "noise")
+
+
+def test_docs_page_for_fleet_operators_stays_short() -> None:
+    assert len(read("operate.md").split()) <= MAX_WORDS
+
+
+def test_guides_state_no_number_of_tools() -> None:
+    stated = re.compile(rf"\b(?:{NUMBER})(?: \w+)? tools\b", re.IGNORECASE)
+    lines = [
+        f"{page.name}: {line}"
+        for page in (README, *DOCS.rglob("*.md"))
+        if "decisions" not in page.parts
+        for line in prose_lines(page.read_text("utf-8"))
+        if stated.search(line)
+    ]
+    assert lines == []

@@ -1,12 +1,13 @@
-"""The reference has a heading for every tool, error, setting, command, event, field and table."""
+"""The reference has a heading for every tool, error, setting, command, event and metric."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import fields
 
 import click
 
-from project.repository import SOURCE, headings, read, sections
+from project.repository import ROOT, SOURCE, headings, read, sections
 from waybook import errors
 from waybook.app.registry import TOOLS
 from waybook.app.request.wait_queue import MAX_WAITING, MAX_WAITING_OF_ORG
@@ -18,6 +19,7 @@ from waybook.store.driver.fair_queue import MAX_QUEUED
 from waybook.store.driver.queries import expand_parts
 from waybook.store.maintenance.migrate import bundled_migrations
 from waybook.transport.http.dashboard import live
+from waybook.transport.http.metrics import FAMILIES
 from waybook.transport.mcp import subscriptions
 
 TICKED = re.compile(r"`([^`]+)`")
@@ -141,3 +143,45 @@ def test_retention_guide_has_the_defaults_of_the_settings() -> None:
     defaults = {field.name: str(field.default) for field in fields(Settings)}
     names = {name for name in defaults if name.startswith("keep_") and name.endswith("_days")}
     assert rows == {name: defaults[name] for name in names}
+
+
+# Tests of metrics.
+
+
+DASHBOARD = ROOT / "deploy" / "grafana" / "waybook.json"
+SERIES_NAME = re.compile(r"\b((?:waybook|process)_[a-z_]+)\b")
+#: Endings of the series of a histogram.
+SERIES = ("_bucket", "_sum", "_count")
+
+
+def shown_series() -> set[str]:
+    panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    return {name for expression in expressions for name in SERIES_NAME.findall(expression)}
+
+
+def existing_series() -> dict[str, str]:
+    return {
+        f"{name}{ending}": name
+        for name, family in FAMILIES.items()
+        for ending in (SERIES if family.kind == "histogram" else ("",))
+    }
+
+
+def test_grafana_dashboard_shows_every_metric_and_only_existing_series() -> None:
+    existing = existing_series()
+    assert shown_series() - existing.keys() == set()
+    assert {existing[series] for series in shown_series()} == set(FAMILIES)
+
+
+def test_grafana_dashboard_panels_do_not_overlap_and_have_unique_ids() -> None:
+    panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len({panel["id"] for panel in panels}) == len(panels)
+
+
+def test_reference_page_lists_every_metric() -> None:
+    listed = re.findall(
+        r"^\| `(\w+)` \| (?:counter|gauge|histogram) ", read("reference/metrics.md"), re.MULTILINE
+    )
+    assert listed == list(FAMILIES)
