@@ -14,13 +14,10 @@ from starlette.routing import Route
 from missing_programs import NODE_PACKAGES
 from node_packages import Unreachable, install
 from org_env import OrgEnv
-from transport.fake_dispatcher import always
+from transport.fake_dispatcher import make_app, serve
 from waybook.app.request.caller import Caller
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
@@ -60,8 +57,8 @@ async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIter
 
     server = build_server(published_tools(), ToolGateway(dispatcher, caller), profile=profile)
     pages = [Route("/chat/{name}", file), Route("/packages/{name:path}", file)]
-    app = build_app(server, hosts=AllowedHosts(), ready=always, pages=pages)
-    async with serve_in_background(app, listen("127.0.0.1", 0)) as address:
+    app = make_app(server, pages=pages)
+    async with serve(app) as address:
         yield f"{address}/chat/host.html"
 
 

@@ -8,18 +8,15 @@ from playwright.async_api import ConsoleMessage, Page
 from starlette.requests import Request
 
 from org_env import OrgEnv
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import make_app, make_server
 from waybook.app.request.caller import Caller
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.store.driver.bus import Bus
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.app import build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
-from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
-from waybook.transport.mcp.server import build_server
 
 
 @dataclass
@@ -54,10 +51,10 @@ async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
     async def dispatcher() -> ServerDispatcher:
         return world.dispatcher
 
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
+    server = make_server()
     pages = dashboard_routes(world.dispatcher, site.person)
     reading = ReadApi(ToolGateway(dispatcher, site.person))
-    app = build_app(server, hosts=AllowedHosts(), ready=always, reading=reading, pages=pages)
+    app = make_app(server, reading=reading, pages=pages)
     async with serve_in_background(
         app, listen("127.0.0.1", port), world.dispatcher.bus.close
     ) as address:

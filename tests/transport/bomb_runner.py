@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 import bombs
 from patience import PATIENCE_SECONDS
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import RecordingDispatcher, make_app, make_server, serve
 from transport.messages import LEGACY
 from waybook.app.request.arguments import check_result_size, parse_arguments
 from waybook.app.request.caller import Answer
@@ -35,10 +35,7 @@ from waybook.dag.definitions.source_text import parse_definition
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.dag.templates.template import TemplateKind, template_error
 from waybook.errors import WaybookError
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import COOKIE, AllowedHosts, read_form
-from waybook.transport.http.server import listen, serve_in_background
-from waybook.transport.mcp.server import build_server
+from waybook.transport.http.request_checks import COOKIE, read_form
 
 #: Limits on the resources used after the code is loaded: memory in bytes at any time, and total CPU
 #: time in seconds.
@@ -76,11 +73,11 @@ def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
 
 async def over_http(packed: bytes) -> list[BombReply]:
     dispatcher = RecordingDispatcher({"get_next_step": Answer({"status": "step_ready"})})
-    server = build_server(TOOLS, make_gateway(dispatcher))
-    app = build_app(server, hosts=AllowedHosts(), ready=always)
+    server = make_server(dispatcher)
+    app = make_app(server)
     answers: list[BombReply] = []
     async with (
-        serve_in_background(app, listen("127.0.0.1", 0)) as address,
+        serve(app) as address,
         httpx2.AsyncClient(base_url=address, trust_env=False, timeout=PATIENCE_SECONDS) as client,
     ):
         for door, name, headers, body in bodies(packed):

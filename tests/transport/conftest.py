@@ -7,13 +7,11 @@ import pytest
 import pytest_asyncio
 
 from org_env import OrgEnv
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import always, make_server, serve
 from transport.page_client import make_browser
 from waybook.transport.http.app import build_app
 from waybook.transport.http.metrics import Metric
 from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import listen, serve_in_background
-from waybook.transport.mcp.server import build_server
 
 CALLS = Metric(name="waybook_calls_total", value=3)
 
@@ -25,10 +23,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
     """Yield the address of a running server, which the tests of one file share."""
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="all")
+    server = make_server(profile="all")
     hosts = AllowedHosts(frozenset({"plans.example.org", "plans.example.org:8443"}))
     app = build_app(server, hosts=hosts, ready=always, metrics=lambda: [CALLS])
-    async with serve_in_background(app, listen("127.0.0.1", 0)) as where:
+    async with serve(app) as where:
         yield where
 
 

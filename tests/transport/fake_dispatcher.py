@@ -1,10 +1,13 @@
 """Tool dispatcher for tests that records calls and returns scripted answers."""
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from tools.generate.tool_list import list_tools
 from waybook.app.request.arguments import ToolArguments
@@ -23,6 +26,11 @@ from waybook.errors import NotFound, RateLimited, WaybookError
 from waybook.json_values import Body
 from waybook.store.driver.bus import Bus
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
+from waybook.transport.mcp.direct_calls import ToolServer
+from waybook.transport.mcp.server import build_server
 
 CALLER = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
 
@@ -171,3 +179,19 @@ TOOLS = list_tools(
 
 async def always() -> bool:
     return True
+
+
+def make_server(dispatcher: RecordingDispatcher | None = None, **options: Any) -> ToolServer:  # noqa: ANN401 - passed on
+    return build_server(TOOLS, make_gateway(dispatcher or RecordingDispatcher()), **options)
+
+
+def make_app(server: ToolServer | None = None, **options: Any) -> ASGIApp:  # noqa: ANN401 - passed on
+    """Return an HTTP application for local clients, which is ready and has no database."""
+    return build_app(
+        server or make_server(), **{"hosts": AllowedHosts(), "ready": always, **options}
+    )
+
+
+def serve(app: ASGIApp, *stop: Any, **options: Any) -> AbstractAsyncContextManager[str]:  # noqa: ANN401 - passed on
+    """Serve an application on a free port, and yield its address."""
+    return serve_in_background(app, listen("127.0.0.1", 0), *stop, **options)

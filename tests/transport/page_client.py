@@ -6,7 +6,7 @@ from html import unescape
 import httpx2
 
 from org_env import AgentClient
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import always, make_server
 from transport.full_app import TOKEN, gateway_of
 from waybook.core.decision_context import Channel
 from waybook.settings import LoadedSettings
@@ -14,7 +14,6 @@ from waybook.transport.http.app import build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
-from waybook.transport.mcp.server import build_server
 
 FORM_TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
@@ -24,7 +23,7 @@ def make_browser(
 ) -> httpx2.AsyncClient:
     gateway = gateway_of(agent, Channel.DASHBOARD, user)
     app = build_app(
-        build_server(TOOLS, make_gateway(RecordingDispatcher())),
+        make_server(),
         hosts=AllowedHosts(),
         ready=always,
         reading=ReadApi(gateway),

@@ -12,7 +12,7 @@ import pytest
 from dag_builders import make_chain, make_dag, make_stage, make_step
 from dag_evidence import Body, make_job, make_snapshot
 from patience import NOTICE_SECONDS, PATIENCE_SECONDS
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, make_gateway
+from transport.fake_dispatcher import TOOLS, make_server
 from transport.messages import LEGACY, make_request, modern_headers
 from transport.test_http_clients import NOT_JSON, keeps_silent
 from waybook.dag.definitions.definition import write_definition
@@ -30,7 +30,6 @@ from waybook.transport.http.request_checks import (
     read_body,
 )
 from waybook.transport.http.responses import json_response
-from waybook.transport.mcp.server import build_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 def make_face(
     ready: Callable[[], Awaitable[bool]], stuck: Callable[[], bool] = bool
 ) -> httpx2.AsyncClient:
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
+    server = make_server()
     app = build_app(server, hosts=AllowedHosts(), ready=ready, stuck=stuck)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")

@@ -13,12 +13,10 @@ from fuzz.api_corpus import CORPUS_FILE, recorded_requests
 from fuzz.corpus_files import MAX_TOTAL_BYTES
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import make_app, make_server
 from transport.page_client import make_browser
 from transport.test_read_api import reading_as
-from waybook.transport.http.app import build_app, load_openapi
-from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.mcp.server import build_server
+from waybook.transport.http.app import load_openapi
 
 OPENAPI: dict[str, Any] = json.loads(load_openapi())
 #: Path parameters: maps each name in the source to the name in the OpenAPI description.
@@ -48,9 +46,9 @@ def test_openapi_description_lists_exactly_the_served_api_routes(
         return Starlette(routes=routes, **rest)
 
     monkeypatch.setattr("waybook.transport.http.app.Starlette", remembering)
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
+    server = make_server()
     reading = reading_as(face_world.agent)
-    build_app(server, hosts=AllowedHosts(), ready=always, reading=reading)
+    make_app(server, reading=reading)
     served = {
         (_as_described(route.path), method.lower())
         for route in captured_routes

@@ -11,12 +11,16 @@ import pytest_asyncio
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway, make_refusal
+from transport.fake_dispatcher import (
+    RecordingDispatcher,
+    make_app,
+    make_gateway,
+    make_refusal,
+    make_server,
+    serve,
+)
 from transport.messages import LEGACY, META, modern_headers
 from waybook.app.request.caller import Answer, Caller
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.jsonrpc import read_message
 from waybook.transport.mcp.direct_calls import DirectCall, DirectCalls
 from waybook.transport.mcp.server import build_server
@@ -124,15 +128,12 @@ UNUSUAL = {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def both() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
     """Yield clients of a server that answers directly, and of one that uses only the library."""
-    servers = [
-        build_server(TOOLS, make_gateway(BrokenDispatcher(ANSWERS)), profile="all")
-        for _ in range(2)
-    ]
+    servers = [make_server(BrokenDispatcher(ANSWERS), profile="all") for _ in range(2)]
     servers[1].direct_calls = None
-    apps = [build_app(server, hosts=AllowedHosts(), ready=always) for server in servers]
+    apps = [make_app(server) for server in servers]
     async with (
-        serve_in_background(apps[0], listen("127.0.0.1", 0)) as direct,
-        serve_in_background(apps[1], listen("127.0.0.1", 0)) as library,
+        serve(apps[0]) as direct,
+        serve(apps[1]) as library,
         httpx2.AsyncClient(base_url=direct, trust_env=False) as first,
         httpx2.AsyncClient(base_url=library, trust_env=False) as second,
     ):
@@ -159,7 +160,7 @@ def read(sent: Sent) -> DirectCall | None:
     request = Request({"type": "http", "method": "POST", "headers": headers})
     message = read_message(json.dumps(sent.message).encode())
     assert isinstance(message, Mapping)
-    direct = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="all").direct_calls
+    direct = make_server(profile="all").direct_calls
     assert isinstance(direct, DirectCalls)
     return direct.read(request, message)
 

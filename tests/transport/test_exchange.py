@@ -11,16 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import RecordingDispatcher, make_app, make_server
 from transport.messages import LEGACY
 from waybook.app.request.caller import Answer
-from waybook.transport.http.app import build_app
 from waybook.transport.http.pipeline import CHECKED_HEADERS, CheckedHeaders, check_headers
 from waybook.transport.http.protocol import BoundedHeadProtocol
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.response_send import MIN_BYTES
 from waybook.transport.http.server import CLOSE_CONNECTION
-from waybook.transport.mcp.server import build_server
 
 DATE = (b"date", b"Tue, 17 Nov 2026 19:05:03 GMT")
 
@@ -52,8 +50,8 @@ class Line:
     """Connection to an app, without a network."""
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
-        server = build_server(TOOLS, make_gateway(RecordingDispatcher(answers or {})))
-        app = build_app(server, hosts=AllowedHosts(), ready=always)
+        server = make_server(RecordingDispatcher(answers or {}))
+        app = make_app(server)
         config = uvicorn.Config(app, http=BoundedHeadProtocol, lifespan="off", log_config=None)
         config.load()
         self.state = ServerState()

@@ -9,12 +9,8 @@ from mcp import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from transport.conformance.overlay import REPORTING, lay_over
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import TOOLS, make_app, make_server, serve
 from transport.messages import LEGACY, MODERN, make_request, modern_headers
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import listen, serve_in_background
-from waybook.transport.mcp.server import build_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -41,17 +37,14 @@ async def test_client_of_every_protocol_version_makes_concurrent_calls(
 
 @EVERY_ERA
 async def test_mcp_progress_notifications_reach_requesting_client(era: Era) -> None:
-    server = lay_over(build_server(TOOLS, make_gateway(RecordingDispatcher())))
-    app = build_app(server, hosts=AllowedHosts(), ready=always, reporting=REPORTING)
+    server = lay_over(make_server())
+    app = make_app(server, reporting=REPORTING)
     heard: list[tuple[float, float | None, str | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard.append((progress, total, message))
 
-    async with (
-        serve_in_background(app, listen("127.0.0.1", 0)) as address,
-        Client(f"{address}/mcp", mode=era) as client,
-    ):
+    async with serve(app) as address, Client(f"{address}/mcp", mode=era) as client:
         await client.call_tool("test_tool_with_progress", {}, progress_callback=hear)
     assert heard == [(0, 100, None), (50, 100, None), (100, 100, None)]
 

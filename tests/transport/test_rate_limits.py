@@ -15,7 +15,7 @@ from starlette.requests import Request
 from auth_env import bearer, make_token, served
 from database_fixtures import ON_POSTGRES_18
 from org_env import AgentClient, OrgEnv, make_application
-from transport.fake_dispatcher import TOOLS
+from transport.fake_dispatcher import TOOLS, serve
 from transport.full_app import TOKEN
 from transport.messages import LEGACY, make_request, modern_headers
 from waybook.app.request.caller import Caller
@@ -32,7 +32,7 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.rate_limits import DELAY_SECONDS, DELAYS, MAX_FAILURES, RequestThrottle
 from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
-from waybook.transport.http.server import Drain, listen, serve_in_background
+from waybook.transport.http.server import Drain
 from waybook.transport.mcp.server import build_server
 
 pytestmark = ON_POSTGRES_18
@@ -95,7 +95,7 @@ class Flooded:
             pages=dashboard_routes(self.dispatcher, self.caller(Channel.DASHBOARD)),
             pace=RequestThrottle(gateway, self.pause),
         )
-        async with serve_in_background(app, listen("127.0.0.1", 0)) as where:
+        async with serve(app) as where:
             yield where
 
 

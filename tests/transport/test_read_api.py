@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway, make_refusal
+from transport.fake_dispatcher import (
+    RecordingDispatcher,
+    make_app,
+    make_gateway,
+    make_refusal,
+    make_server,
+)
 from transport.full_app import gateway_of
 from waybook.app.queries.documents import file_name
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
@@ -21,22 +27,19 @@ from waybook.dag.progress.report import check
 from waybook.dag.templates.rendering import build_page
 from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.plan.store_output import FILE_EXTENSIONS, Output
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import (
     ReadApi,
     document_response,
     markdown_response,
     output_response,
 )
-from waybook.transport.mcp.server import build_server
 
 HOSTILE = "# Found\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://x/i.png)"
 
 
 def make_face(reading: ReadApi) -> httpx2.AsyncClient:
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
-    app = build_app(server, hosts=AllowedHosts(), ready=always, reading=reading)
+    server = make_server()
+    app = make_app(server, reading=reading)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 

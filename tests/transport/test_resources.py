@@ -11,16 +11,14 @@ from transport.fake_dispatcher import (
     ANSWERS,
     CALLER,
     PLANS,
-    TOOLS,
     RecordingDispatcher,
-    make_gateway,
     make_refusal,
+    make_server,
 )
 from transport.test_read_api import make_document, make_output
 from waybook.app.request.caller import Answer
 from waybook.dag.definitions.definition import definition_schema
 from waybook.errors import NotFound, Unavailable, WaybookError
-from waybook.transport.mcp.server import build_server
 
 Era = Literal["legacy", "2026-07-28"]
 OF_PLANS = (
@@ -36,7 +34,7 @@ BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 def make_client(
     dispatcher: RecordingDispatcher, era: Era = "2026-07-28", profile: str = "research"
 ) -> Client:
-    return Client(build_server(TOOLS, make_gateway(dispatcher), profile=profile), mode=era)
+    return Client(make_server(dispatcher, profile=profile), mode=era)
 
 
 @BOTH_ERAS

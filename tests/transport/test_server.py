@@ -16,17 +16,15 @@ from patience import PATIENCE_SECONDS
 from transport.fake_dispatcher import (
     TOOLS,
     RecordingDispatcher,
-    always,
     any_caller,
-    make_gateway,
+    make_app,
     make_refusal,
+    make_server,
+    serve,
 )
 from waybook.app.request.caller import Answer, Caller
 from waybook.errors import Unavailable
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.prompts import instructions_for
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import MAX_CLIENT_LENGTH, clean_name
@@ -40,7 +38,7 @@ INCLUDING = "profiles that include it"
 
 @BOTH_ERAS
 async def test_mcp_server_lists_only_the_tools_of_the_profile(era: Era) -> None:
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="runs")
+    server = make_server(profile="runs")
     async with Client(server, mode=era) as client:
         listed = await client.list_tools()
     assert [tool.name for tool in listed.tools] == ["start_run", "get_next_job"]
@@ -51,7 +49,7 @@ async def test_tool_call_returns_dispatcher_error_as_json_text(era: Era) -> None
     dispatcher = RecordingDispatcher(
         {"get_next_step": make_refusal("PLAN_TERMINAL", "It is over.")}
     )
-    async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
+    async with Client(make_server(dispatcher), mode=era) as client:
         result = await client.call_tool("get_next_step", {"planId": "1"})
     assert result.is_error
     assert result.structured_content is None
@@ -76,7 +74,7 @@ async def test_calling_a_tool_outside_the_profile_raises_a_protocol_error(
     era: Era, name: str, reason: str
 ) -> None:
     dispatcher = RecordingDispatcher()
-    server = build_server(TOOLS, make_gateway(dispatcher), profile="research")
+    server = make_server(dispatcher, profile="research")
     async with Client(server, mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool(name, {})
@@ -138,7 +136,7 @@ async def test_exception_text_of_tool_call_is_logged_but_not_returned(
 
 @BOTH_ERAS
 async def test_server_info_and_instructions_are_sent_to_client(era: Era) -> None:
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
+    server = make_server()
     async with Client(server, mode="auto" if era == "2026-07-28" else era) as client:
         info = client.server_info
         assert client.instructions == instructions_for({"get_next_step"}, later_runs=True)
@@ -157,7 +155,7 @@ ASKING: Mapping[str, Callable[[Client, str], Awaitable[object]]] = {
 @BOTH_ERAS
 @pytest.mark.parametrize("what", ASKING)
 async def test_mcp_error_for_long_unknown_name_is_truncated(era: Era, what: str) -> None:
-    async with Client(build_server(TOOLS, make_gateway(RecordingDispatcher())), mode=era) as client:
+    async with Client(make_server(), mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await ASKING[what](client, "x:" + "-eyJaaaaaaaa" * 20_000)
     assert len(str(refusal.value.error)) < 2_000
@@ -171,11 +169,9 @@ CODER = Implementation(name="claude-code", version="2.1.3")
 
 async def client_over_http(mode: Literal["legacy", "2026-07-28"]) -> str | None:
     dispatcher = RecordingDispatcher()
-    app = build_app(
-        build_server(TOOLS, make_gateway(dispatcher)), hosts=AllowedHosts(), ready=always
-    )
+    app = make_app(make_server(dispatcher))
     async with (
-        serve_in_background(app, listen("127.0.0.1", 0), dispatcher.bus.close) as address,
+        serve(app, dispatcher.bus.close) as address,
         Client(f"{address}/mcp", mode=mode, client_info=CODER) as client,
     ):
         await client.call_tool("get_next_step", {"planId": "1"})
@@ -196,7 +192,7 @@ async def test_client_name_on_a_connection_comes_from_handshake(
     mode: Literal["legacy", "2026-07-28"],
 ) -> None:
     dispatcher = RecordingDispatcher()
-    server = build_server(TOOLS, make_gateway(dispatcher), one_line=True)
+    server = make_server(dispatcher, one_line=True)
     async with Client(server, mode=mode, client_info=CODER) as client:
         await client.call_tool("get_next_step", {"planId": "1"})
         await client.call_tool("get_next_step", {"planId": "2"})

@@ -15,14 +15,12 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from patience import NOTICE_SECONDS
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import make_app
+from transport.fake_dispatcher import serve as serve_app
 from waybook.errors import Misconfigured
 from waybook.transport.http import protocol as heads
 from waybook.transport.http import request_checks
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import Drain, address, listen, run, serve, serve_in_background
-from waybook.transport.mcp.server import build_server
 
 
 def test_listening_on_a_port_in_use_raises_misconfigured() -> None:
@@ -108,10 +106,7 @@ async def test_server_ignores_forwarded_headers() -> None:
 
     headers = {"x-forwarded-for": "198.51.100.1", "x-forwarded-proto": "https"}
     app = Starlette(routes=[Route("/", who)])
-    async with (
-        serve_in_background(app, listen("127.0.0.1", 0)) as where,
-        httpx2.AsyncClient(trust_env=False) as client,
-    ):
+    async with serve_app(app) as where, httpx2.AsyncClient(trust_env=False) as client:
         assert (await client.get(where, headers=headers)).text == "http 127.0.0.1"
 
 
@@ -208,9 +203,8 @@ class Connection:
 
 @asynccontextmanager
 async def connected(keep_alive: int) -> AsyncIterator[Connection]:
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
-    app = build_app(server, hosts=AllowedHosts(), ready=always)
-    async with serve_in_background(app, listen("127.0.0.1", 0), keep_alive=keep_alive) as address:
+    app = make_app()
+    async with serve_app(app, keep_alive=keep_alive) as address:
         host, _, port = address.removeprefix("http://").partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         yield Connection(reader, writer)
@@ -273,9 +267,8 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def line() -> AsyncIterator[Line]:
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
-    app = build_app(server, hosts=AllowedHosts(), ready=always)
-    async with serve_in_background(app, listen("127.0.0.1", 0)) as address:
+    app = make_app()
+    async with serve_app(app) as address:
         host, _, port = address.removeprefix("http://").partition(":")
         line = Line(*await asyncio.open_connection(host, int(port)))
         yield line

@@ -10,7 +10,7 @@ from mcp import Client, MCPError
 from mcp_types import BlobResourceContents, Request, TextResourceContents
 from pydantic import BaseModel, ConfigDict
 
-from transport.fake_dispatcher import TOOLS, RecordingDispatcher, any_caller, make_gateway
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, any_caller, make_server
 from waybook.app.skills.loader import parse_skill, read_skills
 from waybook.app.skills.skill import Skill, SkillFile
 from waybook.errors import Unavailable
@@ -48,7 +48,7 @@ MANY = make_skill(
 
 def make_client(*skills: Skill, era: Era = "2026-07-28", profile: str = "research") -> Client:
     dispatcher = RecordingDispatcher(skills=skills)
-    return Client(build_server(TOOLS, make_gateway(dispatcher), profile=profile), mode=era)
+    return Client(make_server(dispatcher, profile=profile), mode=era)
 
 
 class Anything(BaseModel):

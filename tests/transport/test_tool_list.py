@@ -18,14 +18,11 @@ from tokens import count_tokens
 from tools.generate.files import TOOL_LIST
 from tools.generate.tool_list import ALWAYS_LOADED, list_tools, render
 from transport.apps_client import Apps
-from transport.fake_dispatcher import RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import RecordingDispatcher, make_app, make_gateway, serve
 from transport.messages import LEGACY, make_request
 from waybook.app.registry import TOOLS
 from waybook.dag.diagram.svg import style_sheet
 from waybook.errors import Misconfigured
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.jsonrpc import APPS_EXTENSION
 from waybook.transport.mcp.prompts import instructions_for
 from waybook.transport.mcp.resources import APP_TOOLS, MIME_TYPE, URI, page
@@ -205,11 +202,8 @@ async def test_map_tool_is_listed_only_to_older_clients_declaring_apps(
     extensions: dict[str, object],
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
-    app = build_app(server, hosts=AllowedHosts(), ready=always)
-    async with (
-        serve_in_background(app, listen("127.0.0.1", 0)) as address,
-        httpx2.AsyncClient(base_url=address, trust_env=False) as http,
-    ):
+    app = make_app(server)
+    async with serve(app) as address, httpx2.AsyncClient(base_url=address, trust_env=False) as http:
         begun = await http.post(
             "/mcp",
             headers=LEGACY,

@@ -11,13 +11,13 @@ from mcp import Client
 
 from org_env import Body, OrgEnv, make_step
 from patience import PATIENCE_SECONDS
+from transport.fake_dispatcher import serve
 from transport.full_app import gateway_of
 from transport.messages import LEGACY, make_request, modern_headers
 from waiting_env import WaitingEnv, answered, canceled
 from waybook.transport.http.app import build_app
 from waybook.transport.http.rate_limits import ConcurrencyLimiter, RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
@@ -40,7 +40,7 @@ async def served(env: WaitingEnv) -> AsyncIterator[str]:
         ready=gateway.is_ready,
         pace=RequestThrottle(gateway, limiter=ConcurrencyLimiter(SLOTS, patience=10_000)),
     )
-    async with serve_in_background(app, listen("127.0.0.1", 0), env.bus.close) as address:
+    async with serve(app, env.bus.close) as address:
         yield f"{address}/mcp"
 
 

@@ -11,10 +11,7 @@ from node_packages import Unreachable, install
 from transport.conformance.overlay import REPORTING, lay_over
 from transport.conformance.reviews import ReviewingDispatcher
 from transport.conformance.suite import HERE, verdicts
-from transport.fake_dispatcher import always, make_gateway
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.server import listen, serve_in_background
+from transport.fake_dispatcher import make_app, make_gateway, serve
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
@@ -68,8 +65,8 @@ async def test_server_passes_all_applicable_scenarios_of_the_conformance_suite(
     server = lay_over(
         build_server(published_tools(), make_gateway(ReviewingDispatcher()), profile="all")
     )
-    app = build_app(server, hosts=AllowedHosts(), ready=always, reporting=REPORTING)
-    async with serve_in_background(app, listen("127.0.0.1", 0)) as address:
+    app = make_app(server, reporting=REPORTING)
+    async with serve(app) as address:
         outcomes = await verdicts(suite, f"{address}/mcp", revision, tmp_path)
     failed = {scenario for scenario, passed in outcomes.items() if not passed}
     assert failed == set(NOT_APPLICABLE[revision])
