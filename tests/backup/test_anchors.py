@@ -103,29 +103,18 @@ async def test_audit_anchor_check_passes_after_user_was_erased(
     assert (await check_anchor(judge(own_world), file)).ok
 
 
-async def test_anchor_check_reports_chain_deleted_after_erasing_a_user(
-    own_world: OrgEnv, tmp_path: Path
+@pytest.mark.parametrize("is_anchored_first", [True, False])
+async def test_erasure_of_a_user_does_not_explain_a_deleted_chain(
+    own_world: OrgEnv, tmp_path: Path, *, is_anchored_first: bool
 ) -> None:
     own_world.is_sound = False
     await add_user(own_world.place, own_world.agent, "eve")
     plan = await own_world.agent.acting_as("eve").plan()
+    if not is_anchored_first:
+        await erased(own_world, own_world.agent, "eve")
     file = await taken(own_world, tmp_path)
-    await erased(own_world, own_world.agent, "eve")
-    with psycopg.connect(own_world.place.admin_dsn) as admin:
-        admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
-    (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
-    assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
-
-
-async def test_anchor_check_reports_deletion_after_earlier_user_erasure(
-    own_world: OrgEnv, tmp_path: Path
-) -> None:
-    """An erasure before the anchor does not explain entries that are deleted after the anchor."""
-    own_world.is_sound = False
-    await add_user(own_world.place, own_world.agent, "eve")
-    plan = await own_world.agent.acting_as("eve").plan()
-    await erased(own_world, own_world.agent, "eve")
-    file = await taken(own_world, tmp_path)
+    if is_anchored_first:
+        await erased(own_world, own_world.agent, "eve")
     with psycopg.connect(own_world.place.admin_dsn) as admin:
         admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
@@ -174,25 +163,13 @@ async def test_audit_anchor_check_reports_deleted_erasure_record(
     assert [error for error in errors if "record of erasures" in error]
 
 
-@pytest.mark.parametrize("line_count", [0, 1, 2, -1])
-async def test_truncated_audit_anchor_file_raises_invalid_input(
-    own_world: OrgEnv, tmp_path: Path, line_count: int
-) -> None:
-    await own_world.agent.plan()
-    file = await taken(own_world, tmp_path)
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join(lines[:line_count]))
-    with pytest.raises(InvalidInput, match="anchor"):
-        await check_anchor(judge(own_world), file)
-
-
-async def test_audit_anchor_file_with_removed_line_raises_invalid_input(
+async def test_audit_anchor_file_without_some_lines_raises_invalid_input(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
-    head, first, *rest = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join([head, *rest[:-1], rest[-1]]))
-    with pytest.raises(InvalidInput, match="damaged"):
-        await check_anchor(judge(own_world), file)
-    assert first
+    lines = file.read_bytes().splitlines(keepends=True)
+    for rest in ([], lines[:1], lines[:2], lines[:-1], [lines[0], *lines[2:]]):
+        file.write_bytes(b"".join(rest))
+        with pytest.raises(InvalidInput, match="anchor"):
+            await check_anchor(judge(own_world), file)

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +14,7 @@ from missing_programs import NODE_PACKAGES
 from node_packages import Unreachable, install
 from org_env import OrgEnv
 from transport.fake_dispatcher import make_app, serve
-from waybook.app.request.caller import Caller
-from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.transport.gateway import ToolGateway
+from transport.full_app import gateway_of
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
@@ -43,19 +40,13 @@ def packages() -> Path:
 async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIterator[str]:
     package_directory = packages()
 
-    async def dispatcher() -> ServerDispatcher:
-        return world.dispatcher
-
-    async def caller(_: Request | None) -> Caller:
-        return replace(world.agent.caller, user=user)
-
     async def file(request: Request) -> Response:
         name = request.path_params["name"]
         folder = package_directory if "packages" in request.url.path else HERE
         kind = "text/javascript" if Path(name).suffix in SCRIPTS else None
         return FileResponse(folder / name, headers=HOST_HEADERS, media_type=kind)
 
-    server = build_server(published_tools(), ToolGateway(dispatcher, caller), profile=profile)
+    server = build_server(published_tools(), gateway_of(world.agent, user=user), profile=profile)
     pages = [Route("/chat/{name}", file), Route("/packages/{name:path}", file)]
     app = make_app(server, pages=pages)
     async with serve(app) as address:

@@ -7,26 +7,9 @@ from browser.axe import accessible
 from browser.served_site import Site
 
 
-async def test_accessibility_check_reports_link_without_name(page: Page, site: Site) -> None:
-    await page.goto(site.address)
-    await accessible(page)
-    await page.evaluate("document.querySelector('nav a').innerText = ''")
-    with pytest.raises(AssertionError, match="link-name"):
-        await accessible(page)
-
-
-async def test_accessibility_check_reports_unreadable_dark_theme(page: Page, site: Site) -> None:
-    await page.goto(site.address)
-    await page.evaluate(
-        "const sheet = new CSSStyleSheet();"
-        "sheet.replaceSync('@media (prefers-color-scheme:dark){*{color:#101319!important}}');"
-        "document.adoptedStyleSheets = [sheet]"
-    )
-    with pytest.raises(AssertionError, match=r"in the dark theme: .*color-contrast"):
-        await accessible(page)
-
-
-async def test_accessibility_check_finds_wrong_colors_in_one_row(page: Page, site: Site) -> None:
+async def test_accessibility_check_reports_missing_names_and_wrong_colors(
+    page: Page, site: Site
+) -> None:
     rows = "".join(f"<li>Row {number}</li>" for number in range(40))
     await page.goto(site.address)
     await page.evaluate(
@@ -36,4 +19,15 @@ async def test_accessibility_check_finds_wrong_colors_in_one_row(page: Page, sit
     await accessible(page)
     await page.evaluate("document.querySelectorAll('main li')[30].style.color = '#eee'")
     with pytest.raises(AssertionError, match=r"in the light theme: .*color-contrast"):
+        await accessible(page)
+    await page.evaluate("document.querySelectorAll('main li')[30].style.color = ''")
+    await page.evaluate(
+        "const sheet = new CSSStyleSheet();"
+        "sheet.replaceSync('@media (prefers-color-scheme:dark){*{color:#101319!important}}');"
+        "document.adoptedStyleSheets = [sheet]"
+    )
+    with pytest.raises(AssertionError, match=r"in the dark theme: .*color-contrast"):
+        await accessible(page)
+    await page.evaluate("document.querySelector('nav a').innerText = ''")
+    with pytest.raises(AssertionError, match="link-name"):
         await accessible(page)

@@ -3,66 +3,38 @@
 import ast
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import waybook
+from cli.stdio_client import find_free_port, open_serve, open_stdio
 from cli.terminal import Terminal
 from patience import PATIENCE_SECONDS
-from preloaded_process import PreloadedProcess, open_preloaded
-from run_place import run_directory
 from waybook import errors
 from waybook.client import KINDS, Client, error_from
 
 NOWHERE = "postgresql://127.0.0.1:1/none"
 
 
-@contextmanager
-def open_process(*words: str, **environment: str) -> Iterator[PreloadedProcess]:
-    log = run_directory() / f"channel-{os.urandom(4).hex()}.log"
-    with open_preloaded(words, {**os.environ, **environment}, log) as process:
-        yield process
-
-
-def ask(process: PreloadedProcess, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    process.stdin.write(json.dumps(message) + "\n")
-    process.stdin.flush()
-    return json.loads(process.stdout.readline())["result"]
-
-
-def greet(process: PreloadedProcess) -> None:
-    who = {"name": "test", "version": "1"}
-    ask(process, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=who)
-
-
-def test_mcp_command_lists_tools_while_database_is_unreachable() -> None:
-    at_once = {"WAYBOOK_DATABASE_WAIT_SECONDS": "0"}
-    with open_process("mcp", "--database-url", NOWHERE, **at_once) as process:
-        greet(process)
-        assert "get_next_step" in {tool["name"] for tool in ask(process, "tools/list")["tools"]}
-        refused = ask(process, "tools/call", name="ping", arguments={})
+def test_mcp_command_lists_tools_while_database_is_unreachable(tmp_path: Path) -> None:
+    words, at_once = ("--database-url", NOWHERE), {"WAYBOOK_DATABASE_WAIT_SECONDS": "0"}
+    with open_stdio(tmp_path / "data", find_free_port(), *words, **at_once) as client:
+        assert "get_next_step" in {tool["name"] for tool in client.ask("tools/list")["tools"]}
+        refused = client.ask("tools/call", name="ping", arguments={})
         assert refused["isError"]
         assert json.loads(refused["content"][0]["text"])["error"]["code"] == "UNAVAILABLE"
-        process.stdin.close()
-        assert process.wait(PATIENCE_SECONDS) == 0
+        client.end()
 
 
 def test_serve_command_answers_http_client_and_exits_on_sigterm(terminal: Terminal) -> None:
-    with open_process("serve", "--port", "0", "--data-dir", str(terminal.data_dir)) as process:
-        address = process.stdout.readline().split()[-1]
+    with open_serve(terminal.data_dir, 0) as address:
         asyncio.run(work(address))
-        process.send_signal(signal.SIGTERM)
-        assert "Stopped" in process.stdout.read()
-        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 #: Program that runs the command line, and sends itself SIGTERM when it prints its first text.

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from cli.sample_runs import Worker
+from cli.sample_runs import agent_in, start, work
 from cli.terminal import Body, Terminal
 from embedded_postgres.data_directories import make_data_directory
+from run_documents import render_all
 from run_place import run_directory
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
 from waybook.app.operations.imports import import_export, read_export
@@ -80,15 +81,15 @@ def run_id(terminal: Terminal) -> str:
     """Return a run with documents, rendered documents, a held job and a failed job."""
 
     async def act(here: AppSession) -> str:
-        worker = Worker(here)
-        run = await worker.start("Reports, exported", models=2)
-        await worker.work(run, 5)
-        await worker.render()
-        job = await worker.call("get_next_job", runId=run)
+        agent = agent_in(here)
+        run = await start(agent, "Reports, exported", models=2)
+        await work(agent, run, 5)
+        await render_all(agent)
+        job = await agent.job(run)
         named = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await worker.call("fail_job", **named, error="=cmd()", retryable=False)
-        await worker.call("get_next_job", runId=run, sessionId="evening")
-        return run
+        await agent.call("fail_job", **named, error="=cmd()", retryable=False)
+        await agent.job(run, sessionId="evening")
+        return str(run["runId"])
 
     return terminal.inside(act)
 

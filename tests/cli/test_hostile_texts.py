@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from cli.sample_runs import Worker
+from cli.sample_runs import agent_in
 from cli.terminal import Terminal
 from injection_samples import ALL, samples
+from org_env import make_step
+from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.cli.app import COMMANDS as ALL_COMMANDS
 from waybook.cli.output import print_text
@@ -37,19 +39,17 @@ def stored(terminal: Terminal) -> Stored:
     """Store a plan that awaits review and a run that awaits feedback, with hostile texts."""
 
     async def write(here: AppSession) -> Stored:
-        agent = Worker(here)
-        steps = [{"stepType": "search", "title": SHORT, "instructions": ALL} for _ in range(3)]
-        named = {"name": SHORT, "researchQuestion": ALL, "steps": steps, "sessionId": SHORT}
-        plan_id = (await agent.call("create_research_plan", **named))["planId"]
-        first = await agent.call("get_next_step", planId=plan_id, sessionId=SHORT)
-        result = {"resultSummary": {"found": ALL, SHORT: ALL}, "outputFormattingNotes": ALL}
-        held = {"stepId": first["stepId"], "attempt": first["attempt"]}
-        await agent.call("submit_step_result", **held, **result)
-        second = await agent.call("get_next_step", planId=plan_id, sessionId=SHORT)
+        agent = agent_in(here)
+        steps = [make_step(ALL, title=SHORT) for _ in range(3)]
+        plan = await agent.plan(steps, name=SHORT, researchQuestion=ALL, sessionId=SHORT)
+        plan_id, session = plan["planId"], {"sessionId": SHORT}
+        first = await agent.take(plan, **session)
+        await agent.submit(first, {"found": ALL, SHORT: ALL}, outputFormattingNotes=ALL)
+        second = await agent.take(plan, **session)
         failed = {"action": "fail_step", "stepId": second["stepId"], "reason": ALL[:1_900]}
         rationale = {"modificationRationale": ALL[:1_900]}
         await agent.call("modify_plan", planId=plan_id, modifications=[failed], **rationale)
-        third = await agent.call("get_next_step", planId=plan_id, sessionId=SHORT)
+        third = await agent.take(plan, **session)
         title = "".join(character for character in SHORT if character.isprintable())
         research = {"kind": "note", "title": title, "content": ALL, "planId": plan_id}
         await agent.call("store_research", **research)
@@ -68,11 +68,10 @@ def stored(terminal: Terminal) -> Stored:
         ]
         definition = make_definition("hostile", *stages) | {"name": PLAIN}
         await agent.call("add_dag", definition=definition)
-        run = {"dagSlug": "hostile", "name": SHORT, "input": ALL, "models": [SHORT]}
-        run_id = (await agent.call("start_run", **run))["runId"]
-        await agent.work(run_id, 5, ALL)
-        await agent.render()
-        return Stored(plan_id, run_id, output["outputId"])
+        run = await agent.run("hostile", [SHORT], name=SHORT, input=ALL)
+        await agent.submit_documents(await agent.job(run), ALL)
+        await render_all(agent)
+        return Stored(plan_id, run["runId"], output["outputId"])
 
     return terminal.inside(write)
 
@@ -102,23 +101,8 @@ COMMANDS = {
 }
 #: Commands that show no stored text, or show only text that they receive as arguments.
 OTHERS = {
-    "retain",
-    "backup",
-    "restore",
-    "connect",
-    "plugin",
-    "import",
-    "template",
-    "demo",
-    "serve",
-    "mcp",
-    "feedback",
-    "report",
-    "map",
-    "migrate",
-    "webhooks",
-    "output",
-    "export",
+    *("retain", "backup", "restore", "connect", "plugin", "import", "template", "demo", "serve"),
+    *("mcp", "feedback", "report", "map", "migrate", "webhooks", "output", "export"),
 }
 
 

@@ -22,6 +22,10 @@ from waybook.integrations import server_probe
 from waybook.store.maintenance.migrate import bundled_migrations
 
 
+def doctor(terminal: Terminal, port: str = "0") -> dict[str, dict[str, str]]:
+    return checks(json.loads(terminal.run("doctor", "--json", "--port", port).stdout))
+
+
 def checks(report: object) -> dict[str, dict[str, str]]:
     assert isinstance(report, dict)
     return {check["check"]: check for check in report["checks"]}
@@ -29,7 +33,7 @@ def checks(report: object) -> dict[str, dict[str, str]]:
 
 def test_doctor_command_passes_every_database_check_on_healthy_server(terminal: Terminal) -> None:
     terminal.say("migrate")
-    results = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+    results = doctor(terminal)
     guarded = ("database", "server", "migrations", "roles", "row-level security", "audit", "clock")
     assert {results[name]["state"] for name in guarded} == {"ok"}
     tried = ("write", "search", "render", "indexing")
@@ -55,7 +59,7 @@ def test_doctor_command_fails_without_database_and_hides_the_password(terminal: 
 def test_doctor_command_shows_model_endpoint_but_not_the_api_key(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    none = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+    none = doctor(terminal)
     assert none["model"]["said"] == "not configured (agents use their own model)"
     monkeypatch.setenv("WAYBOOK_MODEL_URL", "https://models.example/v1")
     monkeypatch.setenv("WAYBOOK_MODEL", "small")
@@ -91,10 +95,9 @@ def test_doctor_command_names_issuer_that_cannot_be_reached(
 def test_doctor_command_fails_for_invalid_trusted_proxies_setting(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ("doctor", "--json", "--port", "0")
-    assert checks(json.loads(terminal.run(*command).stdout))["proxies"]["state"] == "ok"
+    assert doctor(terminal)["proxies"]["state"] == "ok"
     monkeypatch.setenv("WAYBOOK_TRUSTED_PROXIES", "10.0.0.0/8, proxy.example.org")
-    assert checks(json.loads(terminal.run(*command).stdout))["proxies"]["state"] == "fail"
+    assert doctor(terminal)["proxies"]["state"] == "fail"
     refused = terminal.run("serve", "--port", "0")
     assert (refused.exit_code, "trusted_proxies" in refused.stderr) == (1, True)
 
@@ -109,7 +112,7 @@ def test_commands_print_the_grant_that_the_database_user_lacks(
         url = make_conninfo(attachment.owner_dsn, user="stranger", password="x")  # noqa: S106
         monkeypatch.setenv("WAYBOOK_DATABASE_URL", url)
         monkeypatch.setenv("WAYBOOK_OWNER_URL", attachment.owner_dsn)
-        results = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+        results = doctor(terminal)
         assert results["roles"]["state"] == "fail"
         for words in (("plans",), ("serve", "--port", "0")):
             refused = terminal.run(*words)
@@ -117,7 +120,7 @@ def test_commands_print_the_grant_that_the_database_user_lacks(
             assert (refused.exit_code, "grant waybook_app to stranger" in message) == (1, True)
         assert "grant waybook_app to stranger" in asyncio.run(_first_words_of_mcp(terminal))
         admin.execute("grant waybook_app to stranger")
-        results = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+        results = doctor(terminal)
         assert results["roles"]["state"] == "ok"
         admin.execute("drop owned by stranger; drop role stranger")
 
@@ -136,7 +139,7 @@ async def _first_words_of_mcp(terminal: Terminal) -> str:
 def test_doctor_command_warns_if_port_is_in_use(terminal: Terminal) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
-        results = checks(json.loads(terminal.run("doctor", "--json", "--port", port).stdout))
+        results = doctor(terminal, port)
     assert results["port"]["state"] == "warn"
     assert "--port" in results["port"]["todo"]
 

@@ -147,20 +147,15 @@ def test_serve_command_takes_over_dashboard_port_from_stdio_process(data_dir: Pa
         agent.end()
 
 
-def test_stdio_process_with_database_url_serves_no_pages(
-    data_dir: Path, attachment: Attachment
+@pytest.mark.parametrize("is_remote", [True, False])
+def test_stdio_process_with_database_url_or_pages_off_serves_no_pages(
+    data_dir: Path, attachment: Attachment, *, is_remote: bool
 ) -> None:
-    port, owner = find_free_port(), {"WAYBOOK_OWNER_URL": attachment.owner_dsn}
-    with open_stdio(data_dir, port, "--database-url", attachment.app_dsn, **owner) as agent:
-        assert agent.review("Remote").startswith(f"http://127.0.0.1:{port}/plans/")
-        assert not is_listening(port)
-        agent.end()
-
-
-def test_stdio_process_with_pages_setting_off_serves_no_pages(data_dir: Path) -> None:
     port = find_free_port()
-    with open_stdio(data_dir, port, WAYBOOK_PAGES="off") as agent:
-        assert agent.review("Configured").startswith(f"http://127.0.0.1:{port}/plans/")
+    words = ("--database-url", attachment.app_dsn) if is_remote else ()
+    owner = {"WAYBOOK_OWNER_URL": attachment.owner_dsn} if is_remote else {"WAYBOOK_PAGES": "off"}
+    with open_stdio(data_dir, port, *words, **owner) as agent:
+        assert agent.review("Unserved").startswith(f"http://127.0.0.1:{port}/plans/")
         assert not is_listening(port)
         agent.end()
 

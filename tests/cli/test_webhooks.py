@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from cli.sample_runs import Worker
+from cli.sample_runs import agent_in, start
 from cli.terminal import Terminal
 from waybook.cli.runtime import open_app
 from waybook.settings_reading import read_settings
@@ -156,8 +156,9 @@ def complete_stage(terminal: Terminal, name: str) -> None:
     async def act() -> None:
         settings = read_settings({"data_dir": terminal.data_dir}, os.environ).settings
         async with open_app(settings) as here:
-            worker = Worker(here)
-            assert await worker.work(await worker.start(name, models=1), 9) == "awaiting_feedback"
+            agent = agent_in(here)
+            over = await agent.work_off(await start(agent, name, models=1))
+            assert over["status"] == "awaiting_feedback"
 
     asyncio.run(act())
 

@@ -1,4 +1,4 @@
-"""Answers of servers and proxies: which calls the client repeats, when, and with which key."""
+"""Answers of servers and proxies, and loops that wait at the server."""
 
 import asyncio
 import json
@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_SECONDS
+from org_env import AgentClient, Body, make_step
+from patience import NOTICE_SECONDS, PATIENCE_SECONDS
 from waybook.app.registry import TOOLS
-from waybook.client import Client, Retry, Unreachable
+from waybook.client import NO_RETRY, Client, Retry, Unreachable
 from waybook.client.client import KEYED_TOOLS, REPEATABLE_TOOLS
 from waybook.errors import Busy, Forbidden, RateLimited, Unavailable, WaybookError
 
@@ -123,25 +124,16 @@ async def test_client_raises_immediately_if_retry_after_exceeds_deadline() -> No
     assert (len(requests), late.value.details) == (1, {"retryAfter": 3600})
 
 
-async def test_client_sends_idempotency_key_of_caller_unchanged() -> None:
-    async with proxy(OK) as (client, requests):
-        await client.call("modify_plan", planId="p", idempotencyKey="mine")
-    assert requests[0]["params"]["arguments"]["idempotencyKey"] == "mine"
-
-
-@pytest.mark.parametrize("key", [None, "", "  "])
-async def test_client_replaces_blank_idempotency_key_with_a_new_key(key: str | None) -> None:
-    async with proxy(OK) as (client, requests):
-        await client.call("modify_plan", planId="p", idempotencyKey=key)
-    assert requests[0]["params"]["arguments"]["idempotencyKey"].strip()
-
-
-async def test_client_sends_different_idempotency_keys_for_two_calls() -> None:
-    async with proxy(OK, OK) as (client, requests):
+async def test_client_sends_own_or_new_idempotency_key_in_each_call() -> None:
+    given = ["mine", None, "", "  "]
+    async with proxy(*[OK] * 5) as (client, requests):
+        for key in given:
+            await client.call("modify_plan", planId="p", idempotencyKey=key)
         await client.call("modify_plan", planId="p")
-        await client.call("modify_plan", planId="p")
-    first, second = (request["params"]["arguments"]["idempotencyKey"] for request in requests)
-    assert first != second
+    keys = [request["params"]["arguments"]["idempotencyKey"] for request in requests]
+    assert keys[0] == "mine"
+    assert all(key.strip() for key in keys)
+    assert len({*keys}) == 5
 
 
 def test_client_and_server_agree_which_tools_can_be_repeated() -> None:
@@ -149,3 +141,74 @@ def test_client_and_server_agree_which_tools_can_be_repeated() -> None:
     assert keyed == KEYED_TOOLS
     reading = {name for name, tool in TOOLS.items() if tool.reads_only}
     assert reading - {"extract_data"} == REPEATABLE_TOOLS
+
+
+# Tests of loops that wait at the server.
+
+
+async def blocked_plan(agent: AgentClient, more: int) -> tuple[Body, Body]:
+    """Create a plan with this many steps that depend on the first step, which is claimed."""
+    steps = [make_step("1."), *(make_step("More.", dependsOn=[1]) for _ in range(more))]
+    plan = await agent.plan(steps)
+    return plan, await agent.take(plan)
+
+
+async def until_waiting(agent: AgentClient, calls: int) -> None:
+    async with asyncio.timeout(NOTICE_SECONDS):
+        while len(agent.dispatcher.services.waiting) < calls:  # noqa: ASYNC110 - calls are silent
+            await asyncio.sleep(0.001)
+
+
+async def work(client: Client, plan: Body, session_id: str | None = None) -> list[str]:
+    """Complete steps until the plan is complete; return their ids."""
+    done = []
+    async for step in client.steps(plan["planId"], session_id=session_id):
+        async with step:
+            await step.submit("found")
+            done.append(step.step_id)
+    return done
+
+
+async def test_waiting_steps_loop_makes_only_two_calls(address: str, agent: AgentClient) -> None:
+    plan, taken = await blocked_plan(agent, 1)
+    async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
+        working = asyncio.create_task(work(client, plan))
+        await until_waiting(agent, 1)
+        assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 2
+        await agent.submit(taken)
+        assert await working == plan["stepIds"][1:]
+    # Three claims: one that succeeds at once, one that waits, and one that finds the plan complete.
+    assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 4
+
+
+async def test_loops_of_a_session_wait_for_different_steps(
+    address: str, agent: AgentClient
+) -> None:
+    plan, taken = await blocked_plan(agent, 3)
+    async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
+        working = [asyncio.create_task(work(client, plan)) for _ in range(3)]
+        await until_waiting(agent, 3)
+        await agent.submit(taken)
+        done = [step_id for task in working for step_id in await task]
+    assert sorted(done) == sorted(plan["stepIds"][1:])
+
+
+async def test_canceled_steps_loop_leaves_the_wait_queue(address: str, agent: AgentClient) -> None:
+    plan, taken = await blocked_plan(agent, 1)
+    async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
+        working = asyncio.create_task(work(client, plan))
+        await until_waiting(agent, 1)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        while len(agent.dispatcher.services.waiting):  # noqa: ASYNC110 - calls are silent
+            await asyncio.sleep(0.001)
+    await agent.submit(taken)
+    assert (await agent.take(plan))["attempt"] == 1
+
+
+async def test_client_timeout_is_extended_by_wait_seconds() -> None:
+    async with proxy(OK) as (client, _), Client(client.url, timeout=0, retry=NO_RETRY) as hasty:
+        with pytest.raises(Unreachable):
+            await hasty.call("get_next_step", planId="p")
+        reply = await hasty.call("get_next_step", planId="p", waitSeconds=20)
+    assert reply == {"answer": 42}

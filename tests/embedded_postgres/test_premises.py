@@ -6,7 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -56,34 +56,41 @@ def test_comma_in_data_directory_is_left_out_of_socket_directory() -> None:
     assert "," not in str(socket_directory(ServerDirectory(Path("/data/one, two/server"))))
 
 
-def test_socket_directory_that_others_can_enter_is_refused(short_socket: tuple[Path, Path]) -> None:
-    deep, directory = short_socket
+def open_to_others(directory: Path) -> None:
     directory.mkdir()
     directory.chmod(0o777)
     os.chown(directory, server_account().uid, -1)
-    with pytest.raises(Misconfigured, match="mode 0777"):
-        attach(deep, durable=False)
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o777
 
 
-@root_only
-def test_socket_directory_that_belongs_to_another_user_is_refused(
-    short_socket: tuple[Path, Path],
-) -> None:
-    deep, directory = short_socket
+def of_another_user(directory: Path) -> None:
     directory.mkdir(0o700)
     os.chown(directory, 12345, 12345)
-    with pytest.raises(Misconfigured, match="belongs to user 12345"):
-        attach(deep, durable=False)
-    assert directory.stat().st_uid == 12345
 
 
-def test_symbolic_link_as_socket_directory_is_refused(short_socket: tuple[Path, Path]) -> None:
+def symbolic_link(directory: Path) -> None:
+    directory.symlink_to(directory.parent)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (open_to_others, "mode 0777"),
+        pytest.param(of_another_user, "belongs to user 12345", marks=root_only),
+        (symbolic_link, ""),
+    ],
+)
+def test_unsafe_socket_directory_is_refused_and_unchanged(
+    short_socket: tuple[Path, Path], make: Callable[[Path], None], message: str
+) -> None:
     deep, directory = short_socket
-    directory.symlink_to(deep.parent)
-    with pytest.raises(Misconfigured):
+    make(directory)
+    before = directory.lstat()
+    with pytest.raises(Misconfigured, match=message):
         attach(deep, durable=False)
-    directory.unlink()
+    after = directory.lstat()
+    assert (after.st_mode, after.st_uid) == (before.st_mode, before.st_uid)
+    if directory.is_symlink():
+        directory.unlink()
 
 
 @root_only

@@ -1,15 +1,19 @@
-"""Attaching to the embedded PostgreSQL: its connection, and one server for all clients."""
+"""Attaching to the embedded PostgreSQL: one server for all clients, its pid file and its log."""
 
 import os
 import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from embedded_postgres.data_directories import server_home
-from embedded_postgres.processes import eventually, keepers, open_client, postmasters, start_client
-from waybook.embedded_postgres.layout import ControlDirectory
+from embedded_postgres.processes import eventually, keepers, postmasters, start_client
+from waybook.embedded_postgres.data_directory import server_account
+from waybook.embedded_postgres.layout import SOCKET_NAME, ControlDirectory, open_log, rotate, tail
 from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Misconfigured, Unavailable
 
@@ -24,15 +28,6 @@ def test_eight_concurrent_first_starts_create_a_single_database_server(data_dir:
         client.end()
 
 
-def test_several_clients_share_a_single_database_server(used: Path) -> None:
-    with attach(used, durable=False, grace_seconds=0) as first:
-        before = postmasters(server_home(used).cluster)
-        with attach(used, durable=False) as second, open_client(used) as third:
-            assert third.complete()["app_dsn"] == first.app_dsn == second.app_dsn
-            assert postmasters(server_home(used).cluster) == before
-            assert len(before) == 1
-
-
 def test_database_server_stops_after_the_last_client_has_closed(used: Path) -> None:
     first = attach(used, durable=False, grace_seconds=0)
     second = attach(used, durable=False)
@@ -43,27 +38,6 @@ def test_database_server_stops_after_the_last_client_has_closed(used: Path) -> N
     second.close()
     cluster = server_home(used).cluster
     eventually(lambda: not postmasters(cluster), "the server has stopped")
-
-
-def test_committed_rows_survive_a_restart_of_the_database_server(used: Path) -> None:
-    with (
-        attach(used, durable=False, grace_seconds=0) as first,
-        psycopg.connect(first.owner_dsn) as connection,
-    ):
-        connection.execute("create table kept (word text)")
-        connection.execute("insert into kept values ('still here')")
-    eventually(lambda: not keepers(used), "the server has stopped")
-    with attach(used, durable=False, grace_seconds=0) as again:
-        assert again.owner_dsn == first.owner_dsn
-        with psycopg.connect(again.owner_dsn) as connection:
-            assert connection.execute("select word from kept").fetchall() == [("still here",)]
-
-
-def test_attaching_to_embedded_database_returns_directory_and_version(used: Path) -> None:
-    with attach(used, durable=False, grace_seconds=0) as attachment:
-        assert attachment.data_dir == used
-        with psycopg.connect(attachment.app_dsn) as connection:
-            assert connection.info.parameter_status("server_version") == attachment.version
 
 
 def test_database_server_without_durability_is_refused_by_default(used: Path) -> None:
@@ -114,3 +88,88 @@ def test_data_directory_that_cannot_be_created_raises_misconfigured(data_dir: Pa
     data_dir.parent.joinpath("file").write_text("no directory")
     with pytest.raises(Misconfigured, match="--data-dir"):
         attach(data_dir.parent / "file" / "data")
+
+
+# Tests of outdated pid files.
+
+
+@contextmanager
+def open_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
+    """Run, as the server's OS user, a process that could be mistaken for the server."""
+    account = server_account()
+    user = account.uid if account.is_other_user else None
+    process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+RECORDS = ("cluster/postmaster.pid", f"socket/{SOCKET_NAME}.lock")
+
+
+def write_record(data_dir: Path, record: str, content: str) -> None:
+    """Write a pid file in PostgreSQL's format."""
+    home = server_home(data_dir)
+    path = home.directory / record
+    path.write_text(content)
+    owner = home.cluster.stat()
+    os.chown(path, owner.st_uid, owner.st_gid)
+
+
+@pytest.mark.parametrize(("record", "sign"), [*zip(RECORDS, ["", "-"], strict=True)])
+def test_outdated_pid_file_never_kills_another_process(used: Path, record: str, sign: str) -> None:
+    cluster = server_home(used).cluster
+    with open_innocent_process() as innocent:
+        content = f"{sign}{innocent.pid}\n{cluster}\n1700000000\n5432\n\n\n"
+        write_record(used, record, content)
+        with (
+            attach(used, durable=False, grace_seconds=0) as attachment,
+            psycopg.connect(attachment.app_dsn) as connection,
+        ):
+            assert connection.execute("select 1").fetchone() == (1,)
+            assert innocent.poll() is None
+        assert innocent.poll() is None
+
+
+@pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.parametrize("content", ["", "99999999\n"])
+def test_database_server_starts_despite_a_malformed_pid_file(
+    used: Path, record: str, content: str
+) -> None:
+    write_record(used, record, content)
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        psycopg.connect(attachment.app_dsn).close()
+
+
+# Tests of the log.
+
+
+def test_database_log_can_be_rotated_while_in_use(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    writer = open_log(log)
+    os.write(writer, b"old " * 100)
+    rotate(log, largest=100)
+    os.write(writer, b"new")
+    os.close(writer)
+    assert log.read_bytes() == b"new"
+    assert (tmp_path / "server.log.1").read_bytes() == b"old " * 25
+
+
+def test_log_rotation_leaves_small_or_missing_database_logs_unchanged(tmp_path: Path) -> None:
+    rotate(tmp_path / "missing.log")
+    (tmp_path / "server.log").write_bytes(b"little")
+    rotate(tmp_path / "server.log")
+    assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
+
+
+def test_log_tail_returns_the_last_lines_after_an_offset(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("before\n" + "".join(f"line {number}\n" for number in range(20)))
+    assert tail(log).splitlines()[0] == "line 8"
+    with log.open("a") as more:
+        more.write("2026-01-01 [1] app@book FATAL:  the database system is starting up\n")
+    assert tail(log).splitlines()[-1] == "line 19"
+    assert tail(log, log.stat().st_size) == ""
+    assert tail(tmp_path / "missing.log") == ""

@@ -1,6 +1,7 @@
-"""Property of all importers: a text is imported, or refused with the number of a line."""
+"""All importers: any text is imported, or refused with the number of a line."""
 
 import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -70,3 +71,20 @@ def test_any_bytes_are_decoded_or_refused_with_a_line_number(data: bytes) -> Non
 def test_import_of_an_empty_text_is_refused_in_every_format(form: PlanFormat) -> None:
     with pytest.raises(InvalidInput, match=r"^line 1: "):
         read_plan("", form)
+
+
+# Tests of encodings.
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [(BOM_UTF16_LE, "utf-16-le"), (BOM_UTF16_BE, "utf-16-be"), (BOM_UTF8, "utf-8")],
+)
+def test_file_with_a_byte_order_mark_is_decoded(mark: bytes, encoding: str) -> None:
+    text = '[{"number": 1, "title": "größer 🚀"}]\r\n'
+    assert decode(mark + text.encode(encoding)) == text
+
+
+def test_broken_utf_16_is_refused_with_a_line_number() -> None:
+    with pytest.raises(InvalidInput, match=r"^line 2: this is not UTF-8, nor UTF-16"):
+        decode(BOM_UTF16_LE + "a\n".encode("utf-16-le") + b"\x00\xdc\x00")

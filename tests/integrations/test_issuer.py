@@ -1,4 +1,4 @@
-"""Tokens of an OpenID Connect issuer: which are accepted, and when its keys are fetched."""
+"""Tokens of an OpenID Connect issuer, fetching of its keys, and state of a sign-in."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import jwt
+import orjson
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
@@ -27,7 +28,7 @@ from waybook.integrations.oidc_issuer import (
     parse_header,
     parse_key,
 )
-from waybook.integrations.oidc_login import identity_from_claims
+from waybook.integrations.oidc_login import attempt_from_cookie, identity_from_claims, new_attempt
 from waybook.settings import Settings
 
 AUDIENCE = "http://localhost/mcp"
@@ -358,3 +359,84 @@ def test_identity_from_issuer_token_uses_email_only_if_verified() -> None:
 def test_invalid_oidc_settings_raise_misconfigured(wrong: Body) -> None:
     with pytest.raises(Misconfigured):
         settings("https://id.example.org", **wrong)
+
+
+# Tests of endpoint URLs in the metadata of an issuer.
+
+
+def unsafe(there: FakeIssuer, path: str) -> list[str]:
+    """Return invalid endpoint URLs: empty, relative, on another host, or with unsafe parts."""
+    return [
+        "",
+        path,
+        f"http://id.example.org{path}",
+        f"file://{path}",
+        there.url.replace("http://", "http://ann@") + path,
+        f"{there.url}{path}#part",
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_unsafe_key_address_of_an_issuer_is_never_requested(
+    there: FakeIssuer, issuer: Issuer, number: int
+) -> None:
+    there.last_error = {"jwks_uri": unsafe(there, "/jwks")[number]}
+    with pytest.raises(Unavailable):
+        await believed(issuer, there.token())
+    assert not there.request_counts["jwks"]
+
+
+@pytest.mark.parametrize("door", ["authorization_endpoint", "token_endpoint"])
+async def test_unsafe_sign_in_address_of_an_issuer_raises_unavailable(
+    there: FakeIssuer, issuer: Issuer, door: str
+) -> None:
+    safe = await issuer.endpoints()
+    assert (safe.authorize, safe.token) == (f"{there.url}/authorize", f"{there.url}/token")
+    for address in unsafe(there, "/authorize"):
+        there.last_error = {door: address}
+        other = Issuer(issuer.settings)
+        with pytest.raises(Unavailable):
+            await other.endpoints()
+        await other.close()
+
+
+# Tests of the state of a sign-in, which is kept in a cookie.
+
+
+COMPLETE_STATE = {"state": "s", "nonce": "n", "verifier": "v", "then": "/"}
+
+
+def encode_cookie(text: bytes) -> str:
+    return urlsafe_b64encode(text).decode()
+
+
+@given(then=st.text())
+def test_sign_in_state_in_the_cookie_is_read_back_unchanged(then: str) -> None:
+    flow = new_attempt(then)
+    assert attempt_from_cookie(flow.to_cookie()) == flow
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\xff",
+        100_000 * b"[",
+        b'{"state":' + 100_000 * b"[",
+        orjson.dumps({**COMPLETE_STATE, "more": ""}),
+        orjson.dumps({**COMPLETE_STATE, "state": 1}),
+        orjson.dumps({**COMPLETE_STATE, "then": None}),
+        orjson.dumps({name: "x" for name in COMPLETE_STATE if name != "nonce"}),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_sign_in_cookie_with_malformed_payload_is_rejected(text: bytes) -> None:
+    assert attempt_from_cookie(encode_cookie(text)) is None
+
+
+@given(st.text() | st.binary().map(encode_cookie))
+def test_sign_in_cookie_with_arbitrary_text_is_rejected(text: str) -> None:
+    assert attempt_from_cookie(text) is None

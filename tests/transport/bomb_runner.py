@@ -9,7 +9,6 @@ import gzip
 import json
 import resource
 import sys
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import httpx2
-from click.testing import CliRunner
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -30,7 +28,6 @@ from transport.messages import LEGACY
 from waybook.app.request.arguments import check_result_size, parse_arguments
 from waybook.app.request.caller import Answer
 from waybook.app.tools.plans.submit import SubmitStepResult
-from waybook.cli.app import app as command_line
 from waybook.dag.definitions.source_text import parse_definition
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.dag.templates.template import TemplateKind, template_error
@@ -84,18 +81,6 @@ async def over_http(packed: bytes) -> list[BombReply]:
             answer = await client.post(door, content=body, headers=headers)
             answers.append((door, name, answer.status_code, answer.text[:300]))
     return answers
-
-
-def at_the_command_line() -> Iterator[BombReply]:
-    """Pass costly files to the commands that take a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "bomb.json"
-        for command in ("report", "map"):
-            for name, text in {**bombs.DEEP, **bombs.SNAPSHOTS}.items():
-                file.write_text(text, "utf-8")
-                done = CliRunner().invoke(command_line, [command, str(file)])
-                assert done.exception is None or isinstance(done.exception, SystemExit), name
-                yield command, name, done.exit_code, done.output[:300]
 
 
 async def as_forms() -> list[BombReply]:
@@ -162,7 +147,6 @@ def main() -> None:
     answers = [
         *asyncio.run(over_http(packed)),
         *asyncio.run(as_forms()),
-        *at_the_command_line(),
         *as_arguments(),
         *as_texts(),
     ]

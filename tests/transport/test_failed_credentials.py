@@ -78,14 +78,6 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
 # Tests of the limit on failed credentials.
 
 
-def test_too_many_failed_credentials_raise_rate_limited(failures: FailedCredentials) -> None:
-    exhaust(failures)
-    with pytest.raises(RateLimited) as refused, failures.lookup(HERE, "new"):
-        pass
-    assert refused.value.details["retryAfter"] == 1
-    assert not is_refused(failures, THERE), "another address is not affected"
-
-
 def test_credential_check_counts_as_failed_until_the_check_succeeds(
     failures: FailedCredentials,
 ) -> None:

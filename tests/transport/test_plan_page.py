@@ -123,28 +123,6 @@ async def test_page_of_a_large_plan_is_paginated(
     assert "<html" not in step
 
 
-async def test_plan_page_review_form_records_decision(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    plan = await agent.plan(2)
-    taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Is it right?")
-    address = f"/plans/{plan['planId']}"
-    page = await shown(browser, plan)
-    match = re.search(r'name="reviewId" value="([^"]+)"', page)
-    assert match
-    assert visible_text(page).index("Is it right?") < visible_text(page).index("Map")
-    fields = {
-        "planId": plan["planId"],
-        "reviewId": match[1],
-        "decision": "approve",
-        "back": address,
-    }
-    reply = await send(browser, address, at="/decisions", **fields)
-    assert (reply.status_code, reply.headers["location"]) == (303, address)
-    assert "1 of 2 done" in visible_text(await shown(browser, plan))
-
-
 # Tests of conditions on the map.
 
 
@@ -375,19 +353,6 @@ async def test_step_page_shows_why_an_action_is_unavailable(
     assert "The plan is closed and cannot be changed." in visible_text(
         await step_page(browser, plan, 2)
     )
-
-
-async def test_step_form_of_changed_plan_returns_409_with_typed_text(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
-    plan = await agent.plan(2)
-    typed = {"instructions": "Look <twice>.", "revision": "9"}
-    reply = await change(browser, plan, 1, "update_step_instructions", **typed)
-    assert reply.status_code == 409
-    assert "The plan changed while you were editing" in reply.text
-    assert "Look &lt;twice&gt;.</textarea>" in reply.text
-    assert '<details id="do-update_step_instructions" open>' in reply.text
-    assert 'name="revision" value="1"' in reply.text
 
 
 async def test_step_page_preview_shows_effect_and_changes_nothing(

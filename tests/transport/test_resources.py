@@ -123,19 +123,31 @@ async def test_resource_list_returns_error_code_if_listing_fails(
 
 @BOTH_ERAS
 @pytest.mark.parametrize(
-    ("typed", "values"),
-    [("", ["plan-1", "plan-2"]), ("plan-2", ["plan-2"]), ("PLAN 1", ["plan-1"]), ("x", [])],
+    ("typed", "numbers"), [("", "12"), ("{}-2", "2"), ("{} 1", "1"), ("x", "")]
 )
-async def test_plan_id_is_completed_by_id_prefix_or_name(
-    era: Era, typed: str, values: list[str]
+async def test_plan_or_run_id_is_completed_by_id_prefix_or_name(
+    era: Era, typed: str, numbers: str
 ) -> None:
-    async with make_client(RecordingDispatcher(), era) as client:
-        for ref, name in (
-            (PromptReference(name="resume_plan"), "planId"),
-            (ResourceTemplateReference(uri="waybook://plans/{id}"), "id"),
+    async with make_client(RecordingDispatcher(), era, "all") as client:
+        for kind, prompt, uris in (
+            ("plan", "resume_plan", ["plans/{id}"]),
+            ("run", "work_on_run", ["runs/{id}/progress", "runs/{id}/map"]),
         ):
-            completed = await client.complete(ref, {"name": name, "value": typed})
-            assert completed.completion.values == values
+            start = typed.format(kind if "-" in typed else kind.upper())
+            found = [
+                await client.complete(
+                    PromptReference(name=prompt), {"name": f"{kind}Id", "value": start}
+                ),
+                *[
+                    await client.complete(
+                        ResourceTemplateReference(uri=f"waybook://{uri}"),
+                        {"name": "id", "value": start},
+                    )
+                    for uri in uris
+                ],
+            ]
+            expected = [f"{kind}-{number}" for number in numbers]
+            assert [reply.completion.values for reply in found] == [expected] * len(found)
 
 
 async def test_unsupported_completion_argument_returns_no_values() -> None:
@@ -246,21 +258,6 @@ async def test_reading_a_resource_calls_the_matching_tool(
     assert isinstance(contents, TextResourceContents)
     assert contents.mime_type == "application/json"
     assert json.loads(contents.text) == {"tool": tool, "arguments": arguments}
-
-
-@pytest.mark.parametrize(
-    ("typed", "values"),
-    [("", ["run-1", "run-2"]), ("run-2", ["run-2"]), ("RUN 1", ["run-1"]), ("x", [])],
-)
-async def test_run_id_is_completed_by_id_prefix_or_name(typed: str, values: list[str]) -> None:
-    async with make_client(RecordingDispatcher(), profile="runs") as client:
-        for ref, name in (
-            (PromptReference(name="work_on_run"), "runId"),
-            (ResourceTemplateReference(uri="waybook://runs/{id}/progress"), "id"),
-            (ResourceTemplateReference(uri="waybook://runs/{id}/map"), "id"),
-        ):
-            completed = await client.complete(ref, {"name": name, "value": typed})
-            assert completed.completion.values == values
 
 
 @BOTH_ERAS

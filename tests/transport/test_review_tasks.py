@@ -111,16 +111,6 @@ async def test_review_task_has_the_fields_the_mcp_tasks_extension_requires(
     assert polled == shape
 
 
-async def test_review_task_result_ignores_later_plan_steps(agent: AgentClient) -> None:
-    plan, review = await take_step(agent)
-    async with open_http(agent, Tasks()) as client:
-        task = await request_task(client, review)
-        await decide(agent, plan, "approve")
-        before = await send(client.session, "tasks/get", task.task_id)
-        await agent.work_through(plan)
-        assert await send(client.session, "tasks/get", task.task_id) == before
-
-
 async def test_repeated_review_request_returns_same_task_or_decision(agent: AgentClient) -> None:
     plan, review = await take_step(agent, idempotencyKey="k")
     async with open_http(agent, Tasks()) as client:
@@ -128,24 +118,20 @@ async def test_repeated_review_request_returns_same_task_or_decision(agent: Agen
         assert (await request_task(client, review)).task_id == task.task_id
         await decide(agent, plan, "approve")
         result = await client.call_tool("request_user_review", review)
+        before = await send(client.session, "tasks/get", task.task_id)
+        await agent.work_through(plan)
+        assert await send(client.session, "tasks/get", task.task_id) == before
     assert result.structured_content is not None
     assert result.structured_content["decision"] == "approve"
 
 
-async def test_refused_review_request_creates_no_mcp_task(agent: AgentClient) -> None:
-    tasks = Tasks()
-    async with open_http(agent, tasks) as client:
-        result = await client.call_tool("request_user_review", {"stepId": "x", "summary": "?"})
-    assert result.is_error
-    assert tasks.created == []
-
-
-async def test_only_review_requests_create_mcp_tasks(agent: AgentClient) -> None:
+async def test_only_accepted_review_requests_create_mcp_tasks(agent: AgentClient) -> None:
     tasks = Tasks()
     plan, _ = await take_step(agent)
     async with open_http(agent, tasks) as client:
         result = await client.call_tool("get_plan_status", {"planId": plan["planId"]})
-    assert not result.is_error
+        refused = await client.call_tool("request_user_review", {"stepId": "x", "summary": "?"})
+    assert (result.is_error, refused.is_error) == (False, True)
     assert tasks.created == []
 
 

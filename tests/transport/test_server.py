@@ -18,7 +18,6 @@ from transport.fake_dispatcher import (
     RecordingDispatcher,
     any_caller,
     make_app,
-    make_refusal,
     make_server,
     serve,
 )
@@ -34,28 +33,6 @@ BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
 INCLUDING = "profiles that include it"
-
-
-@BOTH_ERAS
-async def test_mcp_server_lists_only_the_tools_of_the_profile(era: Era) -> None:
-    server = make_server(profile="runs")
-    async with Client(server, mode=era) as client:
-        listed = await client.list_tools()
-    assert [tool.name for tool in listed.tools] == ["start_run", "get_next_job"]
-
-
-@BOTH_ERAS
-async def test_tool_call_returns_dispatcher_error_as_json_text(era: Era) -> None:
-    dispatcher = RecordingDispatcher(
-        {"get_next_step": make_refusal("PLAN_TERMINAL", "It is over.")}
-    )
-    async with Client(make_server(dispatcher), mode=era) as client:
-        result = await client.call_tool("get_next_step", {"planId": "1"})
-    assert result.is_error
-    assert result.structured_content is None
-    assert [block.text for block in result.content if isinstance(block, TextContent)] == [
-        '{"error":{"code":"PLAN_TERMINAL","message":"It is over.","details":{},"next":null}}'
-    ]
 
 
 @BOTH_ERAS
@@ -167,33 +144,25 @@ async def test_mcp_error_for_long_unknown_name_is_truncated(era: Era, what: str)
 CODER = Implementation(name="claude-code", version="2.1.3")
 
 
-async def client_over_http(mode: Literal["legacy", "2026-07-28"]) -> str | None:
+@pytest.mark.parametrize(
+    ("era", "name"), [("2026-07-28", "claude-code"), ("legacy", "python-httpx2")]
+)
+async def test_older_clients_over_http_are_named_by_the_user_agent(era: Era, name: str) -> None:
     dispatcher = RecordingDispatcher()
-    app = make_app(make_server(dispatcher))
     async with (
-        serve(app, dispatcher.bus.close) as address,
-        Client(f"{address}/mcp", mode=mode, client_info=CODER) as client,
+        serve(make_app(make_server(dispatcher)), dispatcher.bus.close) as address,
+        Client(f"{address}/mcp", mode=era, client_info=CODER) as client,
     ):
         await client.call_tool("get_next_step", {"planId": "1"})
     ((caller, _, _),) = dispatcher.calls
-    return caller.client
+    assert caller.client == name
 
 
-async def test_client_name_over_http_comes_from_the_request() -> None:
-    assert await client_over_http("2026-07-28") == "claude-code"
-
-
-async def test_older_client_over_http_is_named_by_user_agent() -> None:
-    assert await client_over_http("legacy") == "python-httpx2"
-
-
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_client_name_on_a_connection_comes_from_handshake(
-    mode: Literal["legacy", "2026-07-28"],
-) -> None:
+@BOTH_ERAS
+async def test_client_name_on_a_connection_comes_from_handshake(era: Era) -> None:
     dispatcher = RecordingDispatcher()
     server = make_server(dispatcher, one_line=True)
-    async with Client(server, mode=mode, client_info=CODER) as client:
+    async with Client(server, mode=era, client_info=CODER) as client:
         await client.call_tool("get_next_step", {"planId": "1"})
         await client.call_tool("get_next_step", {"planId": "2"})
     assert {caller.client for caller, _, _ in dispatcher.calls} == {"claude-code"}

@@ -61,16 +61,13 @@ async def ask(client: Client, method: str, **params: object) -> Any:  # noqa: AN
     return answer.model_dump()
 
 
-async def test_skills_extension_is_declared_only_if_profile_has_skills() -> None:
+async def test_skills_extension_is_declared_only_to_new_clients_with_skills() -> None:
     async with make_client(MANY, era="auto") as client:
         declared = client.server_capabilities.extensions or {}
         assert declared[EXTENSION] == {"directoryRead": True}
         assert client.server_capabilities.resources is not None
     async with make_client(MANY, era="auto", profile="runs") as client:
         assert EXTENSION not in (client.server_capabilities.extensions or {})
-
-
-async def test_skills_extension_is_not_declared_to_legacy_clients() -> None:
     async with make_client(MANY, era="legacy") as client:
         assert client.server_capabilities.extensions is None
 
