@@ -44,7 +44,6 @@ class CountingClient:
     @classmethod
     @asynccontextmanager
     async def started(cls, command: list[str], folder: str, data: Path) -> AsyncIterator[Self]:
-        """Start a server over stdio in a folder."""
         environment = {
             **os.environ,
             "WAYBOOK_DATA_DIR": str(data),

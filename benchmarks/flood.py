@@ -42,7 +42,6 @@ LARGE_STEPS = 13_600
 
 
 async def waybook(folder: Path, *arguments: str) -> dict[str, Any]:
-    """Run a command and return its JSON output."""
     command = [sys.executable, "-m", "waybook", *arguments, "--json", "--data-dir", str(folder)]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
     output, _ = await process.communicate()
@@ -91,7 +90,6 @@ class Caller:
         return (answer["error"]["code"], answer) if result.get("isError") else ("ok", answer)
 
     async def send(self, request: bytes) -> tuple[str, bytes]:
-        """Send a request; return the HTTP status and the body of the response."""
         self.writer.write(request)
         head = await self.reader.readuntil(b"\r\n\r\n")
         size = re.search(rb"content-length: (\d+)", head)
@@ -179,7 +177,6 @@ async def measure_latencies(address: str, token: str, calls: int) -> list[float]
 
 
 async def call(caller: Caller, tool: str, **arguments: object) -> dict[str, Any]:
-    """Call a tool and return its reply; fail if the reply is an error."""
     code, answer = await caller.call(tool, **arguments)
     assert code == "ok", answer
     return answer
@@ -219,7 +216,6 @@ async def create_token(folder: Path, org: str) -> str:
 
 
 def report(rounds: dict[str, list[Round]]) -> None:
-    """Print the latencies with and without a flood; exit with code 1 above the limit."""
     print(f"{'latency of one org':28}{'median ms':>10}{'p99 ms':>10}")
     checks = []
     for kind, each in rounds.items():
@@ -234,7 +230,6 @@ def report(rounds: dict[str, list[Round]]) -> None:
 
 
 def p99(latencies: Sequence[float]) -> float:
-    """Return the 99th percentile."""
     return quantiles(latencies, n=100)[-1]
 
 

@@ -50,7 +50,6 @@ def cpu_seconds() -> float:
 
 
 def run(command: list[str], text: str, data_dir: Path) -> Cost:
-    """Run a command and return its cost."""
     environment = {**os.environ, "WAYBOOK_DATA_DIR": str(data_dir)}
     started, before = time.perf_counter(), cpu_seconds()
     subprocess.run(command, input=text.encode(), env=environment, capture_output=True, check=True)

@@ -112,7 +112,6 @@ class Meter:
     """Counter of the resources that this process and the database server use."""
 
     def __init__(self, data_dir: Path) -> None:
-        """Find the server of this data directory."""
         self._postmaster = find_postmaster(data_dir)
         self._messages = self._statements = 0
 
@@ -130,7 +129,6 @@ class Meter:
             yield
 
     def read(self) -> Counts:
-        """Return what was used so far."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         python = usage.ru_utime + usage.ru_stime
         return Counts(
@@ -139,7 +137,6 @@ class Meter:
 
 
 async def call(system: Application, tool: str, **arguments: object) -> dict[str, object]:
-    """Call a tool that must succeed."""
     answer = await system.dispatcher.dispatch(system.caller(Channel.MCP), tool, arguments)
     assert not answer.is_error, answer.body
     return answer.body
@@ -208,7 +205,6 @@ async def start_run(system: Application) -> object:
 
 
 async def work_on_run(system: Application, session: str, run: object, count: int) -> None:
-    """Claim and submit this many jobs of a run."""
     for number in range(count):
         common = {"sessionId": session, "idempotencyKey": f"{run}-{session}-{number}"}
         ready = await call(system, "get_next_job", runId=run, **common)

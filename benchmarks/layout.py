@@ -109,7 +109,6 @@ def report(kind: str, make: Callable[[int], Diagram], rounds: int) -> None:
 
 
 def main(rounds: int) -> None:
-    """Measure the layout of the plan with random edges and of the chain."""
     print(f"{'':24}{'layout ms':>12}{'SVG ms':>12}{'bytes':>12}")
     report("edges", make_dense_plan, rounds)
     report("chain", make_chain, rounds)

@@ -55,7 +55,6 @@ async def make_run(agent: Client) -> str:
 
 
 async def scores(program: str, url: str) -> dict[str, int]:
-    """Return the scores of a page in percent, by category."""
     options = ("--quiet", "--output=json", "--preset=desktop", f"--chrome-flags={FLAGS}")
     process = await asyncio.create_subprocess_exec(
         program,

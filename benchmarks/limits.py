@@ -71,7 +71,6 @@ class Check:
         return "" if self.limit is None else "limit kept"
 
     def to_json(self) -> dict[str, object]:
-        """Return the check as JSON, with its verdict."""
         return {
             "name": self.name,
             "value": self.value,
@@ -111,7 +110,6 @@ def finish(name: str, checks: Sequence[Check], **figures: object) -> None:
 
 
 def save(name: str, checks: Sequence[Check] = (), **figures: object) -> None:
-    """Store the results of a benchmark in `build/bench/NAME.json`."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     body = {
         "benchmark": name,

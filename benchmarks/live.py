@@ -36,7 +36,6 @@ WAIT_FOR_TEXT = """([part, text]) => new Promise(done => {
 
 
 async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
-    """Call a tool and return its reply; fail if the reply is an error."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return dict(result.structured_content or {})

@@ -23,7 +23,6 @@ TARGETS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))
 
 
 def render_page(plan: Plan) -> str:
-    """Return the HTML of a plan's page."""
     content = plan_content(make_plan_detail(plan))
     request = {"path": f"/plans/{plan.id}", "query": {}, "now": NOON}
     layout = {**request, "person": None, "waiting": 1, "token": "t" * 43}

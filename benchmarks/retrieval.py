@@ -224,12 +224,10 @@ def compare(portable: Ranks, other: Ranks, label: str) -> None:
 
 
 def recall(ranks: list[float], first: int = FIRST) -> float:
-    """Return the share of questions whose relevant note is among the first hits."""
     return sum(rank <= first for rank in ranks) / len(ranks)
 
 
 def mrr(ranks: list[float]) -> float:
-    """Return the mean reciprocal rank of the relevant notes."""
     return sum(1 / rank for rank in ranks) / len(ranks)
 
 

@@ -62,12 +62,10 @@ class Outcome(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return the verdict in words."""
         return "ok" if self.code == 0 else f"FAILED with exit code {self.code}"
 
 
 def run(name: str, command: Sequence[str | Path]) -> Outcome:
-    """Run one benchmark, and print its output as it appears."""
     print(f"\n== {name}", flush=True)
     (RESULTS / f"{name}.json").unlink(missing_ok=True)
     started, output = time.perf_counter(), list[str]()
@@ -116,7 +114,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="benchmarks to run (default: all)")
     wanted = parser.parse_args().names
-    # On SIGTERM, end the benchmark that runs in the same way as on an interrupt.
+    # Handle SIGTERM like an interrupt, which ends the running benchmark.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if unknown := set(wanted) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")

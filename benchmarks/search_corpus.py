@@ -124,12 +124,10 @@ class Corpus(NamedTuple):
 
     @property
     def own(self) -> int:
-        """Return the number of passages of the searching org."""
         return len(self.vectors)
 
     @property
     def passages(self) -> int:
-        """Return the number of passages of all orgs."""
         return self.own + self.others
 
     def orgs(self, first: int, count: int) -> NDArray[np.intp]:
@@ -164,7 +162,6 @@ def read_statement(name: str) -> str:
 
 
 def run(admin: psycopg.Connection, name: str) -> None:
-    """Execute the statements of this name in `search_corpus.sql`."""
     for line in read_statement(name).split(";")[:-1]:
         admin.execute(line)
 

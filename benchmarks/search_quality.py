@@ -56,8 +56,6 @@ FOREIGN_QUESTIONS: Final = 150
 
 
 class Document(NamedTuple):
-    """Title and text of a document."""
-
     title: str
     text: str
 
@@ -70,14 +68,11 @@ class Question(NamedTuple):
 
 
 class Collection(NamedTuple):
-    """Documents by id, and questions about them."""
-
     documents: Mapping[str, Document]
     questions: Sequence[Question]
 
 
 def read_cranfield(folder: Path) -> list[Collection]:
-    """Read the abstracts, questions and judgments of Cranfield."""
     documents = {}
     for record in ("\n" + (folder / "cran.all.1400").read_text("utf-8")).split("\n.I ")[1:]:
         number, *sections = re.split(r"(?m)^\.([TABW])\s*$", record)
@@ -218,7 +213,7 @@ class Measured(NamedTuple):
 async def measure_set(
     dsn: str, database: Database, collections: Sequence[Collection], foreign: Sequence[str]
 ) -> Measured:
-    """Store the collections in orgs of their own, and ask their questions and the foreign ones."""
+    """Store each collection in an org, and search it for its own and for foreign questions."""
     measured = Measured([], defaultdict(list), [])
     capabilities = search.SearchCapabilities(backend=Backend.PORTABLE, indexed=True)
     for number, collection in enumerate(collections):

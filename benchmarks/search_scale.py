@@ -117,7 +117,6 @@ class Searcher:
         return self.hits / NEAREST / len(self.times)
 
     def ratios(self, other: "Searcher") -> list[float]:
-        """Return the ratios of the median latencies to those of another searcher, by round."""
         each = len(self.times) // ROUNDS
         return [
             statistics.median(self.times[first : first + each])
@@ -195,7 +194,6 @@ def exact_nearest(stored: Corpus, question: SearchQuery) -> set[UUID]:
 
 
 def open_database(dsn: str, role: str | None) -> closing[Database]:
-    """Open the database through a pool with one connection."""
     return closing(Database(ConnectionPool(dsn, size=1), role=role))
 
 
@@ -273,8 +271,8 @@ async def main(passages: int, others: int, count: int, url: str | None) -> None:
             await searcher.warm_up(questions, is_local=is_embedded or local_server)
         for number, question in enumerate(questions):
             exact = exact_nearest(stored, question)
-            # Another searcher begins each time: the first has cold processor caches, and a later
-            # one on the same server finds the pages of the question in memory.
+            # Each round begins with another searcher. The first searcher has cold processor caches,
+            # and later searchers on the same server find the pages of the question in memory.
             first = number % len(searchers)
             for searcher in searchers[first:] + searchers[:first]:
                 await searcher.measure(question, exact)

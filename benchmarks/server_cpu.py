@@ -7,13 +7,11 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def find_postmaster(data_dir: Path) -> int:
-    """Return the process id of the server of this data directory."""
     (pid_file,) = data_dir.rglob("postmaster.pid")
     return int(pid_file.read_text().splitlines()[0])
 
 
 def server_cpu_seconds(postmaster: int) -> float:
-    """Return the user and system time of a server's processes, including those that have ended."""
     ticks = 0
     for process in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -71,7 +71,6 @@ async def create_plans(system: Application, count: int, length: int = STEPS) -> 
 
 
 async def call(system: Application, tool: str, arguments: dict[str, object]) -> dict[str, object]:
-    """Call a tool and return its reply; fail if the reply is an error."""
     answer = await system.dispatcher.dispatch(system.caller(Channel.MCP), tool, arguments)
     assert not answer.is_error, answer.body
     return answer.body

@@ -54,7 +54,6 @@ def measure(admin: psycopg.Connection, wal: int) -> Sizes:
 
 
 def wal_position(admin: psycopg.Connection) -> int:
-    """Return the insert position of the write-ahead log."""
     row = admin.execute("select pg_current_wal_insert_lsn() - '0/0'").fetchone()
     assert row
     return int(row[0])
@@ -69,7 +68,7 @@ async def prepare(settings: Settings, each: int) -> list[list[object]]:
 
 
 async def work(settings: Settings, plans: list[list[object]]) -> None:
-    """Work through the plans with concurrent workers; the end writes the rest of the call log."""
+    """Work through the plans with concurrent workers, until the call log is written."""
     async with start_application(settings, sweeping=False) as system:
         workers = [work_through(system, f"agent-{n}", mine) for n, mine in enumerate(plans)]
         await asyncio.gather(*workers)

@@ -60,7 +60,6 @@ class DiscardingExporter(SpanExporter):
     """Exporter that encodes spans and discards them."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Encode spans."""
         encode_spans(spans).SerializeToString()
         return SpanExportResult.SUCCESS
 
@@ -68,7 +67,6 @@ class DiscardingExporter(SpanExporter):
 async def dispatch_without_hook(
     self: ServerDispatcher, caller: Caller, tool_name: str, arguments: Mapping[str, object]
 ) -> Answer:
-    """Carry out a call without looking for a tracer."""
     tool = TOOLS[tool_name]
     try:
         self.require_capacity(caller, tool.name)
@@ -78,12 +76,10 @@ async def dispatch_without_hook(
 
 
 async def commit_without_hook(self: Database, call: Call) -> Results:
-    """Send the statements of a call without looking for a tracer."""
     return await self._groups.commit(call)
 
 
 async def send_without_hook(self: Transaction, *statements: Statement | str) -> Results:
-    """Send SQL statements without looking for a tracer."""
     return await self._send(statements)
 
 
@@ -167,8 +163,8 @@ async def main(cycles: int, rounds: int) -> None:
                 {mode: await count_calls(system, mode, turn) for mode in COUNTED}
                 for turn in range(COUNTED_PLANS)
             ]
-    # The minimum, because answers of the database that arrive in pieces, and the task that stores
-    # the call log, add calls.
+    # Take the minimum. Database answers that arrive in pieces add calls, and so does the task that
+    # stores the call log.
     calls = {mode: min(count[mode] for count in counts) for mode in COUNTED}
     calls["sampled"] = SAMPLED * calls["all"] + (1 - SAMPLED) * calls["unsampled"]
     report({mode: values[1:] for mode, values in costs.items()}, calls)

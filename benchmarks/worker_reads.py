@@ -41,7 +41,7 @@ async def prepare_requests(address: str, token: str) -> Mapping[str, bytes]:
             step = await call(caller, "get_next_step", planId=plan_id)
             held = {"stepId": step["stepId"], "attempt": step["attempt"]}
             await call(caller, "submit_step_result", **held, resultSummary=RESULT)
-        # The requests are answered with status 200 even if the tool returns an error.
+        # The status is 200 even if the tool returns an error.
         await call(caller, "get_run_progress", planId=plan_id)
     params = {"name": "get_run_progress", "arguments": {"planId": plan_id}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}

@@ -73,7 +73,6 @@ class Agent:
         self._callers, self._calls = callers, 0
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Call a tool on the next connection, and return the reply."""
         self._calls += 1
         return await call(self._callers[self._calls % len(self._callers)], tool, **arguments)
 
@@ -164,7 +163,6 @@ def report(results: Results) -> None:
 
 
 def compare(results: Results) -> list[Check]:
-    """Return the ratios of two processes to one, within each round."""
     limits = {PROGRESS: None, REPORT: MIN_REPORT_RATE}
     return [*compare_cycles(results), *compare_reads(results, limits)]
 

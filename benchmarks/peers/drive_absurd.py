@@ -38,7 +38,6 @@ async def work_on_task(_parameters: dict[str, Any], _context: AsyncTaskContext) 
 
 
 async def install(owner: AsyncConnection[Any]) -> None:
-    """Install the schema if it is not installed."""
     if await (await owner.execute(IS_INSTALLED)).fetchone() == (False,):
         await owner.execute(BUNDLED_SCHEMA_SQL.encode())
         await owner.execute(CREATE_QUEUE)

@@ -18,7 +18,6 @@ import lanes
 
 @DBOS.step()
 def step(instructions: str) -> str:
-    """Return the result of a step."""
     assert instructions
     return lanes.RESULT
 

@@ -42,7 +42,6 @@ PLANS_PER_ROUND = 100_000
 
 
 async def send(pool: ConnectionPool, statement: Statement) -> dict[str, Any]:
-    """Send one statement in one message, and return its reply."""
     line = await pool.acquire(LOCAL_ORG.int)
     try:
         ((row,),) = await line.send((), (statement,))

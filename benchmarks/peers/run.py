@@ -56,10 +56,9 @@ class Round(NamedTuple):
 
 
 class Driver:
-    """Driver process of a system, which exists only during the turn of the system."""
+    """Driver process of a system. It runs only while its system is measured."""
 
     def __init__(self, system: System, address: str) -> None:
-        """Start the process."""
         environment = {**os.environ, **OFFLINE, "PYTHONPATH": ""}
         if system.package is None:
             environment["PYTHONPATH"] = str(ROOT / "benchmarks")

@@ -31,12 +31,10 @@ class System:
 
     @property
     def script(self) -> Path:
-        """Return the script that drives the system."""
         return Path(__file__).with_name(f"drive_{self.driver}.py")
 
     @property
     def environment(self) -> Path:
-        """Return the folder of the system's environment."""
         return ROOT / ".venv" if self.package is None else ENVIRONMENTS / self.driver
 
     @property
@@ -50,7 +48,6 @@ class System:
         return match[1]
 
     def is_installed(self) -> bool:
-        """Return whether the environment of the system is complete."""
         return self.package is None or (self.environment / ".installed").exists()
 
 
