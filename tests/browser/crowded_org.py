@@ -149,8 +149,7 @@ async def _completed_and_failed_plans(agent: AgentClient) -> None:
         plan = await agent.plan(plan_steps(n, 2), name=plan_name(n), branchingConditions=conditions)
         await agent.submit(await agent.take(plan))
     plan = await agent.plan(plan_steps(20, 2), name=plan_name(20))
-    change = {"action": "cancel_plan", "reason": "The contract was signed without it."}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[change])
+    await agent.modify(plan, "cancel_plan", reason="The contract was signed without it.")
 
 
 async def _stalled_candidates(world: OrgEnv) -> list[Body]:
@@ -169,8 +168,7 @@ async def _plans_with_failed_steps(agent: AgentClient) -> Body:
         plan = await agent.plan(plan_steps(n, 12), name=plan_name(n))
         for _ in range(1 + n % 2):
             taken = await agent.take(plan, another=True)
-            change = {"action": "fail_step", "stepId": taken["stepId"], "reason": ERROR}
-            await agent.call("modify_plan", planId=plan["planId"], modifications=[change])
+            await agent.modify(plan, "fail_step", stepId=taken["stepId"], reason=ERROR)
     return plan
 
 
@@ -180,9 +178,8 @@ async def _reviews(world: OrgEnv) -> Body:
     for n in range(36, 40):
         plan = await world.agent.plan(plan_steps(n, 3), name=plan_name(n))
         taken = await world.agent.take(plan)
-        await world.agent.call(
-            "request_user_review",
-            stepId=taken["stepId"],
+        await world.agent.review(
+            taken,
             summary=TABLE,
             questions=[f"Which of the proposals {n} may be planned in detail, and by when?"],
             resultSummary={"answer": TABLE, "sources": [ERROR] * 3},
@@ -193,8 +190,7 @@ async def _reviews(world: OrgEnv) -> Body:
 
 async def _fail_job(agent: AgentClient, run: Body) -> Body:
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error=ERROR, retryable=False)
+    await agent.fail_job(job, ERROR)
     return job
 
 

@@ -61,10 +61,10 @@ async def _plan(agent: AgentClient, text: str) -> list[str]:
         modificationRationale=text,
     )
     args = {"summary": ALL, "questions": [text], "resultSummary": result}
-    await author.call("request_user_review", stepId=second["stepId"], **args)
+    await author.review(second, **args)
     decided = {"stepId": second["stepId"], "decision": "modify", "feedback": ALL}
     await author.call("submit_user_decision", **decided)
-    await author.call("request_user_review", stepId=second["stepId"], **args)
+    await author.review(second, **args)
     place = f"/plans/{plan['planId']}"
     return [place, f"{place}/steps/{plan['stepIds'][0]}", research_url]
 
@@ -116,8 +116,7 @@ async def _run(agent: AgentClient, slug: str, words: list[str]) -> list[str]:
     await agent.call("add_dag", definition=definition)
     run = await agent.run(slug, words[:8], name=words[0], input=ALL)
     job = await agent.job(run, sessionId=words[0])
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error=ALL[:1_900], retryable=False)
+    await agent.fail_job(job, ALL[:1_900])
     failed = f"/runs/{run['runId']}"
     done = await agent.run(slug, words[8:] or words, name=words[-1], input={"a": ALL})
     while (job := await agent.call("get_next_job", runId=done["runId"]))["status"] == "job_ready":

@@ -54,7 +54,6 @@ async def make_large_run(agent: AgentClient, steps: int = 500) -> Body:
     for _ in range(40):
         await agent.submit_documents(await _next(agent, run))
     failing = await _next(agent, run)
-    held = {"jobId": failing["jobId"], "attempt": failing["attempt"]}
-    await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
+    await agent.fail_job(failing, "The source is gone.")
     await render_all(agent)
     return {**run, "failed": failing}

@@ -35,7 +35,7 @@ async def test_plan_completes_after_change_request_and_approval_in_inbox(
     await expect(tab.get_by_text("Done: pat requested changes").or_(nothing(tab))).to_be_visible()
     again = await agent.take(plan)
     assert again["instructions"].endswith("User feedback: Take the farther source.")
-    await agent.call("request_user_review", stepId=again["stepId"], summary="So the Amazon?")
+    await agent.review(again, summary="So the Amazon?")
     await tab.goto(f"{site.address}/inbox")
     await expect(card).to_contain_text("attempt 2")
     await card.get_by_role("button", name="Approve").click()
@@ -113,7 +113,7 @@ async def request_review(site: Site, plan: Body, result: str) -> None:
     agent = site.world.agent
     taken = await agent.take(plan)
     args = {"summary": f"Is **{plan['planId']}** right?", "resultSummary": result}
-    await agent.call("request_user_review", stepId=taken["stepId"], **args)
+    await agent.review(taken, **args)
 
 
 async def test_five_reviews_can_be_decided_in_inbox_by_keyboard_only(

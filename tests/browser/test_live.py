@@ -28,7 +28,7 @@ async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
     await expect(page.get_by_role("row").filter(has_text="Lakes")).to_contain_text("0 of 1")
     await expect(page.locator("#waiting")).to_be_hidden()
     step = await agent.take(plan)
-    await agent.call("request_user_review", stepId=step["stepId"], summary="Look at this.")
+    await agent.review(step, summary="Look at this.")
     await expect(page.locator("#waiting")).to_have_text("1")
     await expect(row).to_contain_text("awaiting review")
 
@@ -144,7 +144,7 @@ async def test_plan_page_keeps_typed_review_answer_while_other_steps_change(
     steps = [make_step("Look up 1."), make_step("Look up 2."), make_step("3.", dependsOn=[1])]
     plan = await agent.plan(steps, name="Rivers of the north")
     taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Look at this.")
+    await agent.review(taken, summary="Look at this.")
     await page.goto(f"{site.address}/plans/{plan['planId']}")
     await expect(page.locator("#live")).to_have_text("live")
     field = page.locator("#review textarea").first

@@ -19,8 +19,7 @@ async def make_stalled_plan(site: Site) -> Body:
 async def make_failed_run(agent: AgentClient) -> Body:
     run = await agent.run(name="Deep rivers")
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
+    await agent.fail_job(job, "The source is gone.")
     return run
 
 
@@ -117,4 +116,4 @@ async def test_tab_title_and_notification_show_number_of_inbox_items(
 
 async def _ask(agent: AgentClient, plan: Body) -> None:
     taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    await agent.review(taken)

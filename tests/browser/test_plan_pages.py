@@ -26,8 +26,7 @@ async def make_busy_plan(site: Site) -> Body:
     clock.advance(hours=8)
     second = await agent.take(plan, sessionId="night")
     clock.advance(minutes=2)
-    failure = {"action": "fail_step", "stepId": second["stepId"], "reason": "no water"}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[failure])
+    await agent.modify(plan, "fail_step", stepId=second["stepId"], reason="no water")
     for _ in range(40):
         await agent.submit(await agent.take(plan))
     await agent.take(plan, sessionId="dawn")

@@ -13,7 +13,7 @@ async def some_plans(agent: AgentClient) -> list[Body]:
     for plan in plans:
         await agent.submit(await agent.take(plan))
     taken = await agent.take(plans[1])
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Which one?")
+    await agent.review(taken, summary="Which one?")
     await agent.work_through(await agent.plan(1, name="Seas"))
     return plans
 

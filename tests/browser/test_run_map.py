@@ -1,23 +1,50 @@
 """Map of a run in a browser: zoom, pan, pinch, minimap, and live updates that keep the view."""
 
 import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
-from playwright.async_api import Browser, Locator, Page, expect
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from browser.sample_runs import make_busy_run, make_large_run
-from browser.served_site import Site
-from org_env import Body
+from browser.served_site import Site, serve_site
+from org_env import Body, make_env
+from postgres_servers import ServerDatabase
 
 #: Minimum height in pixels of the text in a map that is shown at its original size.
 MIN_TEXT_PIXELS = 11
 
 
-async def open_large_run(page: Page, site: Site) -> Body:
-    run = await make_large_run(site.world.agent)
-    await page.goto(f"{site.address}/runs/{run['runId']}")
-    await expect(page.locator("#live")).to_have_text("live")
-    await expect(page.locator(".minimap")).to_be_visible()
-    return run
+@dataclass(frozen=True, slots=True)
+class LargeRun:
+    """Run of 500 steps that tests only look at, and its site."""
+
+    site: Site
+    run: Body
+
+    async def open(self, page: Page) -> Body:
+        await page.goto(f"{self.site.address}/runs/{self.run['runId']}")
+        await expect(page.locator("#live")).to_have_text("live")
+        await expect(page.locator(".minimap")).to_be_visible()
+        return self.run
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def large(place: ServerDatabase) -> AsyncIterator[LargeRun]:
+    async with make_env(place) as world:
+        run = await make_large_run(world.agent)
+        async with serve_site(world) as site:
+            yield LargeRun(site, run)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tab(context: BrowserContext, large: LargeRun) -> AsyncIterator[Page]:
+    """Yield a browser tab; an error in it fails the test."""
+    page = await context.new_page()
+    large.site.watch(page)
+    yield page
+    assert large.site.faults == []
 
 
 async def scroll_of(map_: Locator) -> list[float]:
@@ -32,30 +59,32 @@ async def width_of(page: Page) -> float:
     return width
 
 
-async def test_run_map_opens_on_the_current_step_with_readable_text(page: Page, site: Site) -> None:
-    run = await open_large_run(page, site)
-    box = page.locator(f"#map [data-step='{run['failed']['stepKey']}']")
+async def test_run_map_opens_on_the_current_step_with_readable_text(
+    tab: Page, large: LargeRun
+) -> None:
+    run = await large.open(tab)
+    box = tab.locator(f"#map [data-step='{run['failed']['stepKey']}']")
     await expect(box).to_be_in_viewport()
-    seen, window = await box.bounding_box(), await page.locator("#map").bounding_box()
+    seen, window = await box.bounding_box(), await tab.locator("#map").bounding_box()
     assert seen is not None
     assert window is not None
     assert window["x"] <= seen["x"]
     assert seen["x"] + seen["width"] <= window["x"] + window["width"]
     assert window["y"] <= seen["y"] <= window["y"] + window["height"]
-    sizes = await page.locator("#map text").evaluate_all(
+    sizes = await tab.locator("#map text").evaluate_all(
         "all => all.map(text => parseFloat(getComputedStyle(text).fontSize))"
     )
     assert min(sizes) >= MIN_TEXT_PIXELS
 
 
-async def test_run_map_zooms_with_buttons_and_keys(page: Page, site: Site) -> None:
-    await open_large_run(page, site)
-    level, map_ = page.locator("[data-zoom-level]"), page.locator("#map")
-    width = await width_of(page)
-    await page.get_by_role("button", name="Zoom in").click()
+async def test_run_map_zooms_with_buttons_and_keys(tab: Page, large: LargeRun) -> None:
+    await large.open(tab)
+    level, map_ = tab.locator("[data-zoom-level]"), tab.locator("#map")
+    width = await width_of(tab)
+    await tab.get_by_role("button", name="Zoom in").click()
     await expect(level).to_have_text("125 %")
-    assert round(await width_of(page) / width, 2) == 1.25
-    await page.get_by_role("button", name="Zoom out").click()
+    assert round(await width_of(tab) / width, 2) == 1.25
+    await tab.get_by_role("button", name="Zoom out").click()
     await expect(level).to_have_text("100 %")
     await map_.focus()
     await map_.press("+")
@@ -66,64 +95,66 @@ async def test_run_map_zooms_with_buttons_and_keys(page: Page, site: Site) -> No
     await map_.press("0")
     fits = "map => map.scrollWidth <= map.clientWidth && map.scrollHeight <= map.clientHeight"
     assert await map_.evaluate(fits)
-    await expect(page.locator(".minimap")).to_be_hidden()
+    await expect(tab.locator(".minimap")).to_be_hidden()
     await map_.press("1")
     await expect(level).to_have_text("100 %")
     await expect(map_).to_be_focused()
-    await page.get_by_role("button", name="Fit").click()
+    await tab.get_by_role("button", name="Fit").click()
     assert await map_.evaluate(fits)
 
 
-async def test_run_map_zooms_at_the_pointer_with_control_and_wheel(page: Page, site: Site) -> None:
-    run = await open_large_run(page, site)
-    box = page.locator(f"#map [data-step='{run['failed']['stepKey']}'] rect").first
+async def test_run_map_zooms_at_the_pointer_with_control_and_wheel(
+    tab: Page, large: LargeRun
+) -> None:
+    run = await large.open(tab)
+    box = tab.locator(f"#map [data-step='{run['failed']['stepKey']}'] rect").first
     before = await box.bounding_box()
     assert before is not None
     x, y = before["x"] + before["width"] / 2, before["y"] + before["height"] / 2
-    await page.mouse.move(x, y)
-    await page.keyboard.down("Control")
-    await page.mouse.wheel(0, -150)
-    await page.keyboard.up("Control")
-    await expect(page.locator("[data-zoom-level]")).to_have_text("165 %")
+    await tab.mouse.move(x, y)
+    await tab.keyboard.down("Control")
+    await tab.mouse.wheel(0, -150)
+    await tab.keyboard.up("Control")
+    await expect(tab.locator("[data-zoom-level]")).to_have_text("165 %")
     after = await box.bounding_box()
     assert after is not None
     assert abs(after["x"] + after["width"] / 2 - x) <= 3
     assert abs(after["y"] + after["height"] / 2 - y) <= 3
-    top = await page.evaluate("scrollY")
-    await page.mouse.wheel(0, 40)
-    await expect(page.locator("[data-zoom-level]")).to_have_text("165 %")
-    assert await page.evaluate("scrollY") == top, "the map scrolls, not the page"
+    top = await tab.evaluate("scrollY")
+    await tab.mouse.wheel(0, 40)
+    await expect(tab.locator("[data-zoom-level]")).to_have_text("165 %")
+    assert await tab.evaluate("scrollY") == top, "the map scrolls, not the page"
 
 
-async def test_dragging_the_run_map_opens_no_step(page: Page, site: Site) -> None:
-    run = await open_large_run(page, site)
-    map_ = page.locator("#map")
-    await page.get_by_role("button", name="Zoom in").click()
-    await page.get_by_role("button", name="Zoom in").click()
-    failed = page.locator(f"#map [data-step='{run['failed']['stepKey']}']")
+async def test_dragging_the_run_map_opens_no_step(tab: Page, large: LargeRun) -> None:
+    run = await large.open(tab)
+    map_ = tab.locator("#map")
+    await tab.get_by_role("button", name="Zoom in").click()
+    await tab.get_by_role("button", name="Zoom in").click()
+    failed = tab.locator(f"#map [data-step='{run['failed']['stepKey']}']")
     await failed.scroll_into_view_if_needed()
     left, top = await scroll_of(map_)
     box = await failed.bounding_box()
     assert box is not None
-    await page.mouse.move(box["x"] + 20, box["y"] + 20)
-    await page.mouse.down()
-    await page.mouse.move(box["x"] + 60, box["y"] + 50, steps=4)
-    await page.mouse.up()
+    await tab.mouse.move(box["x"] + 20, box["y"] + 20)
+    await tab.mouse.down()
+    await tab.mouse.move(box["x"] + 60, box["y"] + 50, steps=4)
+    await tab.mouse.up()
     assert await scroll_of(map_) == [max(left - 40, 0), max(top - 30, 0)]
-    assert "/steps/" not in page.url
-    link = page.locator("#map a:has([data-step])").first
+    assert "/steps/" not in tab.url
+    link = tab.locator("#map a:has([data-step])").first
     await link.focus()
     await link.press("Enter")
-    await expect(page).to_have_url(re.compile("/steps/"))
+    await expect(tab).to_have_url(re.compile("/steps/"))
 
 
-async def test_run_map_zooms_with_two_fingers(browser: Browser, site: Site) -> None:
+async def test_run_map_zooms_with_two_fingers(browser: Browser, large: LargeRun) -> None:
     context = await browser.new_context(
         viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True
     )
     page = await context.new_page()
-    site.watch(page)
-    await open_large_run(page, site)
+    large.site.watch(page)
+    await large.open(page)
     await page.locator("#map").scroll_into_view_if_needed()
     area = await page.locator("#map").bounding_box()
     assert area is not None
@@ -143,14 +174,14 @@ async def test_run_map_zooms_with_two_fingers(browser: Browser, site: Site) -> N
     assert 150 <= int(level.split()[0]) <= 220, level
     assert await page.evaluate("visualViewport.scale") == 1, "the page is not zoomed"
     await context.close()
-    assert site.faults == []
+    assert large.site.faults == []
 
 
-async def test_clicking_the_minimap_scrolls_the_run_map(page: Page, site: Site) -> None:
-    await open_large_run(page, site)
-    map_, minimap = page.locator("#map"), page.locator(".minimap")
+async def test_clicking_the_minimap_scrolls_the_run_map(tab: Page, large: LargeRun) -> None:
+    await large.open(tab)
+    map_, minimap = tab.locator("#map"), tab.locator(".minimap")
     for _ in range(4):
-        await page.get_by_role("button", name="Zoom in").click()
+        await tab.get_by_role("button", name="Zoom in").click()
     area = await minimap.bounding_box()
     assert area is not None
     await minimap.click(position={"x": 8, "y": 8})

@@ -67,7 +67,7 @@ async def test_back_button_after_sign_out_shows_sign_in_page(tab: Page, door: Do
     pat = await make_token(agent, "pat", scopes=(Scope.REVIEW,))
     plan = await agent.plan(1, name="Rivers of the south")
     taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Nile or Amazon?")
+    await agent.review(taken, summary="Nile or Amazon?")
     await tab.goto(f"{door.address}/inbox")
     await expect(tab).to_have_title("Sign in · Waybook")
     await sign_in(tab, "wb_" + 40 * "x")

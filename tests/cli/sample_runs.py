@@ -36,8 +36,7 @@ def run_in_progress(terminal: Terminal, name: str) -> str:
         await agent.feedback(run, "thesis", "Shorter.")
         await work(agent, run, 9 + 4)
         lost = await agent.job(run)
-        held = {"jobId": lost["jobId"], "attempt": lost["attempt"]}
-        await agent.call("fail_job", **held, error="no such model", retryable=False)
+        await agent.fail_job(lost, "no such model")
         await agent.job(run, sessionId="ada")
         await render_all(agent)
         return str(run["runId"])

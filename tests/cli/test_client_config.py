@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from waybook.cli.client_config import json_edit, toml_edit
 from waybook.cli.client_config.clients import (
     CLIENTS,
-    Client,
     ConfigScope,
     Places,
-    Syntax,
     command_for,
     config_file,
     is_temporary_environment,
@@ -325,8 +323,3 @@ def test_error_for_client_config_not_in_utf8_names_the_line(tmp_path: Path) -> N
     file.write_bytes(b"a = 1\nb = \xff\n")
     with pytest.raises(ConfigError, match="line 2: this is not UTF-8"):
         read_config(file)
-
-
-def test_every_supported_config_syntax_has_a_client() -> None:
-    assert {client.syntax for client in CLIENTS.values()} == set(Syntax)
-    assert all(isinstance(client, Client) for client in CLIENTS.values())

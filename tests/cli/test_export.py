@@ -130,18 +130,6 @@ def test_exported_plan_has_equal_rows_and_valid_audit_after_import(
     assert f"has a plan with the id {plan_id} already" in again.stderr
 
 
-def test_imported_plan_can_be_continued_with_the_open_steps(
-    terminal: Terminal, elsewhere: Terminal, tmp_path: Path
-) -> None:
-    plan_id = terminal.plan("Continued elsewhere", steps=1)
-    elsewhere.say("import", str(_exported(terminal, plan_id, tmp_path)), "--yes")
-    step = elsewhere.take(plan_id)
-    held = {"stepId": step["stepId"], "attempt": step["attempt"]}
-    elsewhere.call("submit_step_result", **held, resultSummary="Nile")
-    assert elsewhere.json_output("status", plan_id)["status"] == "completed"
-    assert elsewhere.json_output("audit", "verify")["ok"]
-
-
 def test_exported_run_has_equal_rows_and_valid_audit_after_import(
     terminal: Terminal, elsewhere: Terminal, run_id: str, tmp_path: Path
 ) -> None:
@@ -366,19 +354,3 @@ def test_import_from_stdin_needs_yes_or_dry_run(terminal: Terminal) -> None:
     assert "add --yes, or --dry-run" in refused.stderr
     shown = terminal.run("import", "-", "--dry-run", "--json", typed=LIST)
     assert json.loads(shown.stdout)["steps"][1]["dependsOn"] == [1]
-
-
-def test_plan_exported_as_markdown_has_same_steps_after_import(
-    terminal: Terminal, tmp_path: Path
-) -> None:
-    steps = [
-        {"stepType": "search", "title": "Look", "instructions": "Look it up.\n\n# Not a heading"},
-        {"stepType": "synthesize", "instructions": "Write.", "dependsOn": [1]},
-    ]
-    named: Body = {"name": "Round trip", "researchQuestion": "Why?\nReally?"}
-    plan_id = terminal.call("create_research_plan", **named, steps=steps)["planId"]
-    file = tmp_path / "report.md"
-    terminal.say("export", plan_id, "--output", str(file))
-    answer = terminal.json_output("import", str(file), "--dry-run")
-    assert (answer["name"], answer["researchQuestion"]) == ("Round trip", "Why?\nReally?")
-    assert answer["steps"] == steps

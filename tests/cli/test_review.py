@@ -1,7 +1,6 @@
 """The command `waybook review`, and reviews as tasks over stdio."""
 
 import asyncio
-import json
 import os
 import sys
 
@@ -59,24 +58,6 @@ def test_review_command_lists_run_with_failed_jobs(terminal: Terminal) -> None:
     assert f"waybook call retry_failed '{args}'" in output
     terminal.say("call", "retry_failed", args)
     assert run_id not in terminal.say("review", columns=120)
-
-
-def test_review_command_with_modify_adds_feedback_to_instructions(terminal: Terminal) -> None:
-    plan_id = terminal.under_review("Sent back")
-    body = json.loads(terminal.say("review", plan_id, "--modify", "Count them.", "--json"))
-    assert body["stepStatus"] == "in_progress"
-    taken = terminal.json_output("call", "get_next_step", json.dumps({"planId": plan_id}))
-    assert taken["attempt"] == 2
-    assert taken["instructions"].endswith("Count them.")
-
-
-def test_review_command_refuses_second_decision(terminal: Terminal) -> None:
-    plan_id = terminal.under_review("Once")
-    terminal.say("review", plan_id, "--approve")
-    failed = terminal.run("review", plan_id, "--approve")
-    assert failed.exit_code == 1
-    assert "already decided: " in failed.stderr
-    assert "chose approve" in failed.stderr
 
 
 def test_review_command_with_two_decisions_is_a_usage_error(terminal: Terminal) -> None:

@@ -230,7 +230,7 @@ async def is_seen_now(world: OrgEnv, plan: Body) -> bool:
 
 
 async def approve(agent: AgentClient, plan: Body) -> Body:
-    return await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    return await agent.decide(plan)
 
 
 async def ask_until_approved(client: Client, plan: Body) -> list[tuple[int, int]]:

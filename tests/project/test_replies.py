@@ -191,18 +191,17 @@ async def make_plan_that_is_reviewed(agent: AgentClient) -> None:
     end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
     plan = await agent.plan(branchingConditions=[errs, end])
     taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
+    await agent.review(taken, summary="Well?")
     await agent.call("get_next_step", planId=plan["planId"])
     await agent.call("get_research_context", planId=plan["planId"])
-    await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    await agent.decide(plan)
 
 
 async def make_long_read(agent: AgentClient) -> None:
     """Read the context of a failed step whose instructions exceed a small token budget."""
     plan = await agent.plan(steps=[make_step("Read on. " * 1_000), make_step()])
     step_id = plan["stepIds"][0]
-    failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long."}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[failed])
+    await agent.modify(plan, "fail_step", stepId=step_id, reason="Too long.")
     cut = await agent.call("get_step_context", stepId=step_id, budgetTokens=500)
     await agent.call("get_step_context", **cut["cut"]["instructions"]["get"]["args"])
     question = {"planId": plan["planId"], "part": "researchQuestion"}
@@ -218,13 +217,12 @@ async def make_step_with_a_past(agent: AgentClient) -> None:
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
     step_id = taken["stepId"]
-    failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long.", "retry": True}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[failed])
+    await agent.modify(plan, "fail_step", stepId=step_id, reason="Too long.", retry=True)
     await agent.refused("submit_step_result", stepId=step_id, attempt=1, resultSummary="Late.")
     await agent.take(plan)
     await agent.call("request_user_review", stepId=step_id, summary="Well?")
     args = {"decision": "modify", "feedback": "Again."}
-    await agent.call("submit_user_decision", planId=plan["planId"], **args)
+    await agent.decide(plan, **args)
     await agent.call("get_step_context", stepId=step_id)
 
 
@@ -271,8 +269,7 @@ async def make_run_that_ends_well(agent: AgentClient) -> None:
 async def make_run_that_fails(agent: AgentClient) -> None:
     run = await agent.run()
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="No.", retryable=False)
+    await agent.fail_job(job, "No.")
     await agent.call("get_next_job", runId=run["runId"])
 
 
@@ -313,7 +310,7 @@ async def maps_in_a_chat(agent: AgentClient) -> None:
     seen = await agent.call("draw_map", **named)
     await agent.call("draw_map", **named, seen=seen["version"])
     taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
+    await agent.review(taken, summary="Well?")
     await agent.call("draw_map", **named)
     await agent.call("submit_user_decision", **named, decision="reject")
     await agent.call("draw_map", **named)

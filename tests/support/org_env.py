@@ -147,6 +147,21 @@ class AgentClient:
     async def status(self, plan: Body) -> Body:
         return await self.call("get_plan_status", planId=plan["planId"])
 
+    async def modify(self, plan: Body, action: str, **change: object) -> Body:
+        """Apply a single modification to a plan."""
+        modifications = [{"action": action, **change}]
+        return await self.call("modify_plan", planId=plan["planId"], modifications=modifications)
+
+    async def review(self, taken: Body, summary: str = "Right?", **more: object) -> Body:
+        """Request a person's review of a claimed step."""
+        named = {"stepId": taken["stepId"], "summary": summary}
+        return await self.call("request_user_review", **named, **more)
+
+    async def decide(self, plan: Body, decision: str = "approve", **more: object) -> Body:
+        """Decide the open review of a plan."""
+        named = {"planId": plan["planId"], "decision": decision}
+        return await self.call("submit_user_decision", **named, **more)
+
     # Runs
 
     async def run(
@@ -169,6 +184,10 @@ class AgentClient:
         held = {"jobId": job["jobId"], "attempt": job["attempt"]}
         documents = [{"content": content}]
         return await self.call("submit_job_result", **{**held, "documents": documents, **more})
+
+    async def fail_job(self, job: Body, error: str = "No.", *, retryable: bool = False) -> Body:
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        return await self.call("fail_job", **held, error=error, retryable=retryable)
 
     async def work_off(self, run: Body) -> Body:
         """Claim and submit jobs until no job is ready; return the last reply."""

@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from typing import TypeAlias
 
 import httpx2
 
@@ -15,12 +16,15 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
 
+#: HTTP client that keeps cookies, like a browser without JavaScript.
+Browser: TypeAlias = httpx2.AsyncClient
+
 FORM_TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 
 def make_browser(
     agent: AgentClient, user: str = "pat", loaded: LoadedSettings | None = None
-) -> httpx2.AsyncClient:
+) -> Browser:
     gateway = gateway_of(agent, Channel.DASHBOARD, user)
     app = build_app(
         make_server(),
@@ -40,7 +44,7 @@ CONFIRMATION_FIELDS = {"confirmed", "key", "step"}
 
 
 async def send(
-    browser: httpx2.AsyncClient, address: str, *, at: str | None = None, **fields: str
+    browser: Browser, address: str, *, at: str | None = None, **fields: str
 ) -> httpx2.Response:
     """Submit a form with these fields and the CSRF token of the page at this address.
 

@@ -151,7 +151,7 @@ async def test_review_link_of_an_earlier_attempt_cannot_decide_next_review(world
         await linked.post(linked.path("modify"), feedback="Cite.")
         agent = linked.env.agent
         step = await agent.call("get_next_step", planId=linked.cause["planId"])
-        again = await agent.call("request_user_review", stepId=step["stepId"], summary="Now?")
+        again = await agent.review(step, summary="Now?")
         assert "Now?" not in (await linked.get(linked.path())).text
         record = await read_review(linked.env.call, again["reviewId"])
         assert record.decision is None

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv
-from transport.page_client import main_text
+from transport.page_client import Browser, main_text
 from waybook.app.queries.agents import AgentKey, list_agents, read_agent
 from waybook.app.queries.usage import count_costs
 from waybook.app.request.request_context import RequestContext
@@ -48,7 +48,7 @@ async def make_work(world: OrgEnv) -> Body:
 
 
 async def test_agents_page_lists_session_client_work_and_cost(
-    world: OrgEnv, browser: httpx2.AsyncClient
+    world: OrgEnv, browser: Browser
 ) -> None:
     await make_work(world)
     first, second, third = table(await browser.get("/agents"))
@@ -62,7 +62,7 @@ async def test_agents_page_lists_session_client_work_and_cost(
 
 
 async def test_agents_page_omits_dashboard_users_and_other_orgs(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     await agent.acting_as("eve", Channel.DASHBOARD).plan(1)
     await world.dispatcher.calls.flush()
@@ -75,7 +75,7 @@ async def test_agents_page_omits_dashboard_users_and_other_orgs(
 
 
 async def test_agents_page_omits_agents_not_seen_for_30_days(
-    world: OrgEnv, browser: httpx2.AsyncClient
+    world: OrgEnv, browser: Browser
 ) -> None:
     await make_work(world)
     world.clock.advance(days=31)
@@ -102,9 +102,7 @@ async def test_pages_of_the_agent_list_have_no_gaps_or_repetitions(
     assert sorted(seen) == [("ann", ""), *(("ann", f"s~{number}/%") for number in range(7))]
 
 
-async def test_agent_page_for_a_day_lists_only_that_day(
-    world: OrgEnv, browser: httpx2.AsyncClient
-) -> None:
+async def test_agent_page_for_a_day_lists_only_that_day(world: OrgEnv, browser: Browser) -> None:
     plan = await make_work(world)
     every = table(await browser.get("/agents/ann?session=a"))
     assert [re.sub(r"^\d\d:\d\d (\S )?", "", row) for row in every] == [
@@ -128,7 +126,7 @@ async def test_agent_page_for_a_day_lists_only_that_day(
 
 
 async def test_agent_page_lists_jobs_with_names_of_runs(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run = await agent.run("dialectic", name="Lighthouse")
     held = await agent.job(run, sessionId="w")
@@ -142,7 +140,7 @@ async def test_agent_page_lists_jobs_with_names_of_runs(
 
 
 async def test_agent_page_omits_changes_of_the_user_on_other_channels(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
     await agent.acting_as("ann", Channel.DASHBOARD).take(plan)
@@ -181,14 +179,14 @@ async def test_pages_of_agent_entries_have_no_gaps_or_repetitions(
     ],
 )
 async def test_agent_pages_refuse_invalid_urls(
-    browser: httpx2.AsyncClient, agent: AgentClient, path: str, status: int
+    browser: Browser, agent: AgentClient, path: str, status: int
 ) -> None:
     await agent.plan(1)
     assert (await browser.get(path)).status_code == status
 
 
 async def test_agent_page_opens_for_names_with_special_characters(
-    browser: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
+    browser: Browser, agent: AgentClient, world: OrgEnv
 ) -> None:
     odd = agent.acting_as("a/b ~ü?#<i>")
     plan = await odd.plan(1, sessionId="s/1&x=<b>")
@@ -205,7 +203,7 @@ async def test_agent_page_opens_for_names_with_special_characters(
 
 
 async def test_audit_page_links_plan_step_and_agent_by_name(
-    world: OrgEnv, browser: httpx2.AsyncClient
+    world: OrgEnv, browser: Browser
 ) -> None:
     plan = await make_work(world)
     page = await browser.get("/audit", params={"event": "step_completed"})
@@ -219,7 +217,7 @@ async def test_audit_page_links_plan_step_and_agent_by_name(
 
 
 async def test_audit_page_can_be_filtered_by_session_and_plan_name(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     await make_work(world)
     of_agent = await browser.get("/audit", params={"actor": "ann", "session": "b"})
@@ -265,7 +263,7 @@ def rows(page: httpx2.Response, table: str) -> list[str]:
 
 
 async def test_cost_page_lists_totals_by_day_work_agent_and_model(
-    world: OrgEnv, browser: httpx2.AsyncClient
+    world: OrgEnv, browser: Browser
 ) -> None:
     plan_id, run_id = await make_costs(world)
     page = await browser.get("/cost")
@@ -280,9 +278,7 @@ async def test_cost_page_lists_totals_by_day_work_agent_and_model(
     assert "1 of 4 completed steps and jobs reported no usage" in main_text(page)
 
 
-async def test_cost_page_without_usage_shows_empty_tables(
-    world: OrgEnv, browser: httpx2.AsyncClient
-) -> None:
+async def test_cost_page_without_usage_shows_empty_tables(world: OrgEnv, browser: Browser) -> None:
     world.other_org_may_change = True
     theirs = world.other_org
     await theirs.submit(await theirs.take(await theirs.plan(1)), usage=usage(9, "theirs"))

@@ -4,12 +4,11 @@ import json
 import re
 from html import unescape
 
-import httpx2
 import pytest
 
 from database_fixtures import ON_POSTGRES_18
 from org_env import AgentClient, Body, make_step
-from transport.page_client import send, visible_text
+from transport.page_client import Browser, send, visible_text
 
 pytestmark = ON_POSTGRES_18
 
@@ -38,7 +37,7 @@ def step_path(plan: Body, order: int = 2) -> str:
     return f"/plans/{plan['planId']}/steps/{plan['stepIds'][order - 1]}"
 
 
-async def conditions(browser: httpx2.AsyncClient, plan: Body, order: int = 2) -> list[Body]:
+async def conditions(browser: Browser, plan: Body, order: int = 2) -> list[Body]:
     page = (await browser.get(step_path(plan, order))).text
     match = re.search(r'name="conditions"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)
     assert match, page
@@ -62,7 +61,7 @@ async def conditions(browser: httpx2.AsyncClient, plan: Body, order: int = 2) ->
     ],
 )
 async def test_condition_form_saves_and_shows_every_action(
-    browser: httpx2.AsyncClient, plan: Body, fields: dict[str, str], params: Body | None
+    browser: Browser, plan: Body, fields: dict[str, str], params: Body | None
 ) -> None:
     path = step_path(plan)
     reply = await send(browser, path, **{**FORM, **fields})
@@ -84,7 +83,7 @@ async def test_condition_form_saves_and_shows_every_action(
 
 
 async def test_condition_forms_change_and_remove_one_of_several_conditions(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     other = {
         "afterStepOrder": 2,
@@ -149,7 +148,7 @@ async def test_condition_forms_change_and_remove_one_of_several_conditions(
     ],
 )
 async def test_condition_form_shows_error_beside_the_field_and_keeps_input(
-    browser: httpx2.AsyncClient, plan: Body, fields: dict[str, str], name: str, message: str
+    browser: Browser, plan: Body, fields: dict[str, str], name: str, message: str
 ) -> None:
     sent = {**FORM, "note": "Kept as typed.", **fields}
     reply = await send(browser, step_path(plan), **sent)

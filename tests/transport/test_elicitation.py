@@ -197,7 +197,7 @@ async def test_form_state_naming_review_of_another_org_is_rejected(
     other_org = world.other_org
     world.other_org_may_change = True
     taken = await other_org.take(world.other_org_plan)
-    review = await other_org.call("request_user_review", stepId=taken["stepId"], summary="?")
+    review = await other_org.review(taken, summary="?")
     responses: wire.InputResponses = {
         "decision": wire.ElicitResult(action="accept", content={"decision": "approve"})
     }

@@ -1,11 +1,10 @@
 """Error pages, and pages that show hidden characters."""
 
-import httpx2
 import pytest
 
 from org_env import OrgEnv, make_step
 from run_documents import render_all
-from transport.page_client import main_text, make_browser
+from transport.page_client import Browser, main_text, make_browser
 from waybook.app.request.request_context import RequestContext
 from waybook.core.hidden_characters import count_hidden
 from waybook.errors import Unavailable
@@ -24,9 +23,7 @@ async def breaking(_: PageRequest) -> RequestContext:
     raise ZeroDivisionError
 
 
-async def test_unknown_path_returns_html_to_browsers_and_json_to_programs(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_unknown_path_returns_html_to_browsers_and_json_to_programs(browser: Browser) -> None:
     page = await browser.get("/nowhere", headers=HTML)
     assert page.status_code == 404
     assert "<h1>Page not found</h1>" in page.text
@@ -38,15 +35,13 @@ async def test_unknown_path_returns_html_to_browsers_and_json_to_programs(
 
 @pytest.mark.parametrize("path", ["/api/nowhere", "/mcp/x", "/static/1/nowhere.js", "/metrics/x"])
 async def test_unknown_api_path_returns_json_404_even_to_a_browser(
-    browser: httpx2.AsyncClient, path: str
+    browser: Browser, path: str
 ) -> None:
     reply = await browser.get(path, headers=HTML)
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-async def test_unsupported_method_returns_html_405_page_to_browser(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_unsupported_method_returns_html_405_page_to_browser(browser: Browser) -> None:
     page = await browser.get("/decisions", headers=HTML)
     assert (page.status_code, "Method not allowed" in page.text) == (405, True)
 
@@ -56,11 +51,7 @@ async def test_unsupported_method_returns_html_405_page_to_browser(
     [(failing, 503, "Database unavailable"), (breaking, 500, "Internal error")],
 )
 async def test_error_page_offers_retry_after_temporary_errors(
-    browser: httpx2.AsyncClient,
-    monkeypatch: pytest.MonkeyPatch,
-    fault: object,
-    status: int,
-    said: str,
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, fault: object, status: int, said: str
 ) -> None:
     monkeypatch.setattr(PageRequest, "context", fault)
     page = await browser.get("/plans?q=x", headers=HTML)
@@ -83,7 +74,7 @@ async def test_plan_pages_show_hidden_characters_in_escaped_form(world: OrgEnv) 
     agent = world.agent
     plan = await agent.plan([make_step(TURNED, title=TURNED)], name=TURNED, researchQuestion=TURNED)
     taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary=TURNED)
+    await agent.review(taken, summary=TURNED)
     place = f"/plans/{plan['planId']}"
     async with make_browser(agent) as browser:
         for address in ("/", "/inbox", place, f"{place}/steps/{taken['stepId']}"):

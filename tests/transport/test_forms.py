@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from transport.page_client import Browser
 from waybook.errors import Forbidden
 from waybook.transport.http.request_checks import COOKIE, FIELD, mask_token, read_form
 
@@ -29,7 +30,7 @@ def browser() -> httpx2.AsyncClient:
     )
 
 
-async def test_form_with_valid_csrf_token_is_accepted(browser: httpx2.AsyncClient) -> None:
+async def test_form_with_valid_csrf_token_is_accepted(browser: Browser) -> None:
     answer = await browser.post("/", data={FIELD: TOKEN, "said": "grüß dich"})
     assert (answer.status_code, answer.text) == (200, "grüß dich")
 
@@ -50,7 +51,7 @@ def in_parts(alphabet: str, content: bytes) -> tuple[bytes, dict[str, str]]:
     ids=["short", "a megabyte that takes hours"],
 )
 async def test_multipart_form_is_rejected_without_being_parsed(
-    browser: httpx2.AsyncClient, alphabet: str, said: bytes
+    browser: Browser, alphabet: str, said: bytes
 ) -> None:
     body, headers = in_parts(alphabet, said)
     answer = await browser.post("/", content=body, headers=headers)
@@ -64,14 +65,12 @@ async def test_multipart_form_is_rejected_without_being_parsed(
         *(mask_token("T" * 43), mask_token("t" * 42)),
     ],
 )
-async def test_form_with_wrong_csrf_token_returns_403(
-    browser: httpx2.AsyncClient, token: str
-) -> None:
+async def test_form_with_wrong_csrf_token_returns_403(browser: Browser, token: str) -> None:
     answer = await browser.post("/", data={FIELD: token, "said": "hello"})
     assert answer.status_code == 403
 
 
-async def test_form_with_masked_csrf_token_is_accepted(browser: httpx2.AsyncClient) -> None:
+async def test_form_with_masked_csrf_token_is_accepted(browser: Browser) -> None:
     masked = {mask_token(TOKEN) for _ in range(3)}
     assert len(masked) == 3
     for token in masked:

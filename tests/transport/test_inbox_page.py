@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
-from transport.page_client import make_browser, send, visible_text
+from transport.page_client import Browser, make_browser, send, visible_text
 from waybook.store.plans.details import MAX_ARTIFACTS
 from waybook.store.runs.work import MAX_DOCUMENTS
 from waybook.transport.http.dashboard.line_diff import (
@@ -30,15 +30,13 @@ async def make_review(agent: AgentClient, steps: int = 1, **more: object) -> Bod
     return {**review, "plan": plan}
 
 
-async def decide(
-    browser: httpx2.AsyncClient, review: Body, decision: str, **more: str
-) -> httpx2.Response:
+async def decide(browser: Browser, review: Body, decision: str, **more: str) -> httpx2.Response:
     named = {"planId": review["planId"], "reviewId": review["reviewId"], "decision": decision}
     return await send(browser, "/inbox", at="/decisions", **{"back": "/inbox", **named, **more})
 
 
 async def test_inbox_card_shows_question_requester_and_waiting_time(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     result = {"rivers": [{"name": "Nile", "km": 6650}], "note": "<script>alert(1)</script>"}
     questions = ["Are <these> all?", "And the Amazon?"]
@@ -60,7 +58,7 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
 async def test_unsafe_return_url_of_decision_form_leads_to_inbox(
-    browser: httpx2.AsyncClient, agent: AgentClient, back: str
+    browser: Browser, agent: AgentClient, back: str
 ) -> None:
     reply = await decide(browser, await make_review(agent), "skip", back=back)
     assert (reply.status_code, reply.headers["location"]) == (303, "/inbox")
@@ -73,7 +71,7 @@ def test_redirect_after_a_form_always_stays_local(address: str) -> None:
 
 
 async def test_change_request_without_feedback_returns_400_and_preserves_input(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     review = await make_review(agent)
     reply = await decide(browser, review, "modify", feedback="  ")
@@ -90,7 +88,7 @@ async def test_change_request_without_feedback_returns_400_and_preserves_input(
 
 
 async def test_rejection_in_the_inbox_asks_for_confirmation(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     review = await make_review(agent, 2)
     reply = await decide(browser, review, "reject", feedback="Beyond repair.")
@@ -107,12 +105,12 @@ async def test_rejection_in_the_inbox_asks_for_confirmation(
 
 
 async def test_decision_on_already_decided_review_leaves_newer_review_open(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     first = await make_review(agent, 2)
     await decide(browser, first, "modify", feedback="Again.")
     taken = await agent.take(first["plan"])
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Better?")
+    await agent.review(taken, summary="Better?")
     reply = await decide(browser, first, "approve")
     assert (reply.status_code, "Already decided by pat" in reply.text) == (409, True)
     assert (await agent.status(first["plan"]))["status"] == "awaiting_review"
@@ -126,7 +124,7 @@ async def make_waiting_run(agent: AgentClient) -> tuple[Body, str]:
 
 
 async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run, stage = await make_waiting_run(agent)
     text = (await browser.get("/inbox")).text
@@ -149,14 +147,11 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     assert reply.status_code == 404
 
 
-async def test_failed_stage_stays_in_inbox_until_retry(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
+async def test_failed_stage_stays_in_inbox_until_retry(browser: Browser, world: OrgEnv) -> None:
     runs = [await world.agent.run(name=name) for name in ("Older", "Newer")]
     jobs = [await world.agent.job(run) for run in runs]
     for job in jobs:
-        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await world.agent.call("fail_job", **held, error="No <sources>.", retryable=False)
+        await world.agent.fail_job(job, "No <sources>.")
         world.clock.advance(minutes=4)
     page = await browser.get("/inbox")
     text = visible_text(page.text)
@@ -176,17 +171,16 @@ async def test_failed_stage_stays_in_inbox_until_retry(
 
 
 async def test_failed_stage_of_a_canceled_run_is_not_in_the_inbox(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     job = await agent.job(await agent.run())
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="No.", retryable=False)
+    await agent.fail_job(job, "No.")
     await agent.call("cancel_run", runId=job["runId"], reason="No use.")
     assert "Nothing is waiting for you" in (await browser.get("/inbox")).text
 
 
 async def test_crowded_inbox_shows_next_review_after_a_decision(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     reviews = []
     for n in range(22):
@@ -222,7 +216,7 @@ def test_long_text_on_review_card_is_cut_and_counted() -> None:
 
 
 async def test_review_url_opens_page_with_decision_form(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     review = await make_review(agent)
     waits = await agent.call("get_next_step", planId=review["planId"])
@@ -239,9 +233,7 @@ async def test_review_url_opens_page_with_decision_form(
     assert (reply.status_code, reply.headers["location"]) == (303, path)
 
 
-async def test_inbox_and_front_page_mark_overdue_review(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
+async def test_inbox_and_front_page_mark_overdue_review(browser: Browser, world: OrgEnv) -> None:
     await make_review(world.agent, name="Late")
     world.clock.advance(hours=20)
     await make_review(world.agent, name="Recent")
@@ -255,7 +247,7 @@ async def test_inbox_and_front_page_mark_overdue_review(
 
 
 async def test_bulk_approval_shows_outcomes_that_survive_a_reload(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     reviews = [await make_review(agent, name=f"Plan {n}") for n in range(3)]
     await decide(browser, reviews[1], "skip")
@@ -276,7 +268,7 @@ async def test_bulk_approval_shows_outcomes_that_survive_a_reload(
 
 
 async def test_outcomes_page_does_not_approve_an_open_review(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     review = await make_review(agent)
     for suffix, expected in (("", "awaiting decision"), (":BUSY", "the server is busy")):
@@ -290,9 +282,7 @@ async def test_outcomes_page_does_not_approve_an_open_review(
 
 async def request_review(agent: AgentClient, plan: Body, result: object) -> Body:
     taken = await agent.take(plan)
-    return await agent.call(
-        "request_user_review", stepId=taken["stepId"], summary="Right?", resultSummary=result
-    )
+    return await agent.review(taken, summary="Right?", resultSummary=result)
 
 
 async def request_twice(agent: AgentClient, first: object, second: object) -> Body:
@@ -310,7 +300,7 @@ async def request_twice(agent: AgentClient, first: object, second: object) -> Bo
 
 @pytest.mark.parametrize("page", ["/inbox", "/plans/{planId}"])
 async def test_review_card_of_second_attempt_shows_feedback_and_changed_lines(
-    browser: httpx2.AsyncClient, agent: AgentClient, page: str
+    browser: Browser, agent: AgentClient, page: str
 ) -> None:
     plan = await request_twice(agent, "Nile\nAmazon", "Nile\n<b>Congo</b>")
     text = (await browser.get(page.format(**plan))).text
@@ -333,7 +323,7 @@ async def test_review_card_of_second_attempt_shows_feedback_and_changed_lines(
     ids=["equal", "missing", "first too long", "second too long"],
 )
 async def test_review_card_without_comparison_states_the_reason(
-    browser: httpx2.AsyncClient, agent: AgentClient, first: object, second: object, note: str
+    browser: Browser, agent: AgentClient, first: object, second: object, note: str
 ) -> None:
     await request_twice(agent, first, second)
     text = (await browser.get("/inbox")).text
@@ -342,14 +332,14 @@ async def test_review_card_without_comparison_states_the_reason(
 
 
 async def test_review_card_of_first_attempt_shows_no_comparison(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     await request_review(agent, await agent.plan(1), "Nile")
     assert "previous attempt" not in (await browser.get("/inbox")).text
 
 
 async def test_review_card_links_step_research_and_latest_outputs(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
     plan = await agent.plan(1, name="Rivers")
@@ -363,7 +353,7 @@ async def test_review_card_links_step_research_and_latest_outputs(
     for content in ("One", "Two"):
         world.clock.advance(seconds=1)
         await agent.call("store_research_output", content=content, **written)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    await agent.review(taken)
     text = (await browser.get("/inbox")).text
     step = taken["stepId"]
     assert f'/steps/{step}">View step</a>' in text
@@ -374,7 +364,7 @@ async def test_review_card_links_step_research_and_latest_outputs(
 
 
 async def test_feedback_card_lists_documents_of_completed_stage(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run = await agent.run("dialectic", ["opus", "gpt"], input="Build a lighthouse.")
     over = await agent.work_off(run)

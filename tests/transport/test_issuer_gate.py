@@ -24,6 +24,7 @@ from integrations.test_issuer import BAD
 from org_env import Body, OrgEnv
 from sign_in_env import make_team, serve_team
 from transport.messages import LEGACY, make_request
+from transport.page_client import Browser
 from waybook.app.accounts.members import disable_user
 from waybook.core.decision_context import ReviewPolicy
 from waybook.errors import Unauthenticated
@@ -157,7 +158,7 @@ async def test_requesting_agent_cannot_decide_review_but_signed_in_user_can(worl
         assert status["status"] == "completed"
 
 
-async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
+async def signed_in_at(browser: Browser, where: str) -> None:
     """Sign in at the issuer and follow the redirect to our callback, as a browser does."""
     sent = await browser.get("/sign-in/oidc")
     consented = await browser.get(sent.headers["location"])

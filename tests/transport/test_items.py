@@ -1,21 +1,17 @@
-"""Workflows whose steps have one job per item, over MCP: thirty contracts and one summary."""
+"""Workflows whose steps have one job per item: thirty contracts and one summary."""
 
 import asyncio
 from collections import Counter
-from typing import cast
-
-from mcp import Client
 
 from org_env import AgentClient, Body, FakeClock
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from transport.full_app import free_port
 
 MODELS = ["alpha", "beta"]
 CONTRACTS = [*(f"Contract {n}: deliver {n} boats." for n in range(1, 30)), {"file": "30.pdf"}]
 
 
-def contracts() -> Body:
-    """Return a workflow: every model reads every contract, and one job sums up."""
+async def add_contracts(agent: AgentClient) -> None:
+    """Add a workflow: every model reads every contract, and one job sums up."""
     read = make_recipe_step(
         "reading",
         "per_item_and_model",
@@ -24,92 +20,65 @@ def contracts() -> Body:
         prompt="Read contract {{ item.number }} of {{ item.count }}: {{ item.text }}",
     )
     summary = make_recipe_step("summary", "all_to_one", inputsRequired=[{"documentKey": "reading"}])
-    return make_definition(
-        "contracts", make_stage("only", read, summary, edges=[("reading", "summary")])
-    )
+    stage = make_stage("only", read, summary, edges=[("reading", "summary")])
+    await agent.call("add_dag", definition=make_definition("contracts", stage))
 
 
-async def called(client: Client, tool: str, **arguments: object) -> Body:
-    result = await client.call_tool(tool, arguments)
-    assert not result.is_error, result
-    return cast("Body", result.structured_content)
+async def expected(agent: AgentClient, **which: object) -> Body:
+    (stage,) = (await agent.call("get_dag_map", **which))["stages"]
+    counts: Body = stage["expected"]
+    return counts
 
 
-async def expected(client: Client, **which: object) -> Body:
-    (stage,) = (await called(client, "get_dag_map", **which))["stages"]
-    return cast("Body", stage["expected"])
-
-
-async def start(client: Client, run_input: object = None) -> str:
-    await called(client, "add_dag", definition=contracts())
-    contract_list = {"contracts": CONTRACTS} if run_input is None else run_input
-    named = {"dagSlug": "contracts", "name": "Boats", "input": contract_list, "models": MODELS}
-    return str((await called(client, "start_run", **named))["runId"])
-
-
-class Worker:
-    """An agent with its own connection. It works for one model until no job is ready."""
-
-    def __init__(self, address: str, run_id: str, model: str, *, dies_after: int = 100) -> None:
-        self.address = address
-        self.asks = {"runId": run_id, "modelId": model, "sessionId": f"worker of {model}"}
-        self.dies_after = dies_after
-        self.done: list[Body] = []
-
-    async def work(self) -> Body:
-        async with Client(f"{self.address}/mcp") as client:
-            while (job := await called(client, "get_next_job", **self.asks))["status"] == (
-                "job_ready"
-            ):
-                if len(self.done) == self.dies_after:
-                    return job
-                self.done.append(job)
-                held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-                text = job["inputs"][0]["content"] if job["stepKey"] == "reading" else "All boats."
-                documents = [{"content": f"About {text}"}]
-                await called(client, "submit_job_result", **held, documents=documents)
-        return job
+async def work(
+    agent: AgentClient, run: Body, session: str, done: list[Body], most: int = 100
+) -> Body:
+    """Work for a model until no job is ready, or stop with the job after `most` jobs."""
+    model = session.partition(" ")[0]
+    asked = {"runId": run["runId"], "modelId": model, "sessionId": session}
+    while (job := await agent.call("get_next_job", **asked))["status"] == "job_ready":
+        if most == 0:
+            return job
+        most -= 1
+        done.append(job)
+        text = job["inputs"][0]["content"] if job["stepKey"] == "reading" else "All boats."
+        await agent.submit_documents(job, f"About {text}")
+    return job
 
 
 async def test_thirty_contracts_are_read_by_each_model_and_summed_up_once(
     agent: AgentClient, clock: FakeClock
 ) -> None:
-    async with free_port(agent) as address, Client(f"{address}/mcp") as client:
-        await called(client, "add_dag", definition=contracts())
-        before = await expected(client, dagSlug="contracts", models=MODELS)
-        assert before["steps"] == {"reading": None, "summary": 1}
-        assert before["atMost"] == {"reading": 80}
-        run_id = await start(client)
-        assert (await expected(client, runId=run_id))["steps"] == {"reading": 60, "summary": 1}
-        workers = [Worker(address, run_id, "alpha", dies_after=7), Worker(address, run_id, "beta")]
-        lost, waiting = await asyncio.gather(*(worker.work() for worker in workers))
-        assert (lost["status"], waiting["status"]) == ("job_ready", "nothing_ready")
-        item = lost["inputs"][0]
-        assert item["itemCount"] == 30
-        assert lost["prompt"] == f"Read contract {item['item']} of 30: {item['content']}"
-        report = await called(client, "get_run_progress", runId=run_id)
-        assert report["stages"][0]["progress"]["completedSteps"] == 0
-        clock.advance(minutes=16)
-        heir = Worker(address, run_id, "alpha")
-        heir.asks["sessionId"] = "heir"
-        assert (await heir.work())["status"] == "run_complete"
-        late = {"jobId": lost["jobId"], "attempt": lost["attempt"]}
-        refused = await client.call_tool(
-            "submit_job_result", {**late, "documents": [{"content": "Late."}]}
-        )
-        assert refused.is_error
-        assert "STALE_ATTEMPT" in refused.model_dump_json()
-        report = await called(client, "get_run_progress", runId=run_id)
-    again = next(job for job in heir.done if job["jobId"] == lost["jobId"])
+    await add_contracts(agent)
+    before = await expected(agent, dagSlug="contracts", models=MODELS)
+    assert before["steps"] == {"reading": None, "summary": 1}
+    assert before["atMost"] == {"reading": 80}
+    run = await agent.run("contracts", MODELS, name="Boats", input={"contracts": CONTRACTS})
+    counts = await expected(agent, runId=run["runId"])
+    assert counts["steps"] == {"reading": 60, "summary": 1}
+    done: list[Body] = []
+    lost, waiting = await asyncio.gather(
+        work(agent, run, "alpha lost", done, most=7), work(agent, run, "beta", done)
+    )
+    assert (lost["status"], waiting["status"]) == ("job_ready", "nothing_ready")
+    item = lost["inputs"][0]
+    assert item["itemCount"] == 30
+    assert lost["prompt"] == f"Read contract {item['item']} of 30: {item['content']}"
+    assert (await agent.progress(run))["stages"][0]["progress"]["completedSteps"] == 0
+    clock.advance(minutes=16)
+    assert (await work(agent, run, "alpha heir", done))["status"] == "run_complete"
+    late = {"jobId": lost["jobId"], "attempt": lost["attempt"]}
+    refused = await agent.refused("submit_job_result", **late, documents=[{"content": "Late."}])
+    assert refused["code"] == "STALE_ATTEMPT"
+    again = next(job for job in done if job["jobId"] == lost["jobId"])
     assert (again["attempt"], again["inputs"]) == (lost["attempt"] + 1, lost["inputs"])
-    done = [job for worker in (*workers, heir) for job in worker.done]
     readings = [job for job in done if job["stepKey"] == "reading"]
     pairs = Counter((job["inputs"][0]["item"], job["modelId"]) for job in readings)
-    assert pairs == {(item, model): 1 for item in range(1, 31) for model in MODELS}
+    assert pairs == {(number, model): 1 for number in range(1, 31) for model in MODELS}
     texts = {job["inputs"][0]["item"]: job["inputs"][0]["content"] for job in readings}
-    assert [texts[item] for item in range(1, 30)] == CONTRACTS[:29]
+    assert [texts[number] for number in range(1, 30)] == CONTRACTS[:29]
     assert texts[30] == '{\n "file": "30.pdf"\n}'
     (summary,) = [job for job in done if job["stepKey"] == "summary"]
     cut = summary["cut"]["inputs"]["left"] if "cut" in summary else 0
     assert len(summary["inputs"]) + cut == 60
-    assert report["stages"][0]["progress"]["completedSteps"] == 2
+    assert (await agent.progress(run))["stages"][0]["progress"]["completedSteps"] == 2

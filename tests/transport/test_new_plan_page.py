@@ -11,7 +11,7 @@ import pytest
 from database_fixtures import ON_POSTGRES_18
 from org_env import AgentClient
 from transport.full_app import TOKEN
-from transport.page_client import make_browser, send, visible_text
+from transport.page_client import Browser, make_browser, send, visible_text
 from waybook.importers.templates import builtin_templates
 from waybook.settings import LoadedSettings, Settings
 
@@ -25,9 +25,7 @@ def plan_of(reply: httpx2.Response) -> dict[str, str]:
     return {"planId": reply.headers["location"].rpartition("/")[2]}
 
 
-async def test_preview_of_new_plan_creates_nothing(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
+async def test_preview_of_new_plan_creates_nothing(browser: Browser, agent: AgentClient) -> None:
     reply = await send(browser, PATH, name="Rivers", goal="Which?", steps="Read <all>\n\nWrite")
     text = visible_text(reply.text)
     assert reply.status_code == 200
@@ -38,7 +36,7 @@ async def test_preview_of_new_plan_creates_nothing(
 
 
 async def test_new_plan_form_sent_twice_creates_the_plan_once(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     fields = {"name": "Rivers", "goal": "Which?", "steps": "Read\nWrite"}
     preview = await send(browser, PATH, **fields)
@@ -51,7 +49,7 @@ async def test_new_plan_form_sent_twice_creates_the_plan_once(
 
 
 async def test_new_plan_form_reads_name_goal_and_dependencies_from_markdown(
-    browser: httpx2.AsyncClient,
+    browser: Browser,
 ) -> None:
     text = "# Rivers\n\nWhich is longest?\n\n1. Read\n2. Measure\n3. Write (after 1, 2)\n"
     shown = visible_text((await send(browser, PATH, steps=text)).text)
@@ -80,7 +78,7 @@ async def test_plan_created_with_the_sequential_box_is_sequential(
     ],
 )
 async def test_new_plan_form_refuses_unreadable_steps_and_shows_the_input(
-    browser: httpx2.AsyncClient, steps: str, message: str
+    browser: Browser, steps: str, message: str
 ) -> None:
     reply = await send(browser, PATH, name="Rivers", goal="Which?", steps=steps)
     assert reply.status_code == 400
@@ -90,9 +88,7 @@ async def test_new_plan_form_refuses_unreadable_steps_and_shows_the_input(
     assert 'value="Rivers"' in reply.text
 
 
-async def test_new_plan_form_keeps_input_when_the_plan_is_refused(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_new_plan_form_keeps_input_when_the_plan_is_refused(browser: Browser) -> None:
     fields = {"name": "x" * 201, "steps": "Read", "step": "create", "key": "k"}
     reply = await send(browser, PATH, **fields)
     assert reply.status_code == 413
@@ -101,7 +97,7 @@ async def test_new_plan_form_keeps_input_when_the_plan_is_refused(
 
 
 async def test_new_plan_form_accepts_a_built_in_template(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     template = builtin_templates()["code-change"]
     path = f"{PATH}?template=code-change"
@@ -120,9 +116,7 @@ async def test_new_plan_form_accepts_a_built_in_template(
     assert "atlas</textarea>" in missing.text
 
 
-async def test_new_plan_page_for_an_unknown_template_returns_404(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_new_plan_page_for_an_unknown_template_returns_404(browser: Browser) -> None:
     assert (await browser.get(f"{PATH}?template=nothing")).status_code == 404
 
 

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import send, visible_text
+from transport.page_client import Browser, send, visible_text
 from waybook.store import audit
 from waybook.transport.http.request_checks import COOKIE
 
@@ -17,27 +17,25 @@ def section(text: str, name: str) -> str:
     return visible_text(match[0])
 
 
-async def read_section(browser: httpx2.AsyncClient, name: str) -> str:
+async def read_section(browser: Browser, name: str) -> str:
     reply = await browser.get("/")
     assert reply.status_code == 200, reply.text
     return section(reply.text, name)
 
 
-async def rescue(browser: httpx2.AsyncClient, fields: dict[str, str]) -> httpx2.Response:
+async def rescue(browser: Browser, fields: dict[str, str]) -> httpx2.Response:
     """Submit the form of the page that makes failed or stalled work available again."""
     await browser.get("/")
     return await browser.post("/rescue", data={"token": browser.cookies[COOKIE], **fields})
 
 
 async def fail_step(agent: AgentClient, taken: Body, reason: str) -> None:
-    change = {"action": "fail_step", "stepId": taken["stepId"], "reason": reason}
-    await agent.call("modify_plan", planId=taken["planId"], modifications=[change])
+    await agent.modify(taken, "fail_step", stepId=taken["stepId"], reason=reason)
 
 
 async def fail_job(agent: AgentClient, run: Body, error: str = "The source is gone.") -> Body:
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error=error, retryable=False)
+    await agent.fail_job(job, error)
     return job
 
 
@@ -49,9 +47,7 @@ async def make_stalled_plan(world: OrgEnv, name: str) -> Body:
     return plan
 
 
-async def test_overview_of_an_empty_org_shows_the_connect_command(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_overview_of_an_empty_org_shows_the_connect_command(browser: Browser) -> None:
     text = (await browser.get("/")).text
     assert "No plans yet" in text
     assert "claude mcp add --transport http waybook http://localhost/mcp</pre>" in text
@@ -59,7 +55,7 @@ async def test_overview_of_an_empty_org_shows_the_connect_command(
 
 
 async def test_overview_lists_pending_reviews_and_feedback_oldest_first(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
     run = await agent.run(name="Rivers, twice")
@@ -68,7 +64,7 @@ async def test_overview_lists_pending_reviews_and_feedback_oldest_first(
         world.clock.advance(minutes=1)
         taken = await agent.take(await agent.plan(1, name=f"Plan {n}"))
         summary = f"**Is {n}** right?\n\n| a | b |\n|---|---|\n| 1 | 2 |"
-        await agent.call("request_user_review", stepId=taken["stepId"], summary=summary)
+        await agent.review(taken, summary=summary)
     text = (await browser.get("/?part=work")).text
     lines = re.findall(r'<a data-item id="n-[^>]*>([^<]*)</a>', text)
     assert lines[0].startswith("Rivers, twice, ")
@@ -80,7 +76,7 @@ async def test_overview_lists_pending_reviews_and_feedback_oldest_first(
 
 
 async def test_overview_shows_reason_and_agent_of_failed_and_stalled_work(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
     await make_stalled_plan(world, "Stalled rivers")
@@ -99,7 +95,7 @@ async def test_overview_shows_reason_and_agent_of_failed_and_stalled_work(
 
 
 async def test_overview_lists_failed_but_not_canceled_plan_as_trouble(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
     condition = {
@@ -126,13 +122,12 @@ async def test_overview_lists_failed_but_not_canceled_plan_as_trouble(
 
 
 async def test_overview_marks_a_failed_job_without_attempts_left(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     run = await world.agent.run(name="Deep rivers")
     first = await world.agent.job(run)
     for _ in range(20):
-        held = {"jobId": first["jobId"], "attempt": first["attempt"]}
-        reply = await world.agent.call("fail_job", **held, error="Timeout.", retryable=True)
+        reply = await world.agent.fail_job(first, "Timeout.", retryable=True)
         if reply.get("status") != "retrying" and reply.get("jobStatus") != "retrying":
             break
         world.clock.advance(hours=2)
@@ -141,7 +136,7 @@ async def test_overview_marks_a_failed_job_without_attempts_left(
 
 
 async def test_overview_lists_running_plan_and_run_once_with_holder(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan([make_step(title=f"Step {n}") for n in range(3)], name="Lakes")
     await agent.take(plan)
@@ -159,7 +154,7 @@ async def test_overview_lists_running_plan_and_run_once_with_holder(
 
 
 async def test_overview_lists_work_finished_since_the_last_visit(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
     await agent.work_through(await agent.plan(1, name="Seas"))
@@ -186,23 +181,21 @@ async def test_overview_lists_work_finished_since_the_last_visit(
     "value", ["", "x", "1.2.3", "9" * 30 + ".1", "-1.5", "0.0", "9999999999.9999999999"]
 )
 async def test_overview_accepts_any_value_of_the_last_visit_cookie(
-    browser: httpx2.AsyncClient, agent: AgentClient, value: str
+    browser: Browser, agent: AgentClient, value: str
 ) -> None:
     await agent.work_through(await agent.plan(1, name="Seas"))
     browser.cookies.set("waybook_look", value, domain="localhost.local", path="/")
     assert (await browser.get("/")).status_code == 200
 
 
-async def test_former_plan_list_urls_redirect_to_the_current_url(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_former_plan_list_urls_redirect_to_the_current_url(browser: Browser) -> None:
     for query in ("state=all", "q=a+b&mine=1", "before=x&part=list"):
         reply = await browser.get(f"/?{query}")
         assert (reply.status_code, reply.headers["location"]) == (307, f"/plans?{query}")
 
 
 async def test_reassign_form_makes_the_stalled_step_pending(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     plan = await make_stalled_plan(world, "Stalled rivers")
     fields = {"plan": plan["planId"], "step": plan["stepIds"][0], "revision": "1", "reassign": "1"}
@@ -218,7 +211,7 @@ async def test_reassign_form_makes_the_stalled_step_pending(
 
 
 async def test_retry_form_retries_failed_jobs_only_once(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run = await agent.run(name="Deep rivers")
     job = await fail_job(agent, run)
@@ -236,7 +229,7 @@ async def test_retry_form_retries_failed_jobs_only_once(
 
 @pytest.mark.parametrize("kind", ["plans", "runs"])
 async def test_cancel_page_asks_for_a_reason_and_cancels(
-    browser: httpx2.AsyncClient, agent: AgentClient, kind: str
+    browser: Browser, agent: AgentClient, kind: str
 ) -> None:
     made = await (agent.plan(2, name="Rivers") if kind == "plans" else agent.run(name="Rivers"))
     address = f"/{kind}/{made['planId' if kind == 'plans' else 'runId']}/cancel"
@@ -258,18 +251,18 @@ async def test_cancel_page_asks_for_a_reason_and_cancels(
 
 
 async def test_front_page_summarizes_activity_since_the_last_visit(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
     reviewed = await agent.take(await agent.plan(1, name="Reviewed"))
-    await agent.call("request_user_review", stepId=reviewed["stepId"], summary="Right?")
+    await agent.review(reviewed)
     assert "While you were away" not in (await browser.get("/")).text
     world.clock.advance(minutes=45)
     await agent.work_through(await agent.plan(2, name="Done"))
     failing = await agent.take(await agent.plan(1, name="Failing"))
     await fail_step(agent, failing, "No source.")
     deciding = agent.acting_as("rita")
-    await deciding.call("submit_user_decision", planId=reviewed["planId"], decision="approve")
+    await deciding.decide(reviewed)
     text = (await browser.get("/")).text
     match = re.search(r'<section[^>]*"away-head".*?</section>', text, re.DOTALL)
     assert match, text
@@ -282,7 +275,7 @@ async def test_front_page_summarizes_activity_since_the_last_visit(
 
 
 async def test_front_page_has_no_summary_after_short_or_uneventful_absence(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     await world.agent.plan(2)
     await browser.get("/")

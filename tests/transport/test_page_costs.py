@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 
-import httpx2
 import psycopg
 import pytest
 
@@ -11,6 +10,7 @@ from org_env import AgentClient, OrgEnv
 from run_documents import render_all
 from sent_messages import count_messages
 from statements import prepared
+from transport.page_client import Browser
 from waybook.app.queries.work_list import ListOrder, RunFilter, runs_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.store import agents, audit, calls
@@ -41,7 +41,7 @@ async def make_little_more(agent: AgentClient) -> tuple[str, str]:
 
 
 async def test_page_query_count_is_independent_of_data_volume(
-    browser: httpx2.AsyncClient, agent: AgentClient, sent: list[int]
+    browser: Browser, agent: AgentClient, sent: list[int]
 ) -> None:
     run_id, plan_id = await make_little_more(agent)
     pages = (
@@ -257,7 +257,7 @@ def index_conditions(plan: str, index: str) -> list[str]:
     return re.findall(rf" {index} on .*\n\s+Index Cond: (.*)", plan)
 
 
-async def test_agent_and_cost_queries_use_indexes_with_many_rows(crowded: OrgEnv) -> None:
+async def test_agent_and_cost_queries_use_indexes_by_session(crowded: OrgEnv) -> None:
     plans = {name: explain(crowded, statement) for name, (statement, _) in AGENT_QUERIES.items()}
     missing = {
         (name, index): plans[name]
@@ -266,6 +266,11 @@ async def test_agent_and_cost_queries_use_indexes_with_many_rows(crowded: OrgEnv
         if index not in plans[name]
     }
     assert missing == {}, "\n\n".join(f"{key}\n{plan}" for key, plan in missing.items())
+    for name, (_, indexes) in AGENT_QUERIES.items():
+        for index in {AGENT_ENTRIES, AGENT_USAGE}.intersection(indexes):
+            conditions = index_conditions(plans[name], index)
+            assert conditions, (name, index)
+            assert all("session IS NULL" in each for each in conditions), plans[name]
 
 
 async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEnv) -> None:
@@ -284,14 +289,3 @@ async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEn
     ctx = RequestContext(services=crowded.dispatcher.services, caller=crowded.agent.caller)
     (held,) = (await ctx.read(statement))[0]
     assert held.item_id == taken["stepId"]
-
-
-async def test_query_by_session_uses_an_index(crowded: OrgEnv) -> None:
-    plans = {
-        (name, index): explain(crowded, statement)
-        for name, (statement, indexes) in AGENT_QUERIES.items()
-        for index in {AGENT_ENTRIES, AGENT_USAGE}.intersection(indexes)
-    }
-    conditions = {key: index_conditions(plan, key[1]) for key, plan in plans.items()}
-    assert all(conditions.values()), conditions
-    assert all("session IS NULL" in each for found in conditions.values() for each in found), plans

@@ -4,12 +4,11 @@ import json
 import re
 from html import unescape
 
-import httpx2
 import pytest
 
 from database_fixtures import ON_POSTGRES_18
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import send, visible_text
+from transport.page_client import Browser, send, visible_text
 
 pytestmark = ON_POSTGRES_18
 
@@ -30,7 +29,7 @@ async def titles(agent: AgentClient, plan: Body) -> list[str]:
 
 
 async def test_move_button_swaps_steps_and_keeps_focus(
-    browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
+    browser: Browser, agent: AgentClient, plan: Body
 ) -> None:
     fields = {"action": "reorder_steps", "move": f"up:{plan['stepIds'][2]}", "revision": "1"}
     reply = await send(browser, edit_path(plan), **fields)
@@ -43,7 +42,7 @@ async def test_move_button_swaps_steps_and_keeps_focus(
 
 
 async def test_step_order_for_an_older_revision_is_refused(
-    browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
+    browser: Browser, agent: AgentClient, plan: Body
 ) -> None:
     order = ",".join(reversed(plan["stepIds"]))
     fields = {"action": "reorder_steps", "order": order, "revision": "7"}
@@ -57,7 +56,7 @@ async def test_step_order_for_an_older_revision_is_refused(
 
 
 async def test_budget_form_sets_and_removes_the_budget(
-    browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
+    browser: Browser, agent: AgentClient, plan: Body
 ) -> None:
     limits = {"action": "set_budget", "tokens": "5000", "cost": "1.5"}
     assert (await send(browser, edit_path(plan), **limits, revision="1")).status_code == 303
@@ -80,7 +79,7 @@ async def test_budget_form_sets_and_removes_the_budget(
     ],
 )
 async def test_step_form_changes_title_dependencies_and_conditions(
-    browser: httpx2.AsyncClient, plan: Body, fields: dict[str, str], expected: str
+    browser: Browser, plan: Body, fields: dict[str, str], expected: str
 ) -> None:
     path = f"/plans/{plan['planId']}/steps/{plan['stepIds'][1]}"
     stale = await send(browser, path, **fields, revision="9")
@@ -93,7 +92,7 @@ async def test_step_form_changes_title_dependencies_and_conditions(
 
 
 async def test_step_form_without_edits_leaves_conditions_unchanged(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     conditions = [
         {
@@ -129,9 +128,7 @@ async def test_step_form_without_edits_leaves_conditions_unchanged(
     assert unescape(again[1]) == text
 
 
-async def test_plan_page_shows_forecast_after_five_steps(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
+async def test_plan_page_shows_forecast_after_five_steps(browser: Browser, world: OrgEnv) -> None:
     agent, plan = world.agent, await world.agent.plan(8)
     path = f"/plans/{plan['planId']}"
     for done in range(1, 7):
@@ -148,7 +145,7 @@ async def test_plan_page_shows_forecast_after_five_steps(
 
 
 async def test_plan_copied_on_dashboard_keeps_results_before_chosen_step(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3)
     for _ in range(2):
@@ -170,7 +167,7 @@ async def test_plan_copied_on_dashboard_keeps_results_before_chosen_step(
 
 
 async def test_run_copied_on_dashboard_restarts_the_chosen_stage(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run = await agent.run()
     await agent.work_off(run)
@@ -190,7 +187,7 @@ async def test_run_copied_on_dashboard_restarts_the_chosen_stage(
 
 
 async def test_plan_copy_page_shows_forecast_from_chosen_step(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent, plan = world.agent, await world.agent.plan(8)
     path = f"/plans/{plan['planId']}/copy"

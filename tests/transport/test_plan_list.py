@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import visible_text
+from transport.page_client import Browser, visible_text
 from waybook.app.queries.plans import plan_history
 from waybook.core.changes import Row, change_from_json, replay
 
@@ -26,7 +26,7 @@ def older(reply: httpx2.Response) -> str | None:
     return html.unescape(match[1]) if match else None
 
 
-async def test_empty_plan_list_shows_the_connect_command(browser: httpx2.AsyncClient) -> None:
+async def test_empty_plan_list_shows_the_connect_command(browser: Browser) -> None:
     reply = await browser.get("/plans")
     assert "claude mcp add --transport http waybook http://localhost/mcp" in reply.text
     assert "No plans yet" in reply.text
@@ -35,7 +35,7 @@ async def test_empty_plan_list_shows_the_connect_command(browser: httpx2.AsyncCl
 
 
 async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
     steps = [make_step(title=f"Look up {n}") for n in range(1, 5)]
@@ -61,15 +61,14 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
 
 
 async def test_canceled_plan_is_canceled_on_every_page(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2, name="Moors")
     taken = await agent.take(plan)
     end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
     failed = await agent.plan(1, name="Fens", branchingConditions=[end])
     await agent.submit(await agent.take(failed))
-    cancel = {"action": "cancel_plan", "reason": "Not needed."}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[cancel])
+    await agent.modify(plan, "cancel_plan", reason="Not needed.")
     home, step_id = f"/plans/{plan['planId']}", taken["stepId"]
     for address in (home, f"{home}/steps/{step_id}", f"{home}/edit", f"{home}/cancel"):
         text = (await browser.get(address)).text
@@ -86,7 +85,7 @@ async def test_canceled_plan_is_canceled_on_every_page(
 
 
 async def test_plan_list_has_every_plan_once_despite_changes(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
     made = [plan["planId"] for plan in plans]
@@ -104,7 +103,7 @@ async def test_plan_list_has_every_plan_once_despite_changes(
 
 
 async def test_next_page_link_of_plan_list_keeps_the_filter(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     ours = [await agent.plan(1, name=f"Ours {n}") for n in range(51)]
     theirs = await agent.acting_as("pat").plan(1, name="Of Pat")
@@ -128,7 +127,7 @@ async def test_next_page_link_of_plan_list_keeps_the_filter(
 
 
 async def test_status_counts_of_the_plan_list_ignore_the_filter(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     for n in range(3):
         await agent.plan(1, name=f"Plan {n}")
@@ -144,9 +143,7 @@ async def test_status_counts_of_the_plan_list_ignore_the_filter(
 @pytest.mark.parametrize(
     "query", ["state=nonsense", "before=nonsense", "q=%00", "q=" + "a" * 201, "before=%00"]
 )
-async def test_plan_list_url_with_invalid_query_returns_400(
-    browser: httpx2.AsyncClient, query: str
-) -> None:
+async def test_plan_list_url_with_invalid_query_returns_400(browser: Browser, query: str) -> None:
     page = await browser.get(f"/plans?{query}", headers=HTML)
     assert (page.status_code, "Bad request" in page.text) == (400, True)
     reply = await browser.get(f"/plans?{query}")
@@ -179,9 +176,9 @@ async def make_plan_with_everything(agent: AgentClient) -> Body:
     )
     await agent.submit(taken, {"river": "```Nile"}, confidence=0.5)
     taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    await agent.review(taken)
     decision = {"decision": "approve", "feedback": "Fine."}
-    await agent.call("submit_user_decision", planId=plan["planId"], **decision)
+    await agent.decide(plan, **decision)
     await agent.submit(await agent.take(plan), WICKED)
     output = {"mediaType": "text/html", "title": "The report", "content": "<b>Nile</b>"}
     await agent.call("store_research_output", planId=plan["planId"], **output)
@@ -189,7 +186,7 @@ async def make_plan_with_everything(agent: AgentClient) -> Body:
 
 
 async def test_audit_in_plan_export_replays_to_the_stored_steps(
-    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
+    browser: Browser, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await make_plan_with_everything(agent)
     reply = await browser.get(f"/plans/{plan['planId']}/export.json")
@@ -210,7 +207,7 @@ async def test_audit_in_plan_export_replays_to_the_stored_steps(
 
 
 async def test_plan_markdown_export_has_sections_in_order(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await make_plan_with_everything(agent)
     text = (await browser.get(f"/plans/{plan['planId']}/export.md")).text
@@ -238,7 +235,7 @@ async def test_plan_markdown_export_has_sections_in_order(
 
 @pytest.mark.parametrize("ending", ["json", "md", "svg", "mmd"])
 async def test_plan_export_is_sandboxed_attachment_with_safe_filename(
-    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient, ending: str
+    browser: Browser, world: OrgEnv, agent: AgentClient, ending: str
 ) -> None:
     plan = await make_plan_with_everything(agent)
     reply = await browser.get(f"/plans/{plan['planId']}/export.{ending}")
@@ -274,14 +271,14 @@ async def worked_plan(world: OrgEnv) -> Body:
     return plan
 
 
-async def history_page(browser: httpx2.AsyncClient, plan: Body, query: str = "") -> str:
+async def history_page(browser: Browser, plan: Body, query: str = "") -> str:
     reply = await browser.get(f"/plans/{plan['planId']}/history{query}")
     assert reply.status_code == 200, reply.text
     return reply.text
 
 
 async def test_time_slider_shows_the_state_after_every_audit_entry(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     plan = await worked_plan(world)
     entries = await world.entries(world.agent.org_id, plan["planId"])
@@ -299,7 +296,7 @@ async def test_time_slider_shows_the_state_after_every_audit_entry(
 
 
 async def test_time_slider_shows_state_after_last_audit_entry_by_default(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     plan = await worked_plan(world)
     last = len(await world.entries(world.agent.org_id, plan["planId"]))
@@ -309,9 +306,7 @@ async def test_time_slider_shows_state_after_last_audit_entry_by_default(
         assert "Next" not in text
 
 
-async def test_time_slider_shows_the_plan_as_of_a_time(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
+async def test_time_slider_shows_the_plan_as_of_a_time(browser: Browser, world: OrgEnv) -> None:
     begun = world.clock.now
     plan = await worked_plan(world)
     at = begun.replace(tzinfo=None).isoformat(timespec="seconds")
@@ -323,7 +318,7 @@ async def test_time_slider_shows_the_plan_as_of_a_time(
 
 @pytest.mark.parametrize("query", ["seq=x", "seq=-1", "seq=1.5", "at=yesterday", "seq=" + "9" * 40])
 async def test_time_slider_refuses_an_invalid_position(
-    browser: httpx2.AsyncClient, agent: AgentClient, query: str
+    browser: Browser, agent: AgentClient, query: str
 ) -> None:
     plan = await agent.plan(1)
     reply = await browser.get(f"/plans/{plan['planId']}/history?{query}")
@@ -332,7 +327,7 @@ async def test_time_slider_refuses_an_invalid_position(
 
 
 async def test_time_slider_at_a_time_before_the_plan_returns_404(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
     reply = await browser.get(f"/plans/{plan['planId']}/history?at=1999-01-01")
@@ -340,7 +335,7 @@ async def test_time_slider_at_a_time_before_the_plan_returns_404(
 
 
 async def test_time_slider_refuses_to_replay_too_many_entries(
-    browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_history, "MAX_REPLAYED_ENTRIES", 1)
     plan = await agent.plan(1)

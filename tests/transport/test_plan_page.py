@@ -7,17 +7,17 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv, make_step
 from sent_messages import count_messages
-from transport.page_client import send, visible_text
+from transport.page_client import Browser, send, visible_text
 
 
-async def shown(browser: httpx2.AsyncClient, plan: Body, more: str = "") -> str:
+async def shown(browser: Browser, plan: Body, more: str = "") -> str:
     reply = await browser.get(f"/plans/{plan['planId']}{more}")
     assert reply.status_code == 200, reply.text
     return reply.text
 
 
 async def test_plan_page_shows_progress_and_usage(
-    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
+    browser: Browser, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3, name="Rivers <of> the north")
     await agent.submit(await agent.take(plan), usage={"inputTokens": 1200, "costUsd": 0.5})
@@ -40,7 +40,7 @@ async def test_plan_page_shows_progress_and_usage(
 
 
 async def test_plan_page_advises_on_stalled_step_and_writes_nothing(
-    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
+    browser: Browser, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     await agent.take(plan)
@@ -54,7 +54,7 @@ async def test_plan_page_advises_on_stalled_step_and_writes_nothing(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_edit_page_form_adds_step(browser: httpx2.AsyncClient, agent: AgentClient) -> None:
+async def test_edit_page_form_adds_step(browser: Browser, agent: AgentClient) -> None:
     plan = await agent.plan(2)
     address = f"/plans/{plan['planId']}"
     named = {"action": "add_steps", "stepType": "analyze", "title": "Weigh"}
@@ -70,7 +70,7 @@ async def test_edit_page_form_adds_step(browser: httpx2.AsyncClient, agent: Agen
 
 
 async def test_edit_form_of_changed_plan_returns_409_and_preserves_input(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     named = {"action": "add_steps", "stepType": "critique"}
@@ -86,7 +86,7 @@ async def test_edit_form_of_changed_plan_returns_409_and_preserves_input(
 
 
 async def test_plan_page_query_count_is_independent_of_plan_size(
-    browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small, large = await agent.plan(1), await agent.plan(150)
     for _ in range(20):
@@ -102,9 +102,7 @@ async def test_plan_page_query_count_is_independent_of_plan_size(
             assert len(sent) == 3
 
 
-async def test_page_of_a_large_plan_is_paginated(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
+async def test_page_of_a_large_plan_is_paginated(browser: Browser, agent: AgentClient) -> None:
     plan = await agent.plan(150)
     assert "Look up 100." in (first := await shown(browser, plan))
     assert 'id="s100"' in first
@@ -145,7 +143,7 @@ def notes(page: httpx2.Response) -> list[str]:
 
 
 async def test_plan_map_draws_conditions_and_lists_effects(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await make_branching_plan(agent)
     page = await browser.get(f"/plans/{plan['planId']}")
@@ -160,7 +158,7 @@ async def test_plan_map_draws_conditions_and_lists_effects(
 
 
 async def test_plan_map_shows_outcome_of_evaluated_condition(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await make_branching_plan(agent)
     for _ in range(2):
@@ -171,7 +169,7 @@ async def test_plan_map_shows_outcome_of_evaluated_condition(
 
 
 async def test_svg_export_of_a_plan_map_contains_conditions(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await make_branching_plan(agent)
     drawing = await browser.get(f"/plans/{plan['planId']}/export.svg")
@@ -180,7 +178,7 @@ async def test_svg_export_of_a_plan_map_contains_conditions(
 
 
 async def test_plan_and_step_pages_show_loops_rounds_and_reasons(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     loop = {
         "afterStepOrder": 2,
@@ -216,14 +214,14 @@ def step_path(plan: Body, order: int) -> str:
     return f"/plans/{plan['planId']}/steps/{plan['stepIds'][order - 1]}"
 
 
-async def step_page(browser: httpx2.AsyncClient, plan: Body, order: int) -> str:
+async def step_page(browser: Browser, plan: Body, order: int) -> str:
     reply = await browser.get(step_path(plan, order))
     assert reply.status_code == 200, reply.text
     return reply.text
 
 
 async def change(
-    browser: httpx2.AsyncClient, plan: Body, order: int, action: str, **fields: str
+    browser: Browser, plan: Body, order: int, action: str, **fields: str
 ) -> httpx2.Response:
     form = {"revision": "1", "rationale": "so that", **fields}
     return await send(browser, step_path(plan, order), action=action, **form)
@@ -235,7 +233,7 @@ async def orders(agent: AgentClient, plan: Body) -> list[int]:
 
 
 async def test_step_page_shows_step_details(
-    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
+    browser: Browser, world: OrgEnv, agent: AgentClient
 ) -> None:
     steps = [make_step("Look it up.", title="Look"), make_step("Weigh it.", dependsOn=[1])]
     conditions = [
@@ -255,7 +253,7 @@ async def test_step_page_shows_step_details(
     await agent.call("request_user_review", **args)
     world.clock.advance(minutes=7)
     decision = {"decision": "modify", "feedback": "Look <again>."}
-    await agent.call("submit_user_decision", planId=plan["planId"], **decision)
+    await agent.decide(plan, **decision)
     taken = await agent.take(plan, sessionId="night")
     source = {"title": "An atlas", "url": "https://example.org/atlas", "quote": "Long."}
     wicked = {"title": "Worse", "url": "javascript:alert(1)"}
@@ -301,7 +299,7 @@ async def test_step_page_shows_step_details(
 
 
 async def test_step_page_shows_tool_calls_of_step(
-    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
+    browser: Browser, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="night")
@@ -316,7 +314,7 @@ async def test_step_page_shows_tool_calls_of_step(
 
 
 async def test_step_page_forms_apply_every_kind_of_modification(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(4)
     done = await change(browser, plan, 2, "update_step_instructions", instructions="Look twice.")
@@ -337,7 +335,7 @@ async def test_step_page_forms_apply_every_kind_of_modification(
 
 
 async def test_step_page_shows_why_an_action_is_unavailable(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     await agent.submit(await agent.take(plan))
@@ -356,7 +354,7 @@ async def test_step_page_shows_why_an_action_is_unavailable(
 
 
 async def test_step_page_preview_shows_effect_and_changes_nothing(
-    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
+    browser: Browser, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3)
     before = await world.entries(agent.org_id, plan["planId"])
@@ -370,7 +368,7 @@ async def test_step_page_preview_shows_effect_and_changes_nothing(
 
 @pytest.mark.parametrize("action", ["", "nonsense", "add_steps", "reorder_steps"])
 async def test_step_page_returns_400_for_an_invalid_action(
-    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient, action: str
+    browser: Browser, world: OrgEnv, agent: AgentClient, action: str
 ) -> None:
     plan = await agent.plan(2)
     before = await world.entries(agent.org_id, plan["planId"])

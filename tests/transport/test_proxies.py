@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auth_env import authenticated_app, make_token
 from org_env import OrgEnv
-from transport.page_client import FORM_TOKEN
+from transport.page_client import FORM_TOKEN, Browser
 from waybook.errors import Misconfigured
 from waybook.transport.http.browser_session import MAX_ATTEMPTS, SESSION
 from waybook.transport.http.request_checks import read_proxies
@@ -96,9 +96,7 @@ async def open_browser(world: OrgEnv, peer: str) -> AsyncIterator[httpx2.AsyncCl
         yield client
 
 
-async def signs_in(
-    browser: httpx2.AsyncClient, secret: str, headers: dict[str, str]
-) -> httpx2.Response:
+async def signs_in(browser: Browser, secret: str, headers: dict[str, str]) -> httpx2.Response:
     match = FORM_TOKEN.search((await browser.get("/sign-in", headers=headers)).text)
     assert match
     return await browser.post("/sign-in", data={"token": match[1], "key": secret}, headers=headers)

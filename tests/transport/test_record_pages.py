@@ -8,13 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
-import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from org_env import NOON, AgentClient, Body, OrgEnv
-from transport.page_client import main_text, make_browser
+from transport.page_client import Browser, main_text, make_browser
 from waybook.app.queries.audit import AuditFilter, all_entries, browse_audit
 from waybook.app.queries.timeline import FORMULA_PREFIXES, escape_cell
 from waybook.app.queries.usage import count_calls
@@ -42,7 +41,7 @@ async def make_output(agent: AgentClient, plan: Body, **more: object) -> Body:
 
 
 async def test_outputs_page_lists_latest_and_plan_page_all_versions(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     plan = await make_finished_plan(agent)
     await make_output(agent, plan)
@@ -59,7 +58,7 @@ async def test_outputs_page_lists_latest_and_plan_page_all_versions(
 
 
 async def test_outputs_page_lists_every_output_once_when_paginated(
-    browser: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
+    browser: Browser, agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await make_finished_plan(agent)
     for number in range(27):
@@ -84,7 +83,7 @@ async def test_outputs_page_lists_every_output_once_when_paginated(
     ],
 )
 async def test_output_page_escapes_content_and_links_back(
-    browser: httpx2.AsyncClient, agent: AgentClient, media_type: str, content: str, shown: str
+    browser: Browser, agent: AgentClient, media_type: str, content: str, shown: str
 ) -> None:
     plan = await make_finished_plan(agent)
     stored = await make_output(agent, plan, mediaType=media_type, content=content)
@@ -104,9 +103,7 @@ async def test_output_page_escapes_content_and_links_back(
     assert f'href="/api/outputs/{stored["outputId"]}" download' in page.text
 
 
-async def test_output_page_links_to_other_versions(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
+async def test_output_page_links_to_other_versions(browser: Browser, agent: AgentClient) -> None:
     plan = await make_finished_plan(agent)
     first = await make_output(agent, plan, content="# First")
     second = await make_output(agent, plan, content="# Second")
@@ -116,7 +113,7 @@ async def test_output_page_links_to_other_versions(
 
 
 async def test_output_page_shows_csv_as_a_table_with_escaped_cells(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await make_finished_plan(agent)
     content = 'river,"length, km"\r\n"<script>1</script>","=1+1"\r\n\r\n"two\nlines",6650,extra\r\n'
@@ -145,7 +142,7 @@ async def test_output_page_shows_csv_as_a_table_with_escaped_cells(
     ids=["rows", "columns", "cell", "open quote", "field", "blank", "lines"],
 )
 async def test_output_page_of_hostile_csv_stays_within_limits(
-    browser: httpx2.AsyncClient, agent: AgentClient, content: str, cells: int, note: str
+    browser: Browser, agent: AgentClient, content: str, cells: int, note: str
 ) -> None:
     plan = await make_finished_plan(agent)
     stored = await make_output(agent, plan, mediaType="text/csv", content=content)
@@ -160,7 +157,7 @@ async def test_output_page_of_hostile_csv_stays_within_limits(
 
 
 async def test_audit_page_filters_by_each_query_parameter(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     first = await agent.plan(2, name="First")
     world.clock.advance(hours=1)
@@ -188,9 +185,7 @@ async def test_audit_page_filters_by_each_query_parameter(
 
 
 @pytest.mark.parametrize("asked", ["since=yesterday", "behind=1", "behind=2030-01-01~x~1"])
-async def test_invalid_audit_filter_returns_400_with_an_alert(
-    browser: httpx2.AsyncClient, asked: str
-) -> None:
+async def test_invalid_audit_filter_returns_400_with_an_alert(browser: Browser, asked: str) -> None:
     page = await browser.get(f"/audit?{asked}")
     assert page.status_code == 400
     assert 'role="alert"' in page.text
@@ -220,7 +215,7 @@ async def test_audit_pagination_returns_every_entry_exactly_once(agent: AgentCli
 
 
 async def test_audit_csv_escapes_formulas_and_is_an_attachment(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.acting_as("=cmd|'/c calc'!A0").plan(1)
     file = await browser.get("/audit.csv", params={"subject": plan["planId"]})
@@ -280,7 +275,7 @@ def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> Lo
 
 
 async def test_calls_page_counts_calls_and_errors_per_tool_and_period(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     log = world.dispatcher.calls
     for ms in range(1, 101):

@@ -11,7 +11,7 @@ from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.full_app import TOKEN
-from transport.page_client import main_text, send, visible_text
+from transport.page_client import Browser, main_text, send, visible_text
 from waybook.app.queries.work_list import ListOrder, RunFilter, list_runs
 from waybook.app.request.definition_cache import builtin_dags
 from waybook.app.request.request_context import RequestContext
@@ -30,7 +30,7 @@ def form(**fields: str) -> dict[str, str]:
 
 
 async def test_runs_page_filters_and_paginates_by_query_parameters(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     names = [f"Run {number:02}" for number in range(27)]
     for name in names:
@@ -66,7 +66,7 @@ async def test_run_list_filtered_by_state_contains_only_that_state(agent: AgentC
 
 
 async def test_feedback_form_starts_next_stage_with_named_models(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
     address = f"/runs/{run['runId']}"
@@ -90,7 +90,7 @@ async def first_stage(agent: AgentClient, run: Body) -> str:
 
 
 async def test_rejected_feedback_shows_an_error_and_keeps_input(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
     fields = form(
@@ -110,14 +110,11 @@ async def test_rejected_feedback_shows_an_error_and_keeps_input(
 async def make_failed_run(agent: AgentClient) -> tuple[Body, Body]:
     run = await agent.run()
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
+    await agent.fail_job(job, "The source is gone.")
     return run, job
 
 
-async def test_run_page_shows_why_a_job_failed(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
+async def test_run_page_shows_why_a_job_failed(browser: Browser, agent: AgentClient) -> None:
     run, job = await make_failed_run(agent)
     address = f"/runs/{run['runId']}"
     page = main_text(await browser.get(address))
@@ -129,7 +126,7 @@ async def test_run_page_shows_why_a_job_failed(
 
 
 async def test_regenerating_on_the_run_page_creates_a_job(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
     page = await browser.get(f"/runs/{run['runId']}/documents")
@@ -151,7 +148,7 @@ async def test_regenerating_on_the_run_page_creates_a_job(
     ],
 )
 async def test_run_export_is_sandboxed_attachment_of_requested_format(
-    browser: httpx2.AsyncClient, agent: AgentClient, ending: str, kind: str, begins: str
+    browser: Browser, agent: AgentClient, ending: str, kind: str, begins: str
 ) -> None:
     run = await agent.run(name='"; rm -rf / <b>')
     file = await browser.get(f"/runs/{run['runId']}/export.{ending}")
@@ -166,7 +163,7 @@ async def test_run_export_is_sandboxed_attachment_of_requested_format(
 
 
 async def test_workflow_page_shows_map_prompts_and_expected_counts(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     listed = await browser.get("/dags")
     assert 'href="/dags/dialectic"' in listed.text
@@ -192,7 +189,7 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
     ],
 )
 async def test_page_with_part_parameter_returns_only_that_section(
-    browser: httpx2.AsyncClient, agent: AgentClient, path: str, part: str, holds: str
+    browser: Browser, agent: AgentClient, path: str, part: str, holds: str
 ) -> None:
     run = await make_worked_run(agent)
     page = await browser.get(path.format(run["runId"]), params={"part": part})
@@ -224,7 +221,7 @@ def count_boxes(page: httpx2.Response) -> int:
 
 
 async def test_page_of_workflow_with_5000_steps_draws_stages_only(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     stages = [make_long_stage(number) for number in range(STAGES)]
     await agent.call("add_dag", definition=make_definition("long", *stages))
@@ -248,7 +245,7 @@ async def test_page_of_workflow_with_5000_steps_draws_stages_only(
     ("query", "status"), [("?stage=none", 404), ("?stage=one&page=x", 400), ("?stage=one", 200)]
 )
 async def test_workflow_page_refuses_invalid_stage_or_page_parameter(
-    browser: httpx2.AsyncClient, agent: AgentClient, query: str, status: int
+    browser: Browser, agent: AgentClient, query: str, status: int
 ) -> None:
     await agent.call(
         "add_dag", definition=make_definition("small", make_stage("one", make_recipe_step("a")))
@@ -287,7 +284,7 @@ def hidden_fields(page: str) -> dict[str, str]:
     return {"key": match[1]}
 
 
-async def test_workflow_page_links_to_the_start_run_form(browser: httpx2.AsyncClient) -> None:
+async def test_workflow_page_links_to_the_start_run_form(browser: Browser) -> None:
     page = (await browser.get("/dags/deep-research")).text
     assert f'href="{PATH}"' in page
     form = await browser.get(PATH)
@@ -296,15 +293,13 @@ async def test_workflow_page_links_to_the_start_run_form(browser: httpx2.AsyncCl
     assert 'name="input:question"' in form.text
 
 
-async def test_start_run_page_without_a_workflow_lists_the_workflows(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_start_run_page_without_a_workflow_lists_the_workflows(browser: Browser) -> None:
     assert f'href="{PATH}"' in (await browser.get("/runs/new")).text
     assert (await browser.get("/runs/new?dag=nothing")).status_code == 404
 
 
 async def test_start_run_form_sent_twice_starts_the_run_once(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     confirmation = await send(browser, PATH, **FORM)
     fields = {**FORM, "step": "start", **hidden_fields(confirmation.text)}
@@ -321,7 +316,7 @@ async def test_start_run_form_sent_twice_starts_the_run_once(
 
 
 async def test_forecast_of_a_new_run_is_median_of_earlier_runs(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     await finish_runs(world, 3)
     text = visible_text((await send(browser, PATH, **{**FORM, "models": "a\nb"})).text)
@@ -343,7 +338,7 @@ async def test_forecast_of_a_new_run_is_median_of_earlier_runs(
     ],
 )
 async def test_incomplete_form_to_start_a_run_is_refused_keeping_input(
-    browser: httpx2.AsyncClient, changes: dict[str, str], message: str
+    browser: Browser, changes: dict[str, str], message: str
 ) -> None:
     typed = {**FORM, "name": "Rivers <of> Asia", **changes}
     reply = await send(browser, PATH, **typed)
@@ -354,9 +349,7 @@ async def test_incomplete_form_to_start_a_run_is_refused_keeping_input(
     assert "No runs yet" in (await browser.get("/runs")).text
 
 
-async def test_start_run_form_keeps_input_when_the_run_is_refused(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_start_run_form_keeps_input_when_the_run_is_refused(browser: Browser) -> None:
     reply = await send(browser, PATH, **{**FORM, "name": "x" * 201, "step": "start", "key": "k"})
     assert reply.status_code == 413
     assert "name" in visible_text(reply.text)
@@ -364,9 +357,7 @@ async def test_start_run_form_keeps_input_when_the_run_is_refused(
     assert "Which is longest?" in reply.text
 
 
-async def test_edit_button_on_confirmation_returns_to_form_with_input(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_edit_button_on_confirmation_returns_to_form_with_input(browser: Browser) -> None:
     reply = await send(browser, PATH, **FORM, step="edit")
     assert reply.status_code == 200
     assert "Continue</button>" in reply.text
@@ -374,7 +365,7 @@ async def test_edit_button_on_confirmation_returns_to_form_with_input(
 
 
 async def test_start_run_form_suggests_the_models_of_earlier_runs(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     await agent.run(models=["opus", "gemini"])
     page = (await browser.get(PATH)).text
@@ -383,7 +374,7 @@ async def test_start_run_form_suggests_the_models_of_earlier_runs(
     assert "Models opus, gpt" in visible_text(reply.text)
 
 
-async def test_start_form_sends_each_input_under_the_right_key(browser: httpx2.AsyncClient) -> None:
+async def test_start_form_sends_each_input_under_the_right_key(browser: Browser) -> None:
     inputs = {"input:seed_prompt": "Seed.", "input:initial_user_prompt": "Prompt."}
     fields = {"name": "Towers", "models": "a", **inputs, "step": "start", "key": "k"}
     started = await send(browser, "/runs/new?dag=dialectic", **fields)
@@ -393,9 +384,7 @@ async def test_start_form_sends_each_input_under_the_right_key(browser: httpx2.A
     assert '"initial_user_prompt": "Prompt."' in page
 
 
-async def test_run_page_shows_the_forecast_of_an_open_run(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
+async def test_run_page_shows_the_forecast_of_an_open_run(browser: Browser, world: OrgEnv) -> None:
     await finish_runs(world, 3)
     run = await world.agent.run()
     page = visible_text((await browser.get(f"/runs/{run['runId']}")).text)
@@ -403,7 +392,7 @@ async def test_run_page_shows_the_forecast_of_an_open_run(
 
 
 async def test_forecast_without_earlier_runs_uses_pace_of_current_run(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent, run = world.agent, await world.agent.run(models="abcdef")
     usage = {"inputTokens": 1, "costUsd": 0.1, "model": "a"}

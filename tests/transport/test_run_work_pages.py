@@ -9,7 +9,7 @@ from org_env import AgentClient, Body, OrgEnv
 from run_documents import available, make_run_of_three_steps, render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.full_app import TOKEN
-from transport.page_client import main_text, make_browser
+from transport.page_client import Browser, main_text, make_browser
 
 
 def step_path(run: Body, job: Body) -> str:
@@ -25,13 +25,10 @@ def form(**fields: str) -> dict[str, str]:
 
 
 async def fail(agent: AgentClient, job: Body, error: str, *, retryable: bool = False) -> None:
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error=error, retryable=retryable)
+    await agent.fail_job(job, error, retryable=retryable)
 
 
-async def test_run_page_links_to_page_of_every_step(
-    browser: httpx2.AsyncClient, agent: AgentClient
-) -> None:
+async def test_run_page_links_to_page_of_every_step(browser: Browser, agent: AgentClient) -> None:
     run = await make_run_of_three_steps(agent)
     page = await browser.get(f"/runs/{run['runId']}")
     for step in ("plan", "text", "whole"):
@@ -43,7 +40,7 @@ async def test_run_page_links_to_page_of_every_step(
 
 
 async def test_failed_step_page_shows_error_and_retries_that_step(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     steps = (make_recipe_step("left", "all_to_one"), make_recipe_step("right", "all_to_one"))
     await agent.call("add_dag", definition=make_definition("two", make_stage("work", *steps)))
@@ -69,7 +66,7 @@ async def test_failed_step_page_shows_error_and_retries_that_step(
 
 
 async def test_job_page_lists_attempts_with_errors_holders_and_cost(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run = await agent.run()
     first = await agent.job(run, sessionId="morning")
@@ -96,7 +93,7 @@ async def test_job_page_lists_attempts_with_errors_holders_and_cost(
 
 
 async def test_job_page_of_expired_lease_shows_that_the_lease_expired(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run = await agent.run()
     first = await agent.job(run, sessionId="gone")
@@ -109,7 +106,7 @@ async def test_job_page_of_expired_lease_shows_that_the_lease_expired(
 
 
 async def test_job_page_accepts_short_ids_and_refuses_other_runs(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run, other = await agent.run(), await agent.run(name="Other")
     job = await agent.job(run)
@@ -130,7 +127,7 @@ async def test_job_page_accepts_short_ids_and_refuses_other_runs(
 
 
 async def test_step_with_unusual_characters_opens_from_run_page(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     key = "a/b ~ ?#%<ü>"
     stage = make_stage("odd/stage", make_recipe_step(key, "all_to_one"))
@@ -151,7 +148,7 @@ def job_ids(page: httpx2.Response) -> list[str]:
 
 
 async def test_step_page_with_many_jobs_has_page_links(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     source = make_recipe_step("source", "per_model", outputs=[{"documentKey": "source"}])
     review = make_recipe_step(
@@ -189,7 +186,7 @@ async def make_versions(agent: AgentClient) -> Body:
     return run
 
 
-async def versions_on(browser: httpx2.AsyncClient, run: Body) -> dict[tuple[str, str], str]:
+async def versions_on(browser: Browser, run: Body) -> dict[tuple[str, str], str]:
     """Return the addresses of the documents of the step `case`, by model and version."""
     page = await browser.get(f"/runs/{run['runId']}/steps/work/case")
     row = r'<a href="(/runs/[^"]+/documents/[^"]+)">case</a>.*?<td>(\w)</td><td[^>]*>(\d)</td>'
@@ -197,7 +194,7 @@ async def versions_on(browser: httpx2.AsyncClient, run: Body) -> dict[tuple[str,
 
 
 async def test_document_page_shows_newer_inputs_and_regenerates_the_chain(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_run_of_three_steps(agent)
     await agent.work_off(run)
@@ -229,7 +226,7 @@ async def test_document_page_shows_newer_inputs_and_regenerates_the_chain(
 
 
 async def test_document_page_shows_rendered_text_and_offers_comparisons(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_versions(agent)
     paths = await versions_on(browser, run)
@@ -250,7 +247,7 @@ async def test_document_page_shows_rendered_text_and_offers_comparisons(
     [(("a", "1"), ["By a.", "", "The end."]), (("b", "1"), ["By b.", "", "The end."])],
 )
 async def test_document_page_marks_lines_that_differ_from_the_other_document(
-    browser: httpx2.AsyncClient, agent: AgentClient, other: tuple[str, str], removed: list[str]
+    browser: Browser, agent: AgentClient, other: tuple[str, str], removed: list[str]
 ) -> None:
     run = await make_versions(agent)
     paths = await versions_on(browser, run)
@@ -263,7 +260,7 @@ async def test_document_page_marks_lines_that_differ_from_the_other_document(
 
 
 async def test_document_page_refuses_unrelated_documents_and_other_orgs(
-    world: OrgEnv, browser: httpx2.AsyncClient, agent: AgentClient
+    world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_versions(agent)
     path = (await versions_on(browser, run))["a", "1"]
@@ -284,7 +281,7 @@ async def test_document_page_refuses_unrelated_documents_and_other_orgs(
 
 
 async def test_document_page_does_not_execute_scripts_in_text_or_comparison(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     stage = make_stage("work", make_recipe_step("case"))
     await agent.call("add_dag", definition=make_definition("cases", stage))
@@ -304,7 +301,7 @@ async def test_document_page_does_not_execute_scripts_in_text_or_comparison(
 
 
 async def test_jobs_page_filters_by_stage_model_and_status(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     stage = make_stage("work", make_recipe_step("case"))
     await agent.call("add_dag", definition=make_definition("cases", stage))
@@ -328,7 +325,7 @@ async def test_jobs_page_filters_by_stage_model_and_status(
 
 
 async def test_stage_page_lists_steps_by_model_with_documents(
-    browser: httpx2.AsyncClient, agent: AgentClient
+    browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_versions(agent)
     page = await browser.get(f"/runs/{run['runId']}/stages/work")

@@ -2,19 +2,18 @@
 
 import re
 
-import httpx2
 import pytest
 
 from org_env import OrgEnv, make_step
 from run_documents import render_all
-from transport.page_client import visible_text
+from transport.page_client import Browser, visible_text
 from waybook.background import index_all_orgs
 
 SENTENCE = "The moraine dam of the upper lake failed twice before the spring flood."
 LONG_TEXT = "Nothing of interest happened here. " * 1_500
 
 
-async def search(browser: httpx2.AsyncClient, text: str, **more: str) -> str:
+async def search(browser: Browser, text: str, **more: str) -> str:
     reply = await browser.get("/search", params={"q": text, **more})
     assert reply.status_code == 200, reply.text
     return reply.text
@@ -28,9 +27,7 @@ def section(html: str, kind: str) -> str:
     return match[0] if match else ""
 
 
-async def test_search_finds_sentence_inside_a_long_result(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
+async def test_search_finds_sentence_inside_a_long_result(browser: Browser, world: OrgEnv) -> None:
     agent = world.agent
     plan = await agent.plan([make_step(title="Survey the lake"), make_step()], name="Floods")
     taken = await agent.take(plan)
@@ -45,7 +42,7 @@ async def test_search_finds_sentence_inside_a_long_result(
 
 
 async def test_search_finds_plans_steps_and_runs_by_word_starts(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
     steps = [make_step(title="Running waters of Lapland")]
@@ -62,7 +59,10 @@ async def test_search_finds_plans_steps_and_runs_by_word_starts(
     assert "Compare the <mark>moraines</mark>" in section(await search(browser, "moraine"), "run")
 
 
-async def test_search_for_an_id_finds_the_plan(browser: httpx2.AsyncClient, world: OrgEnv) -> None:
+@pytest.mark.parametrize("is_short", [True, False])
+async def test_search_for_an_id_finds_the_plan(
+    browser: Browser, world: OrgEnv, *, is_short: bool
+) -> None:
     plan = await world.agent.plan(name="Ponds")
     assert f'href="/plans/{plan["planId"]}"' in section(
         await search(browser, plan["planId"]), "plan"
@@ -70,7 +70,7 @@ async def test_search_for_an_id_finds_the_plan(browser: httpx2.AsyncClient, worl
 
 
 async def test_search_finds_only_the_latest_version_of_a_document(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
     run = await agent.run()
@@ -90,7 +90,7 @@ async def test_search_finds_only_the_latest_version_of_a_document(
 
 
 async def test_search_hit_in_research_links_to_content_and_sources(
-    browser: httpx2.AsyncClient, world: OrgEnv
+    browser: Browser, world: OrgEnv
 ) -> None:
     source = {"url": "https://example.org/lake", "title": "Atlas of lakes", "quote": "A dam."}
     note = {"kind": "finding", "title": "Dams", "content": SENTENCE, "sources": [source]}
@@ -108,14 +108,14 @@ async def test_search_hit_in_research_links_to_content_and_sources(
     assert "Cited by Dams finding" in shown
 
 
-async def test_search_finds_workflows_by_name_and_slug(browser: httpx2.AsyncClient) -> None:
+async def test_search_finds_workflows_by_name_and_slug(browser: Browser) -> None:
     html = section(await search(browser, "deep res"), "workflow")
     assert 'href="/dags/deep-research"' in html
 
 
 @pytest.mark.parametrize("text", ["", "  ", "!?", "the of", "\0", "'@x'", "a:* & (", "zzzz", "-"])
 async def test_search_page_without_matches_shows_a_message(
-    browser: httpx2.AsyncClient, world: OrgEnv, text: str
+    browser: Browser, world: OrgEnv, text: str
 ) -> None:
     await world.agent.plan(name="Rivers")
     html = await search(browser, text)
@@ -123,9 +123,7 @@ async def test_search_page_without_matches_shows_a_message(
     assert ("No results for" in html) == bool(text.replace("\0", "").strip())
 
 
-async def test_too_long_search_text_returns_400_and_stays_visible(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_too_long_search_text_returns_400_and_stays_visible(browser: Browser) -> None:
     assert (await browser.get("/search", params={"q": "x" * 500})).status_code == 200
     reply = await browser.get("/search", params={"q": "x" * 501}, headers={"accept": "text/html"})
     assert reply.status_code == 400
@@ -133,9 +131,7 @@ async def test_too_long_search_text_returns_400_and_stays_visible(
     assert f'value="{"x" * 501}"' in reply.text
 
 
-async def test_search_page_limits_the_hits_of_each_kind(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
+async def test_search_page_limits_the_hits_of_each_kind(browser: Browser, world: OrgEnv) -> None:
     for n in range(12):
         await world.agent.plan(1, name=f"Lagoon {n}")
     assert section(await search(browser, "lagoon"), "plan").count("<li>") == 10
@@ -145,9 +141,7 @@ async def test_search_page_limits_the_hits_of_each_kind(
     assert "Search everything for “lagoon”" in options
 
 
-async def test_search_page_escapes_hostile_texts(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
+async def test_search_page_escapes_hostile_texts(browser: Browser, world: OrgEnv) -> None:
     attack = "<script>alert(1)</script> <img src=x onerror=alert(2)> moraine"
     taken = await world.agent.take(await world.agent.plan(1, name=attack))
     await world.agent.submit(taken, {"found": attack})
@@ -158,9 +152,7 @@ async def test_search_page_escapes_hostile_texts(
             assert "<img" not in html
 
 
-async def test_search_page_shows_nothing_of_another_org(
-    browser: httpx2.AsyncClient, world: OrgEnv
-) -> None:
+async def test_search_page_shows_nothing_of_another_org(browser: Browser, world: OrgEnv) -> None:
     world.other_org_may_change = True
     other = world.other_org
     taken = await other.take(world.other_org_plan)
@@ -179,7 +171,7 @@ async def test_search_page_shows_nothing_of_another_org(
     ("text", "expected"), [("", 14), ("inb", 1), ("open pl", 1), ("start run", 1), ("zzz", 0)]
 )
 async def test_command_palette_lists_commands_that_match_the_typed_text(
-    browser: httpx2.AsyncClient, text: str, expected: int
+    browser: Browser, text: str, expected: int
 ) -> None:
     html = await search(browser, text, part="options")
     assert html.count('role="option"') == expected + bool(text)

@@ -30,10 +30,8 @@ async def worked_plan(agent: AgentClient) -> Body:
     plan = await agent.plan(3, name="Rivers <of> Africa")
     await agent.submit(await agent.take(plan), RESULT)
     step = await agent.take(plan)
-    await agent.call(
-        "request_user_review", stepId=step["stepId"], summary="Right?", resultSummary={"km": 6650}
-    )
-    await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    await agent.review(step, summary="Right?", resultSummary={"km": 6650})
+    await agent.decide(plan)
     return plan
 
 

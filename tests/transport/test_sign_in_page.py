@@ -13,7 +13,7 @@ from starlette.requests import Request
 from auth_env import another_token, at, make_token
 from org_env import Body, OrgEnv
 from sign_in_env import Team, make_team
-from transport.page_client import FORM_TOKEN
+from transport.page_client import FORM_TOKEN, Browser
 from waybook.app.accounts.authentication import start_by_token
 from waybook.app.accounts.members import IssuedToken, revoke_token
 from waybook.core.decision_context import Scope
@@ -43,7 +43,7 @@ async def team(world: OrgEnv) -> AsyncIterator[Team]:
 
 
 @pytest.fixture
-async def browser(team: Team) -> AsyncIterator[httpx2.AsyncClient]:
+async def browser(team: Team) -> AsyncIterator[Browser]:
     async with team.browser() as client:
         client.headers.update(PAGE)
         yield client
@@ -54,7 +54,7 @@ async def given(world: OrgEnv) -> IssuedToken:
     return await make_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
 
 
-async def signs_in(browser: httpx2.AsyncClient, secret: str, **fields: str) -> httpx2.Response:
+async def signs_in(browser: Browser, secret: str, **fields: str) -> httpx2.Response:
     shown = await browser.get("/sign-in")
     match = FORM_TOKEN.search(shown.text)
     assert match, shown.text
@@ -72,7 +72,7 @@ def cookie(reply: httpx2.Response, name: str) -> Body:
 
 
 async def test_page_without_session_redirects_to_sign_in_and_back(
-    browser: httpx2.AsyncClient, given: IssuedToken
+    browser: Browser, given: IssuedToken
 ) -> None:
     led = await browser.get("/plans/1?as=2")
     assert (led.status_code, led.headers["location"]) == (
@@ -97,7 +97,7 @@ async def test_page_without_session_redirects_to_sign_in_and_back(
     "then", ["//elsewhere", "https://elsewhere", "/\\elsewhere", "javascript:1"]
 )
 async def test_sign_in_redirects_to_local_paths_only(
-    browser: httpx2.AsyncClient, given: IssuedToken, then: str
+    browser: Browser, given: IssuedToken, then: str
 ) -> None:
     assert (await signs_in(browser, given.secret, then=then)).headers["location"] == "/"
     reply = await browser.get(f"//elsewhere/{then}", headers=LINK)
@@ -105,7 +105,7 @@ async def test_sign_in_redirects_to_local_paths_only(
 
 
 async def test_session_cookie_is_httponly_samesite_strict_and_host_only(
-    browser: httpx2.AsyncClient, given: IssuedToken
+    browser: Browser, given: IssuedToken
 ) -> None:
     session_cookie = cookie(await signs_in(browser, given.secret), "waybook")
     assert len(session_cookie["value"]) == 43
@@ -135,7 +135,7 @@ async def test_session_cookie_over_https_is_secure_with_host_prefix(
 
 
 async def test_every_kind_of_invalid_token_gets_the_same_403(
-    browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
+    browser: Browser, world: OrgEnv, given: IssuedToken
 ) -> None:
     gone = await another_token(world.agent)
     await revoke_token(at(world.agent), gone.token.id)
@@ -151,7 +151,7 @@ async def test_every_kind_of_invalid_token_gets_the_same_403(
 
 
 async def test_sign_in_with_wrong_form_token_creates_no_session(
-    browser: httpx2.AsyncClient, given: IssuedToken
+    browser: Browser, given: IssuedToken
 ) -> None:
     """Without the CSRF check, another site could sign the user in as the attacker."""
     for token in ("", "x" * 43):
@@ -161,7 +161,7 @@ async def test_sign_in_with_wrong_form_token_creates_no_session(
 
 
 async def test_second_sign_in_ends_the_old_session(
-    team: Team, browser: httpx2.AsyncClient, given: IssuedToken
+    team: Team, browser: Browser, given: IssuedToken
 ) -> None:
     async with team.browser() as thief:
         await signs_in(thief, given.secret)
@@ -177,7 +177,7 @@ async def test_second_sign_in_ends_the_old_session(
 
 
 async def test_sign_out_with_form_token_ends_session(
-    team: Team, browser: httpx2.AsyncClient, given: IssuedToken
+    team: Team, browser: Browser, given: IssuedToken
 ) -> None:
     await signs_in(browser, given.secret)
     secret = browser.cookies["waybook"]
@@ -195,7 +195,7 @@ async def test_sign_out_with_form_token_ends_session(
 
 
 async def test_session_cookie_gives_access_to_outputs_but_not_mcp(
-    browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
+    browser: Browser, world: OrgEnv, given: IssuedToken
 ) -> None:
     plan = await world.agent.plan(1)
     await world.agent.work_through(plan)
@@ -219,9 +219,7 @@ async def test_session_cookie_gives_access_to_outputs_but_not_mcp(
     ).status_code == 401
 
 
-async def test_page_opened_by_cross_site_link_reloads_same_local_path(
-    browser: httpx2.AsyncClient,
-) -> None:
+async def test_page_opened_by_cross_site_link_reloads_same_local_path(browser: Browser) -> None:
     led = await browser.get("/inbox?x=1", headers=LINK)
     assert led.status_code == 200
     assert 'content="0;url=/inbox?x=1"' in led.text
@@ -276,7 +274,7 @@ async def test_sign_in_cookie_is_secure_only_for_public_https_host(
 
 
 async def test_sign_in_returns_429_after_too_many_attempts(
-    browser: httpx2.AsyncClient, given: IssuedToken
+    browser: Browser, given: IssuedToken
 ) -> None:
     for _ in range(MAX_ATTEMPTS):
         assert (await signs_in(browser, "wb_wrong")).status_code == 403
@@ -302,7 +300,7 @@ def test_login_throttle_limits_attempts_per_address() -> None:
 # Tests of sign-in at an issuer.
 
 
-async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Response:
+async def goes(browser: Browser, then: str = "/inbox") -> httpx2.Response:
     shown = await browser.get("/sign-in", params={"then": then})
     link = re.search(r'href="(/sign-in/oidc[^"]*)"', shown.text)
     assert link, shown.text
@@ -319,9 +317,7 @@ async def back_from(address: str) -> str:
     return f"{where.path}?{where.query}"
 
 
-async def test_oidc_sign_in_creates_session_and_uses_pkce(
-    team: Team, browser: httpx2.AsyncClient
-) -> None:
+async def test_oidc_sign_in_creates_session_and_uses_pkce(team: Team, browser: Browser) -> None:
     team.there.person |= {"email": "ann@example.org", "email_verified": True}
     back = await goes(browser)
     assert back.status_code == 200
@@ -350,9 +346,7 @@ LIES: dict[str, Body] = {
 }
 
 
-async def test_invalid_claims_in_the_id_token_return_403(
-    team: Team, browser: httpx2.AsyncClient
-) -> None:
+async def test_invalid_claims_in_the_id_token_return_403(team: Team, browser: Browser) -> None:
     let_in = []
     for kind, lie in LIES.items():
         team.there.lies = lie
@@ -364,7 +358,7 @@ async def test_invalid_claims_in_the_id_token_return_403(
 
 
 async def test_sign_in_continued_in_another_browser_returns_403(
-    team: Team, browser: httpx2.AsyncClient
+    team: Team, browser: Browser
 ) -> None:
     """If one browser could finish another's sign-in, users could work in an attacker's account."""
     sent = await browser.get("/sign-in/oidc")
@@ -381,9 +375,7 @@ async def test_sign_in_continued_in_another_browser_returns_403(
     assert team.there.redeemed == []
 
 
-async def test_sign_in_returns_503_while_the_issuer_is_down(
-    team: Team, browser: httpx2.AsyncClient
-) -> None:
+async def test_sign_in_returns_503_while_the_issuer_is_down(team: Team, browser: Browser) -> None:
     team.there.down = True
     reply = await browser.get("/sign-in/oidc")
     assert reply.status_code == 503

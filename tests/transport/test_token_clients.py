@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from auth_env import another_token, at, bearer, make_token, open_visitor, served
 from org_env import AgentClient, Body, OrgEnv
 from patience import PATIENCE_SECONDS
-from transport.page_client import FORM_TOKEN, visible_text
+from transport.page_client import FORM_TOKEN, Browser, visible_text
 from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.accounts.members import IssuedToken, change_org, disable_user, revoke_token
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope
@@ -122,7 +122,7 @@ async def test_subscription_ends_when_the_user_is_disabled(
 REVIEW = re.compile(r'name="reviewId" value="([^"]+)"')
 
 
-async def sign_in(browser: httpx2.AsyncClient, issued: IssuedToken) -> None:
+async def sign_in(browser: Browser, issued: IssuedToken) -> None:
     form = FORM_TOKEN.search((await browser.get("/sign-in")).text)
     assert form
     done = await browser.post("/sign-in", data={"token": form[1], "key": issued.secret})
@@ -143,11 +143,11 @@ async def plan_with_review(world: OrgEnv, issued: IssuedToken) -> Body:
     )
     plan = await agent.plan(1)
     taken = await agent.take(plan)
-    await agent.call("request_user_review", stepId=taken["stepId"], summary="Good?")
+    await agent.review(taken, summary="Good?")
     return plan
 
 
-async def decided(browser: httpx2.AsyncClient, plan: Body) -> httpx2.Response:
+async def decided(browser: Browser, plan: Body) -> httpx2.Response:
     shown = (await browser.get(f"/plans/{plan['planId']}")).text
     form, review = FORM_TOKEN.search(shown), REVIEW.search(shown)
     assert form

@@ -8,7 +8,7 @@ import pytest
 
 from auth_env import at, make_token
 from org_env import AgentClient, OrgEnv
-from transport.page_client import make_browser, send, visible_text
+from transport.page_client import Browser, make_browser, send, visible_text
 from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.accounts.members import disable_user, list_members
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
@@ -18,7 +18,7 @@ from waybook.settings import LoadedSettings, Settings
 SECRET = re.compile(r"wb_[A-Za-z0-9]{40}")
 
 
-async def made(browser: httpx2.AsyncClient, **fields: object) -> httpx2.Response:
+async def made(browser: Browser, **fields: object) -> httpx2.Response:
     form = {"act": "create", "user": "ann", "label": "laptop", "days": "90", **fields}
     return await send(browser, "/tokens", **form)  # type: ignore[arg-type]  # fields may repeat
 

@@ -64,7 +64,7 @@ async def _shared_plan(agent: AgentClient) -> tuple[str, dict[str, str]]:
 
 async def _decision(agent: AgentClient) -> dict[str, str]:
     taken = await agent.take(await agent.plan())
-    review = await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    review = await agent.review(taken)
     named = {"planId": review["planId"], "reviewId": review["reviewId"]}
     return {**named, "decision": "approve", "back": "/inbox"}
 
