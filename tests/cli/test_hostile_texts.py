@@ -15,7 +15,7 @@ from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.cli.app import COMMANDS as ALL_COMMANDS
 from waybook.cli.output import print_text
-from waybook.cli.runtime import AppSession
+from waybook.cli.runtime import AppSession, get_console
 from waybook.core.hidden_characters import count_hidden
 
 #: Kinds of characters that a terminal interprets as commands, or that reorder the text of its
@@ -150,6 +150,13 @@ def test_rich_markup_in_stored_text_is_printed_literally(
 ) -> None:
     output = terminal.say(*words_of(command, stored), columns=1_000)
     assert "[red]approved[/red]" in output
+
+
+def test_console_print_does_not_interpret_markup() -> None:
+    console = get_console()
+    with console.capture() as capture:
+        console.print(f"{MARKUP} :fire: https://example.org")
+    assert capture.get() == f"{MARKUP} :fire: https://example.org\n"
 
 
 def test_control_characters_are_escaped_in_text_printed_to_terminal(
