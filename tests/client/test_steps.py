@@ -74,7 +74,7 @@ async def test_error_in_step_block_returns_step_with_the_reason(
     assert "ZeroDivisionError: no result" in str(failures)
 
 
-async def test_error_in_step_block_keeps_or_fails_the_step_as_requested(
+async def test_error_in_step_block_keeps_or_fails_step_as_requested(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

@@ -67,7 +67,7 @@ def settings(url: str, **more: object) -> IssuerSettings:
     return read
 
 
-async def believed(issuer: Issuer, text: str) -> Any:  # noqa: ANN401 - JSON
+async def accepted_claims(issuer: Issuer, text: str) -> Any:  # noqa: ANN401 - JSON
     return await issuer.claims(text, audience=AUDIENCE, now=NOON)
 
 
@@ -76,7 +76,7 @@ async def test_issuer_token_signed_with_any_supported_algorithm_is_accepted(
 ) -> None:
     there.keys = [make_key(algorithm) for algorithm in KEYS]
     for key in there.keys:
-        assert (await believed(issuer, there.token(key=key)))["sub"] == "ann-1"
+        assert (await accepted_claims(issuer, there.token(key=key)))["sub"] == "ann-1"
 
 
 # Tests of invalid tokens.
@@ -156,16 +156,16 @@ BAD: dict[str, Callable[[FakeIssuer], str]] = {
 async def test_invalid_tokens_of_an_issuer_raise_unauthenticated(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
-    await believed(issuer, there.token())
+    await accepted_claims(issuer, there.token())
     accepted = {}
     for kind, made in BAD.items():
         with suppress(Unauthenticated):
-            accepted[kind] = await believed(issuer, made(there))
+            accepted[kind] = await accepted_claims(issuer, made(there))
     assert accepted == {}
 
 
 async def test_issuer_token_times_may_be_off_by_a_minute(there: FakeIssuer, issuer: Issuer) -> None:
-    await believed(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))
+    await accepted_claims(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))
     late = NOON + timedelta(seconds=361)
     with pytest.raises(Unauthenticated):
         await issuer.claims(there.token(), audience=AUDIENCE, now=late)
@@ -219,46 +219,46 @@ async def test_issuer_token_with_removed_key_is_rejected_after_key_replacement(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old, new = there.keys[0], make_key()
-    await believed(issuer, there.token(key=old))
+    await accepted_claims(issuer, there.token(key=old))
     there.keys, watch.at = [new], MIN_REFRESH_SECONDS
-    await believed(issuer, there.token(key=new))
+    await accepted_claims(issuer, there.token(key=new))
     assert there.request_counts["jwks"] == 2
     with pytest.raises(Unauthenticated):
-        await believed(issuer, there.token(key=old))
+        await accepted_claims(issuer, there.token(key=old))
 
 
 async def test_many_unknown_key_ids_cause_a_single_request_for_keys(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
-    await believed(issuer, there.token())
+    await accepted_claims(issuer, there.token())
     flood = [there.token(header={"kid": f"made up {n}"}) for n in range(50)]
     watch.at = MIN_REFRESH_SECONDS
     answers = await asyncio.gather(
-        *(believed(issuer, text) for text in flood), return_exceptions=True
+        *(accepted_claims(issuer, text) for text in flood), return_exceptions=True
     )
     assert {type(answer) for answer in answers} == {Unauthenticated}
     watch.at += MIN_REFRESH_SECONDS - 1
     with pytest.raises(Unauthenticated):
-        await believed(issuer, flood[0])
+        await accepted_claims(issuer, flood[0])
     assert there.request_counts["jwks"] == 2
 
 
 async def test_concurrent_first_tokens_request_issuer_keys_once(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
-    await asyncio.gather(*(believed(issuer, there.token()) for _ in range(20)))
+    await asyncio.gather(*(accepted_claims(issuer, there.token()) for _ in range(20)))
     assert there.request_counts["jwks"] == 1
 
 
 async def test_tokens_with_known_keys_are_accepted_while_issuer_is_unreachable(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
-    await believed(issuer, there.token())
+    await accepted_claims(issuer, there.token())
     there.down, watch.at = True, STALE_SECONDS + 1
-    await believed(issuer, there.token())
+    await accepted_claims(issuer, there.token())
     with pytest.raises(Unavailable):
-        await believed(issuer, there.token(key=make_key()))
-    await believed(issuer, there.token())
+        await accepted_claims(issuer, there.token(key=make_key()))
+    await accepted_claims(issuer, there.token())
 
 
 async def test_unreachable_issuer_is_retried_only_after_minimum_interval(
@@ -266,32 +266,32 @@ async def test_unreachable_issuer_is_retried_only_after_minimum_interval(
 ) -> None:
     there.down = True
     with pytest.raises(Unavailable):
-        await believed(issuer, there.token())
+        await accepted_claims(issuer, there.token())
     there.down = False
     with pytest.raises(Unavailable):
-        await believed(issuer, there.token())
+        await accepted_claims(issuer, there.token())
     watch.at = MIN_REFRESH_SECONDS
-    await believed(issuer, there.token())
+    await accepted_claims(issuer, there.token())
 
 
 async def test_issuer_token_with_removed_key_is_rejected_after_key_refresh(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old = there.token()
-    await believed(issuer, old)
+    await accepted_claims(issuer, old)
     there.keys, watch.at = [make_key()], STALE_SECONDS + 1
-    await believed(issuer, old)
+    await accepted_claims(issuer, old)
     assert issuer._looking is not None
     await issuer._looking
     with pytest.raises(Unauthenticated):
-        await believed(issuer, old)
+        await accepted_claims(issuer, old)
 
 
 async def test_issuer_with_plain_oauth_metadata_is_accepted(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     there.plain_oauth = True
-    await believed(issuer, there.token())
+    await accepted_claims(issuer, there.token())
     assert there.request_counts["oauth-authorization-server"] == 1
 
 
@@ -305,13 +305,13 @@ async def test_issuer_token_is_rejected_if_the_published_keys_are_invalid(
 ) -> None:
     there.published = published
     with pytest.raises((Unauthenticated, Unavailable)):
-        await believed(issuer, there.token())
+        await accepted_claims(issuer, there.token())
 
 
 async def test_issuer_with_metadata_of_another_issuer_raises_unavailable(there: FakeIssuer) -> None:
     elsewhere = Issuer(settings(there.url.replace("127.0.0.1", "localhost")))
     with pytest.raises(Unavailable):
-        await believed(elsewhere, there.token())
+        await accepted_claims(elsewhere, there.token())
     await elsewhere.close()
 
 
@@ -382,18 +382,18 @@ async def test_unsafe_key_address_of_an_issuer_is_never_requested(
 ) -> None:
     there.last_error = {"jwks_uri": unsafe(there, "/jwks")[number]}
     with pytest.raises(Unavailable):
-        await believed(issuer, there.token())
+        await accepted_claims(issuer, there.token())
     assert not there.request_counts["jwks"]
 
 
-@pytest.mark.parametrize("door", ["authorization_endpoint", "token_endpoint"])
+@pytest.mark.parametrize("endpoint", ["authorization_endpoint", "token_endpoint"])
 async def test_unsafe_sign_in_address_of_an_issuer_raises_unavailable(
-    there: FakeIssuer, issuer: Issuer, door: str
+    there: FakeIssuer, issuer: Issuer, endpoint: str
 ) -> None:
     safe = await issuer.endpoints()
     assert (safe.authorize, safe.token) == (f"{there.url}/authorize", f"{there.url}/token")
     for address in unsafe(there, "/authorize"):
-        there.last_error = {door: address}
+        there.last_error = {endpoint: address}
         other = Issuer(issuer.settings)
         with pytest.raises(Unavailable):
             await other.endpoints()

@@ -59,13 +59,13 @@ def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
     for name, text in bombs.VALUES.items():
         yield "/mcp", name, LEGACY, text.encode()
         yield "/mcp", f"{name}, inside", LEGACY, f'{CALL}{{"a":{text}}}}}}}'.encode()
-    for door in ("/api/report", "/api/map"):
+    for channel in ("/api/report", "/api/map"):
         for name, text in {**bombs.VALUES, **bombs.SNAPSHOTS}.items():
-            yield door, name, PLAIN, text.encode()
-    for door, head in (("/mcp", LEGACY), ("/api/report", PLAIN)):
-        yield door, "packed", {**head, "content-encoding": "gzip"}, packed
-        yield door, "packed, in capitals", {**head, "content-encoding": "GZIP, br"}, packed
-        yield door, "deflated", {**head, "content-encoding": "deflate"}, zlib.compress(b"{}")
+            yield channel, name, PLAIN, text.encode()
+    for channel, head in (("/mcp", LEGACY), ("/api/report", PLAIN)):
+        yield channel, "packed", {**head, "content-encoding": "gzip"}, packed
+        yield channel, "packed, in capitals", {**head, "content-encoding": "GZIP, br"}, packed
+        yield channel, "deflated", {**head, "content-encoding": "deflate"}, zlib.compress(b"{}")
 
 
 async def over_http(packed: bytes) -> list[BombReply]:
@@ -77,9 +77,9 @@ async def over_http(packed: bytes) -> list[BombReply]:
         serve(app) as address,
         httpx2.AsyncClient(base_url=address, trust_env=False, timeout=PATIENCE_SECONDS) as client,
     ):
-        for door, name, headers, body in bodies(packed):
-            answer = await client.post(door, content=body, headers=headers)
-            answers.append((door, name, answer.status_code, answer.text[:300]))
+        for channel, name, headers, body in bodies(packed):
+            answer = await client.post(channel, content=body, headers=headers)
+            answers.append((channel, name, answer.status_code, answer.text[:300]))
     return answers
 
 

@@ -31,12 +31,6 @@ async def address() -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def face_world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, because these tests do not depend on the version."""
-    return alone
-
-
-@pytest.fixture
 async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
     async with make_browser(world.agent) as client:
         yield client

@@ -34,7 +34,7 @@ from waybook.transport.http.responses import json_response
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def make_face(
+def make_client(
     ready: Callable[[], Awaitable[bool]], stuck: Callable[[], bool] = bool
 ) -> httpx2.AsyncClient:
     server = make_server()
@@ -52,7 +52,7 @@ async def test_healthz_returns_503_when_the_connection_pool_is_stuck() -> None:
     async def ready() -> bool:
         return True
 
-    async with make_face(ready, stuck=lambda: True) as client:
+    async with make_client(ready, stuck=lambda: True) as client:
         reply = await client.get("/healthz")
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
@@ -72,7 +72,7 @@ async def test_readyz_returns_503_when_the_database_is_unavailable(
 
     monkeypatch.setattr(metrics, "READY_WITHIN", 0)
     for ready in (no, gone, hangs):
-        async with make_face(ready) as client:
+        async with make_client(ready) as client:
             reply = await client.get("/readyz")
         assert reply.status_code == 503
         assert reply.json()["error"]["code"] == "UNAVAILABLE"
@@ -82,7 +82,7 @@ async def test_readyz_hides_the_exception_text_of_an_unexpected_error() -> None:
     async def breaks() -> bool:
         raise ZeroDivisionError("password=hunter2")
 
-    async with make_face(breaks) as client:
+    async with make_client(breaks) as client:
         reply = await client.get("/readyz")
     assert reply.status_code == 500
     assert reply.json()["error"]["code"] == "UNAVAILABLE"

@@ -37,12 +37,13 @@ def bomb_replies() -> list[BombReply]:
     )
     assert done.returncode == 0, done.stderr[-3_000:]
     return [
-        (door, name, answer, message) for door, name, answer, message in json.loads(done.stdout)
+        (channel, name, answer, message)
+        for channel, name, answer, message in json.loads(done.stdout)
     ]
 
 
-def of(results: list[BombReply], *doors: str) -> list[BombReply]:
-    matches = [result for result in results if result[0] in doors]
+def of(results: list[BombReply], *channels: str) -> list[BombReply]:
+    matches = [result for result in results if result[0] in channels]
     assert matches
     return matches
 
@@ -50,10 +51,12 @@ def of(results: list[BombReply], *doors: str) -> list[BombReply]:
 def test_costly_http_inputs_return_a_documented_status_and_error_code(
     bomb_replies: list[BombReply],
 ) -> None:
-    for door, name, answer, message in of(bomb_replies, "/mcp", "/api/report", "/api/map", "form"):
-        assert answer in ANSWERS, (door, name, answer, message)
+    for channel, name, answer, message in of(
+        bomb_replies, "/mcp", "/api/report", "/api/map", "form"
+    ):
+        assert answer in ANSWERS, (channel, name, answer, message)
         assert not any(word in message for word in ("Traceback", "Internal error", "pydantic"))
-        assert answer == 200 or door == "form" or '"code":' in message, (door, name, message)
+        assert answer == 200 or channel == "form" or '"code":' in message, (channel, name, message)
         if name.startswith(("pack", "defl")):
             assert answer == 415
 

@@ -37,7 +37,7 @@ def test_schemas_in_the_openapi_document_are_valid_json_schemas() -> None:
 
 
 def test_openapi_description_lists_exactly_the_served_api_routes(
-    monkeypatch: pytest.MonkeyPatch, face_world: OrgEnv
+    monkeypatch: pytest.MonkeyPatch, alone: OrgEnv
 ) -> None:
     captured_routes: list[Route] = []
 
@@ -47,7 +47,7 @@ def test_openapi_description_lists_exactly_the_served_api_routes(
 
     monkeypatch.setattr("waybook.transport.http.app.Starlette", remembering)
     server = make_server()
-    reading = reading_as(face_world.agent)
+    reading = reading_as(alone.agent)
     make_app(server, reading=reading)
     served = {
         (_as_described(route.path), method.lower())
@@ -107,17 +107,17 @@ async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
     ]
 
 
-async def test_api_responses_conform_to_openapi_description(face_world: OrgEnv) -> None:
-    async with make_browser(face_world.agent) as client:
-        for path, address, body in await addresses(face_world.agent):
+async def test_api_responses_conform_to_openapi_description(alone: OrgEnv) -> None:
+    async with make_browser(alone.agent) as client:
+        for path, address, body in await addresses(alone.agent):
             method = "get" if body is None else "post"
             reply = await client.request(method, address, content=body)
             conforms(path, method, reply)
 
 
-async def test_recorded_fuzzer_requests_get_documented_responses(face_world: OrgEnv) -> None:
-    known = await sample_paths(face_world.agent)
-    async with make_browser(face_world.agent) as client:
+async def test_recorded_fuzzer_requests_get_documented_responses(alone: OrgEnv) -> None:
+    known = await sample_paths(alone.agent)
+    async with make_browser(alone.agent) as client:
         for request in recorded_requests():
             address = request.address
             for name, identity in known.items():

@@ -166,21 +166,21 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
         yield path.format(**{**named, other: value})
 
 
-async def betrayed(
+async def revealed_kinds(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, str | None]:
     """Return, for each route with ids, a kind of another org's records that it reveals, if any."""
     app = full_app(world.agent)
     async with make_client(app) as client:
         return {
-            route.path: await betrayed_by(client, requests, theirs)
+            route.path: await revealed_kind(client, requests, theirs)
             for route in routes_of(app)
             if route.path not in NO_ROWS | NO_IDS | STREAMS
             and (requests := list(visits(route, ours)))
         }
 
 
-async def betrayed_by(
+async def revealed_kind(
     client: httpx2.AsyncClient, requests: Iterable[Visit], theirs: Mapping[str, str]
 ) -> str | None:
     """Return the first kind of records of another org that the answers reveal."""
@@ -202,7 +202,7 @@ async def test_http_routes_answer_ids_of_another_org_like_unknown_ids(
 ) -> None:
     theirs = await create_foreign_records(world)
     before = rows(world)
-    leaks = await betrayed(world, ours, theirs)
+    leaks = await revealed_kinds(world, ours, theirs)
     assert {path: kind for path, kind in leaks.items() if kind} == {}
     assert rows(world) == before
 
@@ -214,7 +214,7 @@ async def test_isolation_check_detects_leaks_without_row_level_security(
     world.is_sound = False
     without_row_level_security(world.place)
     with stripping():
-        leaks = await betrayed(world, ours, theirs)
+        leaks = await revealed_kinds(world, ours, theirs)
     assert {path for path, kind in leaks.items() if not kind} == set()
     assert set(leaks) >= {*QUERIES, *FORMS}
 

@@ -24,7 +24,7 @@ PLAN = {
 }
 CREATE = make_request("tools/call", name="create_research_plan", arguments=PLAN)
 #: For each channel, a request that would change or show data.
-DOORS = {
+CHANNELS = {
     "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
     "a list over MCP": ("POST", "/mcp/", LEGACY, make_request("tools/list")),
     "what is read": ("GET", "/api/plans/PLAN/outputs", {}, None),
@@ -124,7 +124,7 @@ async def test_invalid_token_is_rejected_on_every_channel_without_writes(
     before = await stored(world)
     async with open_visitor(world) as visitor:
         for kind, headers in BAD.items():
-            for door, (method, path, more, body) in DOORS.items():
+            for channel, (method, path, more, body) in CHANNELS.items():
                 answer = await visitor.request(
                     method,
                     path.replace("PLAN", plan),
@@ -134,27 +134,27 @@ async def test_invalid_token_is_rejected_on_every_channel_without_writes(
                     ],
                     content=body,
                 )
-                _is_refused(answer, kind, door)
+                _is_refused(answer, kind, channel)
     assert await stored(world) == before
 
 
-def _is_refused(answer: httpx2.Response, kind: str, door: str) -> None:
-    if door == "a page":
+def _is_refused(answer: httpx2.Response, kind: str, channel: str) -> None:
+    if channel == "a page":
         assert answer.status_code == 303, kind
         assert answer.headers["location"].startswith("/sign-in?then=%2Fplans%2F"), kind
         assert not answer.text
         return
-    assert answer.status_code == 401, (kind, door)
+    assert answer.status_code == 401, (kind, channel)
     challenge = answer.headers["www-authenticate"]
-    assert challenge.startswith('Bearer realm="waybook"'), (kind, door)
-    programs = door in {
+    assert challenge.startswith('Bearer realm="waybook"'), (kind, channel)
+    programs = channel in {
         *("a call over MCP", "a list over MCP", "what is read", "a snapshot", "nothing at all")
     }
     has_error = programs and kind not in SHOW_NOTHING
-    assert ('error="invalid_token"' in challenge) == has_error, (kind, door)
-    assert answer.headers["cache-control"] == "no-store", (kind, door)
-    assert "wb_" not in answer.text, (kind, door)
-    assert answer.json()["error"]["code"] == "FORBIDDEN", (kind, door)
+    assert ('error="invalid_token"' in challenge) == has_error, (kind, channel)
+    assert answer.headers["cache-control"] == "no-store", (kind, channel)
+    assert "wb_" not in answer.text, (kind, channel)
+    assert answer.json()["error"]["code"] == "FORBIDDEN", (kind, channel)
 
 
 async def test_invalid_tokens_of_all_kinds_get_identical_401_response(

@@ -170,7 +170,7 @@ async def test_failed_stage_stays_in_inbox_until_retry(browser: Browser, world: 
         assert (await world.agent.job(run))["jobId"] == job["jobId"]
 
 
-async def test_failed_stage_of_a_canceled_run_is_not_in_the_inbox(
+async def test_failed_stage_of_canceled_run_is_not_in_the_inbox(
     browser: Browser, agent: AgentClient
 ) -> None:
     job = await agent.job(await agent.run())

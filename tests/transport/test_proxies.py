@@ -96,7 +96,7 @@ async def open_browser(world: OrgEnv, peer: str) -> AsyncIterator[httpx2.AsyncCl
         yield client
 
 
-async def signs_in(browser: Browser, secret: str, headers: dict[str, str]) -> httpx2.Response:
+async def sign_in(browser: Browser, secret: str, headers: dict[str, str]) -> httpx2.Response:
     match = FORM_TOKEN.search((await browser.get("/sign-in", headers=headers)).text)
     assert match
     return await browser.post("/sign-in", data={"token": match[1], "key": secret}, headers=headers)
@@ -107,11 +107,11 @@ async def test_login_throttle_behind_proxy_locks_out_guessing_client_only(world:
     async with open_browser(world, PROXY) as browser:
         for number in range(MAX_ATTEMPTS):
             guessed = {"x-forwarded-for": f"192.0.2.{number}, {STRANGER}"}
-            assert (await signs_in(browser, "wb_wrong", guessed)).status_code == 403
+            assert (await sign_in(browser, "wb_wrong", guessed)).status_code == 403
         again = {"x-forwarded-for": f"198.51.100.1, {STRANGER}"}
-        assert (await signs_in(browser, token.secret, again)).status_code == 429
+        assert (await sign_in(browser, token.secret, again)).status_code == 429
         headers = {"x-forwarded-for": "198.51.100.1"}
-        assert (await signs_in(browser, token.secret, headers)).status_code == 303
+        assert (await sign_in(browser, token.secret, headers)).status_code == 303
 
 
 async def test_untrusted_forwarded_headers_do_not_bypass_login_throttle(world: OrgEnv) -> None:
@@ -119,9 +119,9 @@ async def test_untrusted_forwarded_headers_do_not_bypass_login_throttle(world: O
     async with open_browser(world, STRANGER) as browser:
         for number in range(MAX_ATTEMPTS):
             guessed = {"x-forwarded-for": f"192.0.2.{number}", "forwarded": f"for=192.0.2.{number}"}
-            assert (await signs_in(browser, "wb_wrong", guessed)).status_code == 403
+            assert (await sign_in(browser, "wb_wrong", guessed)).status_code == 403
         fresh = {"x-forwarded-for": "198.51.100.1", "x-real-ip": "198.51.100.1"}
-        assert (await signs_in(browser, token.secret, fresh)).status_code == 429
+        assert (await sign_in(browser, token.secret, fresh)).status_code == 429
 
 
 @pytest.mark.parametrize("peer", [PROXY, STRANGER])
@@ -136,7 +136,7 @@ async def test_forwarded_headers_do_not_change_host_or_scheme(world: OrgEnv, pee
     async with open_browser(world, peer) as browser:
         elsewhere = {**headers, "host": "plans.example.org"}
         assert (await browser.get("/sign-in", headers=elsewhere)).status_code == 421
-        done = await signs_in(browser, token.secret, headers)
+        done = await sign_in(browser, token.secret, headers)
         [cookie] = [
             header for header in done.headers.get_list("set-cookie") if header.startswith(SESSION)
         ]

@@ -37,7 +37,7 @@ from waybook.transport.http.requests import (
 HOSTILE = "# Found\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://x/i.png)"
 
 
-def make_face(reading: ReadApi) -> httpx2.AsyncClient:
+def make_client(reading: ReadApi) -> httpx2.AsyncClient:
     server = make_server()
     app = make_app(server, reading=reading)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
@@ -50,7 +50,7 @@ def reading_as(agent: AgentClient) -> ReadApi:
 
 @pytest.fixture
 async def http(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_face(reading_as(world.agent)) as client:
+    async with make_client(reading_as(world.agent)) as client:
         yield client
 
 
@@ -103,14 +103,14 @@ async def test_read_api_returns_400_for_an_invalid_id_or_format(
 )
 async def test_run_progress_api_maps_errors_to_http_statuses(code: str, status: int) -> None:
     dispatcher = RecordingDispatcher({"get_run_progress": make_refusal(code)})
-    async with make_face(ReadApi(make_gateway(dispatcher))) as client:
+    async with make_client(ReadApi(make_gateway(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
     assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("path", ["/api/runs/r-1/progress", "/api/documents/d-1"])
 async def test_read_api_returns_405_for_post_requests(path: str) -> None:
-    async with make_face(ReadApi(make_gateway(RecordingDispatcher()))) as client:
+    async with make_client(ReadApi(make_gateway(RecordingDispatcher()))) as client:
         reply = await client.post(path, json={})
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
 
@@ -153,7 +153,7 @@ async def test_read_api_maps_errors_to_http_statuses(
     path: str, fault: type[WaybookError], status: int
 ) -> None:
     failing = make_gateway(RecordingDispatcher(readable=fault, deliverable=fault))
-    async with make_face(ReadApi(failing)) as client:
+    async with make_client(ReadApi(failing)) as client:
         reply = await client.get(path)
     assert (reply.status_code, reply.json()["error"]["code"]) == (status, fault.code)
 

@@ -125,7 +125,7 @@ async def test_resource_list_returns_error_code_if_listing_fails(
 @pytest.mark.parametrize(
     ("typed", "numbers"), [("", "12"), ("{}-2", "2"), ("{} 1", "1"), ("x", "")]
 )
-async def test_plan_or_run_id_is_completed_by_id_prefix_or_name(
+async def test_plan_or_run_id_is_completed_by_prefix_or_name(
     era: Era, typed: str, numbers: str
 ) -> None:
     async with make_client(RecordingDispatcher(), era, "all") as client:

@@ -120,10 +120,10 @@ async def status_and_headers(
 
 
 @pytest.fixture
-async def paths(face_world: OrgEnv) -> list[str]:
+async def paths(alone: OrgEnv) -> list[str]:
     """Return a path for every route, and a path without a route."""
-    named = {**ELSE, **await sample_ids(face_world.agent)}
-    route_paths = {route.path for route in routes_of(full_app(face_world.agent))}
+    named = {**ELSE, **await sample_ids(alone.agent)}
+    route_paths = {route.path for route in routes_of(full_app(alone.agent))}
     # Include streaming routes, because they have the same request guards. The response of an
     # accepted stream never ends.
     formats = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path) for path in route_paths]
@@ -135,9 +135,9 @@ async def paths(face_world: OrgEnv) -> list[str]:
 
 
 async def test_every_route_returns_421_for_other_host_names(
-    face_world: OrgEnv, paths: list[str]
+    alone: OrgEnv, paths: list[str]
 ) -> None:
-    app = full_app(face_world.agent, HOSTS)
+    app = full_app(alone.agent, HOSTS)
     for path, method in product(set(paths) - HEALTH_PATHS, ("GET", "POST", "OPTIONS")):
         for host in OTHER_HOSTS:
             status, _ = await status_and_headers(app, method, path, [("host", host)])
@@ -149,10 +149,8 @@ async def test_every_route_returns_421_for_other_host_names(
             assert status == 421, (method, path, several)
 
 
-async def test_every_route_returns_403_for_other_origins(
-    face_world: OrgEnv, paths: list[str]
-) -> None:
-    app, ours = full_app(face_world.agent, HOSTS), ("host", "localhost:8750")
+async def test_every_route_returns_403_for_other_origins(alone: OrgEnv, paths: list[str]) -> None:
+    app, ours = full_app(alone.agent, HOSTS), ("host", "localhost:8750")
     for path, method in product(paths, METHODS):
         for origin in OTHER_ORIGINS:
             status, headers = await status_and_headers(
@@ -166,9 +164,9 @@ async def test_every_route_returns_403_for_other_origins(
 
 
 async def test_every_route_returns_403_for_cross_site_requests(
-    face_world: OrgEnv, paths: list[str]
+    alone: OrgEnv, paths: list[str]
 ) -> None:
-    app, ours = full_app(face_world.agent, HOSTS), ("host", "localhost:8750")
+    app, ours = full_app(alone.agent, HOSTS), ("host", "localhost:8750")
     for path, method, fetch_headers in product(paths, ("GET", "POST"), EMBEDDED):
         status, _ = await status_and_headers(app, method, path, [ours, *fetch_headers.items()])
         assert status == 403, (method, path, fetch_headers)
@@ -178,9 +176,9 @@ async def test_every_route_returns_403_for_cross_site_requests(
 
 
 async def test_every_route_accepts_allowed_hosts_and_origins(
-    face_world: OrgEnv, paths: list[str]
+    alone: OrgEnv, paths: list[str]
 ) -> None:
-    app = full_app(face_world.agent, HOSTS)
+    app = full_app(alone.agent, HOSTS)
     finite = [path for path in paths if path not in {"/live", "/mcp", "/mcp/"}]
     extra: tuple[dict[str, str], ...] = ({}, FOLLOWED, {**FOLLOWED, "sec-fetch-site": "none"})
     allowed = [[("host", host)] for host in OUR_HOSTS] + [
@@ -209,28 +207,28 @@ def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
     yield {COOKIE: "t" * 100}, {"token": "t" * 100}
 
 
-async def test_post_forms_succeed_only_with_a_csrf_token(face_world: OrgEnv) -> None:
-    app = full_app(face_world.agent)
-    forms = await valid_forms(face_world.agent)
+async def test_post_forms_succeed_only_with_a_csrf_token(alone: OrgEnv) -> None:
+    app = full_app(alone.agent)
+    forms = await valid_forms(alone.agent)
     takers = {
         route.path
         for route in routes_of(app)
         if "POST" in (route.methods or ()) and not route.path.startswith("/api/")
     }
     assert set(forms) == takers
-    before = rows(face_world)
+    before = rows(alone)
     for (where, fields), (cookies, token) in product(forms.values(), wrong_tokens()):
         async with make_client(app) as client:
             client.cookies = httpx2.Cookies(cookies)
             reply = await client.post(where, data={**fields, **token})
         assert reply.status_code == 403, (where, cookies, token)
-    assert rows(face_world) == before
+    assert rows(alone) == before
     async with make_client(app) as client:
         for where, fields in forms.values():
             reply = await client.post(where, data={**fields, "token": TOKEN})
             assert reply.status_code == 303, (where, reply.text)
-            assert rows(face_world) != before, where
-            before = rows(face_world)
+            assert rows(alone) != before, where
+            before = rows(alone)
 
 
 # Tests of the headers of every response.
@@ -266,8 +264,8 @@ def directives(policy: str) -> Mapping[str, str]:
     return by_name
 
 
-async def test_every_response_has_security_headers(face_world: OrgEnv, paths: list[str]) -> None:
-    app, seen = full_app(face_world.agent), set()
+async def test_every_response_has_security_headers(alone: OrgEnv, paths: list[str]) -> None:
+    app, seen = full_app(alone.agent), set()
     async with make_client(app) as client:
         for path, accept in product(paths, ("text/html", "application/json")):
             for method in ("GET", "POST") if path not in {"/live", "/mcp", "/mcp/"} else ():
@@ -283,9 +281,9 @@ async def test_every_response_has_security_headers(face_world: OrgEnv, paths: li
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_every_cookie_is_httponly_samesite_strict_and_host_only(
-    face_world: OrgEnv, paths: list[str], scheme: str
+    alone: OrgEnv, paths: list[str], scheme: str
 ) -> None:
-    app, cookies = full_app(face_world.agent), []
+    app, cookies = full_app(alone.agent), []
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     for path in paths:
         if path not in {"/live", "/mcp", "/mcp/"}:
@@ -324,8 +322,8 @@ OPEN = {
 
 
 @pytest.fixture
-async def team(face_world: OrgEnv) -> AsyncIterator[Team]:
-    async with make_team(face_world) as made:
+async def team(alone: OrgEnv) -> AsyncIterator[Team]:
+    async with make_team(alone) as made:
         yield made
 
 
@@ -427,9 +425,9 @@ async def indexed(agent: AgentClient) -> None:
 
 
 async def test_activity_of_another_org_changes_no_page_or_reply(
-    face_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+    alone: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, agent, log = face_world, face_world.agent, face_world.dispatcher.calls
+    world, agent, log = alone, alone.agent, alone.dispatcher.calls
     world.other_org_may_change = True
     await all_foreign_records(agent)
     named = await sample_ids(agent)
@@ -469,10 +467,10 @@ OF_TOKENS = (
 )
 
 
-async def test_form_fields_with_garbage_never_cause_server_error(face_world: OrgEnv) -> None:
-    forms = list((await valid_forms(face_world.agent)).values())
+async def test_form_fields_with_garbage_never_cause_server_error(alone: OrgEnv) -> None:
+    forms = list((await valid_forms(alone.agent)).values())
     forms += [("/tokens", fields) for fields in OF_TOKENS]
-    async with make_browser(face_world.agent) as browser:
+    async with make_browser(alone.agent) as browser:
         match = FORM_TOKEN.search((await browser.get("/tokens")).text)
         assert match
         for at, sound in forms:

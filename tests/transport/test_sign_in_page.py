@@ -54,7 +54,7 @@ async def given(world: OrgEnv) -> IssuedToken:
     return await make_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
 
 
-async def signs_in(browser: Browser, secret: str, **fields: str) -> httpx2.Response:
+async def sign_in(browser: Browser, secret: str, **fields: str) -> httpx2.Response:
     shown = await browser.get("/sign-in")
     match = FORM_TOKEN.search(shown.text)
     assert match, shown.text
@@ -83,7 +83,7 @@ async def test_page_without_session_redirects_to_sign_in_and_back(
     assert shown.headers["cache-control"] == "no-store"
     assert 'name="then" value="/plans/1?as=2"' in shown.text
     assert "<script" not in shown.text
-    done = await signs_in(browser, given.secret, then="/plans/1?as=2")
+    done = await sign_in(browser, given.secret, then="/plans/1?as=2")
     assert (done.status_code, done.headers["location"]) == (303, "/plans/1?as=2")
     home = await browser.get("/")
     assert home.status_code == 200
@@ -99,7 +99,7 @@ async def test_page_without_session_redirects_to_sign_in_and_back(
 async def test_sign_in_redirects_to_local_paths_only(
     browser: Browser, given: IssuedToken, then: str
 ) -> None:
-    assert (await signs_in(browser, given.secret, then=then)).headers["location"] == "/"
+    assert (await sign_in(browser, given.secret, then=then)).headers["location"] == "/"
     reply = await browser.get(f"//elsewhere/{then}", headers=LINK)
     assert "elsewhere" not in reply.headers.get("location", "").partition("then=")[0]
 
@@ -107,7 +107,7 @@ async def test_sign_in_redirects_to_local_paths_only(
 async def test_session_cookie_is_httponly_samesite_strict_and_host_only(
     browser: Browser, given: IssuedToken
 ) -> None:
-    session_cookie = cookie(await signs_in(browser, given.secret), "waybook")
+    session_cookie = cookie(await sign_in(browser, given.secret), "waybook")
     assert len(session_cookie["value"]) == 43
     assert (session_cookie["httponly"], session_cookie["samesite"], session_cookie["path"]) == (
         True,
@@ -125,7 +125,7 @@ async def test_session_cookie_over_https_is_secure_with_host_prefix(
         make_team(world, public_url="https://plans.example") as team,
         team.browser("https://plans.example") as browser,
     ):
-        session_cookie = cookie(await signs_in(browser, given.secret), "__Host-waybook")
+        session_cookie = cookie(await sign_in(browser, given.secret), "__Host-waybook")
         assert (
             session_cookie["httponly"],
             session_cookie["samesite"],
@@ -141,7 +141,7 @@ async def test_every_kind_of_invalid_token_gets_the_same_403(
     await revoke_token(at(world.agent), gone.token.id)
     pages = set()
     for secret in ("", "hello", "wb_" + 40 * "x", gone.secret, given.secret[:-1]):
-        refused = await signs_in(browser, secret)
+        refused = await sign_in(browser, secret)
         assert refused.status_code == 403
         assert "waybook=" not in str(refused.headers.get_list("set-cookie"))
         pages.add(re.sub(r'value="[^"]*"', "", refused.text))
@@ -164,7 +164,7 @@ async def test_second_sign_in_ends_the_old_session(
     team: Team, browser: Browser, given: IssuedToken
 ) -> None:
     async with team.browser() as thief:
-        await signs_in(thief, given.secret)
+        await sign_in(thief, given.secret)
         planted = thief.cookies["waybook"]
         browser.cookies.set("waybook", planted, domain="localhost.local", path="/")
         # The browser has a session, so it counts as signed in, but the user must be able to sign in
@@ -179,7 +179,7 @@ async def test_second_sign_in_ends_the_old_session(
 async def test_sign_out_with_form_token_ends_session(
     team: Team, browser: Browser, given: IssuedToken
 ) -> None:
-    await signs_in(browser, given.secret)
+    await sign_in(browser, given.secret)
     secret = browser.cookies["waybook"]
     home = await browser.get("/")
     await browser.post("/sign-out", data={"token": "x" * 43})
@@ -207,7 +207,7 @@ async def test_session_cookie_gives_access_to_outputs_but_not_mcp(
         content="x",
     )
     theirs = world.other_org_plan["planId"]
-    await signs_in(browser, given.secret)
+    await sign_in(browser, given.secret)
     assert (await browser.get(f"/api/outputs/{output['outputId']}")).text == "x"
     assert (await browser.get(f"/plans/{theirs}")).status_code == 404
     assert (await browser.get(f"/api/plans/{theirs}/outputs")).status_code == 404
@@ -277,8 +277,8 @@ async def test_sign_in_returns_429_after_too_many_attempts(
     browser: Browser, given: IssuedToken
 ) -> None:
     for _ in range(MAX_ATTEMPTS):
-        assert (await signs_in(browser, "wb_wrong")).status_code == 403
-    refused = await signs_in(browser, given.secret)
+        assert (await sign_in(browser, "wb_wrong")).status_code == 403
+    refused = await sign_in(browser, given.secret)
     assert refused.status_code == 429
     assert 1 <= int(refused.headers["retry-after"]) <= WINDOW_SECONDS
     assert "Too many attempts" in refused.text
@@ -300,7 +300,7 @@ def test_login_throttle_limits_attempts_per_address() -> None:
 # Tests of sign-in at an issuer.
 
 
-async def goes(browser: Browser, then: str = "/inbox") -> httpx2.Response:
+async def sign_in_at_issuer(browser: Browser, then: str = "/inbox") -> httpx2.Response:
     shown = await browser.get("/sign-in", params={"then": then})
     link = re.search(r'href="(/sign-in/oidc[^"]*)"', shown.text)
     assert link, shown.text
@@ -319,7 +319,7 @@ async def back_from(address: str) -> str:
 
 async def test_oidc_sign_in_creates_session_and_uses_pkce(team: Team, browser: Browser) -> None:
     team.there.person |= {"email": "ann@example.org", "email_verified": True}
-    back = await goes(browser)
+    back = await sign_in_at_issuer(browser)
     assert back.status_code == 200
     assert 'content="0;url=/inbox"' in back.text
     assert cookie(back, "waybook")["samesite"] == "strict"
@@ -334,7 +334,7 @@ async def test_oidc_sign_in_creates_session_and_uses_pkce(team: Team, browser: B
     assert query["scope"] == ["openid profile email"]
 
 
-LIES: dict[str, Body] = {
+INVALID_CLAIMS: dict[str, Body] = {
     "for another program": {"aud": "elsewhere"},
     "for another attempt": {"nonce": "made up"},
     "without an attempt": {"nonce": None},
@@ -348,9 +348,9 @@ LIES: dict[str, Body] = {
 
 async def test_invalid_claims_in_the_id_token_return_403(team: Team, browser: Browser) -> None:
     let_in = []
-    for kind, lie in LIES.items():
+    for kind, lie in INVALID_CLAIMS.items():
         team.there.lies = lie
-        back = await goes(browser)
+        back = await sign_in_at_issuer(browser)
         if back.status_code != 403 or cookie(back, "waybook"):
             let_in.append(kind)
     assert let_in == []
@@ -389,4 +389,4 @@ async def test_oidc_route_is_missing_without_an_issuer(world: OrgEnv, given: Iss
         async with team.browser() as browser:
             assert "organisation" not in (await browser.get("/sign-in")).text
             assert (await browser.get("/sign-in/oidc")).status_code == 404
-            assert (await signs_in(browser, given.secret)).status_code == 303
+            assert (await sign_in(browser, given.secret)).status_code == 303
