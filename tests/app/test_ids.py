@@ -136,7 +136,7 @@ async def test_step_removal_repeated_in_other_process_gets_stored_answer(
     assert error["code"] == "INVALID_STEP_REFERENCE"
 
 
-async def test_new_plan_gets_another_id_if_its_id_is_taken(
+async def test_new_plan_gets_another_id_if_the_first_is_taken(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = await agent.plan(1)

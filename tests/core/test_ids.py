@@ -43,7 +43,7 @@ def test_id_with_two_swapped_characters_is_not_accepted(number: int) -> None:
 
 
 @given(numbers, numbers)
-def test_ids_sort_like_their_numbers(first: int, second: int) -> None:
+def test_ids_sort_by_number(first: int, second: int) -> None:
     assert (encode_id(first) < encode_id(second)) == (first < second)
 
 

@@ -73,7 +73,7 @@ def test_plan_map_draws_5000_siblings_as_a_single_box() -> None:
 def test_large_plan_map_shows_the_steps_around_the_current_step() -> None:
     plan = make_large_plan(5_000)
     detail = make_plan_detail(plan)
-    content, center = plan_content(detail), short_id(plan.steps[2_751].id)
+    content, center = plan_content(detail), plan.steps[2_751].id
     assert content["map_center"] == center
     assert f'data-step="{center}"' in content["map"]
     assert f"{STEPS_AROUND} of 5,000 steps: those near the current step." in rendered(detail)

@@ -105,7 +105,7 @@ async def test_job_page_of_expired_lease_shows_that_the_lease_expired(
     assert "held by ann in session new" in shown
 
 
-async def test_job_page_accepts_short_ids_and_refuses_other_runs(
+async def test_job_page_shows_own_job_and_refuses_other_runs(
     world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run, other = await agent.run(), await agent.run(name="Other")

@@ -59,10 +59,7 @@ async def test_search_finds_plans_steps_and_runs_by_word_starts(
     assert "Compare the <mark>moraines</mark>" in section(await search(browser, "moraine"), "run")
 
 
-@pytest.mark.parametrize("is_short", [True, False])
-async def test_search_for_an_id_finds_the_plan(
-    browser: Browser, world: OrgEnv, *, is_short: bool
-) -> None:
+async def test_search_for_an_id_finds_the_plan(browser: Browser, world: OrgEnv) -> None:
     plan = await world.agent.plan(name="Ponds")
     assert f'href="/plans/{plan["planId"]}"' in section(
         await search(browser, plan["planId"]), "plan"

@@ -18,9 +18,9 @@ _KINDS: Final = {
 
 
 async def name_unknown_id(ctx: RequestContext, args: ToolArguments, error: NotFound) -> NotFound:
-    """Return the error for the argument whose id has another kind or does not exist.
+    """Return an error that names the argument with the unknown id.
 
-    If there is none, or if the error names an argument, return the error itself.
+    If all ids exist and have the right kind, return the given error.
     """
     named = {name: text for name in _KINDS if (text := getattr(args, name, None)) is not None}
     if "argument" in error.details or not named:
