@@ -26,7 +26,7 @@ from waybook.cli.runtime import AppSession
 from waybook.core.decision_context import Channel
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import migrate
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
@@ -232,9 +232,9 @@ def test_admin_token_of_the_team_guide_opens_tokens_page(terminal: Terminal) -> 
 
 @pytest.fixture
 def acme(attachment: Attachment) -> str:
-    slug = f"acme-{new_id()}"
+    slug = f"acme-{new_uuid()}"
     migrate(attachment.owner_dsn)
-    add_org(attachment.owner_dsn, UUID(new_id()), slug)
+    add_org(attachment.owner_dsn, UUID(new_uuid()), slug)
     return slug
 
 

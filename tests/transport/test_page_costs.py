@@ -14,7 +14,7 @@ from transport.page_client import Browser
 from waybook.app.queries.work_list import ListOrder, RunFilter, runs_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.store import agents, audit, calls
-from waybook.store.driver.queries import LAST_UUID, Statement, Value
+from waybook.store.driver.queries import LAST_UUID, Statement, Value, new_id
 from waybook.store.plans import details
 
 #: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
@@ -219,7 +219,7 @@ AGENT_QUERIES = {
         ),
         (AGENT_ENTRIES,),
     ),
-    "names": (agents.names_statement([LAST_UUID]), ("plan_pkey", "plan_step_pkey")),
+    "names": (agents.names_statement([new_id()]), ("plan_pkey", "plan_step_pkey")),
     "held_steps": (agents.held_statements()[0], ("plan_open_activity", "plan_step_place")),
     "usage_by_day": (BY_DAY, ("usage_time",)),
     "usage_by_agent": (BY_AGENT, ("usage_time",)),

@@ -18,7 +18,7 @@ from transport.page_client import FORM_TOKEN, make_browser
 from transport.valid_forms import valid_forms
 from waybook.background import index_all_orgs
 from waybook.store.calls import LoggedCall
-from waybook.store.driver.queries import new_id
+from waybook.store.driver.queries import new_uuid
 from waybook.transport.http.request_checks import COOKIE, HEALTH_PATHS, AllowedHosts
 
 NAME = "plans.example.org"
@@ -329,7 +329,7 @@ async def team(alone: OrgEnv) -> AsyncIterator[Team]:
 
 def addressed(route: str) -> str:
     """Return a URL of this route with ids that do not exist."""
-    places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_id())}
+    places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_uuid())}
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: places[match[1]], route)
 
 
