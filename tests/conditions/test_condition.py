@@ -25,9 +25,6 @@ def refusal_of(source: str) -> BadExpression:
     return caught.value
 
 
-# Outcomes
-
-
 @pytest.mark.parametrize(
     ("confidence", "sources", "fires"),
     [(0.3, [], True), (0.5, [], False), (0.3, ["a"], False), (0, [], True)],
@@ -127,9 +124,6 @@ def test_condition_cost_counts_nodes_and_macro_iterations() -> None:
     assert outcome_of("[1, 2, 3].all(x, x > 0)").cost == 8 + 3 * 4
 
 
-# Tests of compiled conditions as immutable values.
-
-
 def test_compiled_condition_is_immutable_and_contains_the_source() -> None:
     condition = compile_condition(EXAMPLE)
     assert condition == compile_condition(EXAMPLE)
@@ -137,9 +131,6 @@ def test_compiled_condition_is_immutable_and_contains_the_source() -> None:
     assert isinstance(condition, Condition)
     with pytest.raises(FrozenInstanceError):
         condition.source = "true"  # type: ignore[misc]  # the test is that this is refused
-
-
-# Refusals
 
 
 @pytest.mark.parametrize(

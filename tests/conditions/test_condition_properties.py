@@ -8,6 +8,7 @@ from typing import TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_json import any_json
 from waybook.conditions.condition import compile_condition
 from waybook.conditions.values import BUDGET, Json
 from waybook.errors import BadExpression
@@ -23,11 +24,7 @@ _LITERALS = ["1", "1.5", "1u", "0x1", "1e999", "'a'", "'''", "r'", "\\u", "[0]"]
 pieces = st.sampled_from([*_SIGNS, *_WORDS, *_LITERALS])
 texts = st.text(max_size=50) | st.lists(pieces, max_size=30).map("".join)
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner),
-    max_leaves=8,
-)
+values = any_json()
 
 
 @steady

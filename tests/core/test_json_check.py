@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from any_json import any_json
 from waybook.core.json_check import (
     MAX_DEPTH,
     MAX_INT,
@@ -68,11 +69,7 @@ SCALARS = (
     | st.floats()
     | st.text(st.characters(), max_size=5)
 )
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=8,
-)
+VALUES = any_json(scalars=SCALARS)
 
 
 @given(VALUES)

@@ -90,8 +90,9 @@ def test_expected_job_and_output_counts_of_any_recipe_are_correct(
     assert counts.total == sum(units for units, _ in counts_by_step.values())
 
 
+@decision("B10", "B12", "B13")
 @given(runs())
-def test_expected_counts_of_any_dag_equal_the_stage_runs(
+def test_expected_counts_of_any_dag_equal_its_stages_jobs(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     dag, models_of = drawn
@@ -99,6 +100,10 @@ def test_expected_counts_of_any_dag_equal_the_stage_runs(
     assert list(counts) == [stage.slug for stage in dag.stages]
     for slug, run in stage_runs(dag, models_of).items():
         assert counts[slug] == counts_of(run)
+        for key in run.graph.order:
+            units = run.units(key)
+            assert len(units) == counts[slug].units[key]
+            assert sum(len(unit.makes) for unit in units) == counts[slug].outputs[key]
         assert counts[slug].leaves == run.leaves()
         assert list(counts[slug].leaves.first_author) == list(counts[slug].leaves.lineages)
 

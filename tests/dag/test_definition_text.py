@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_json import any_json
 from dag_builders import dags
 from waybook.dag.definitions.definition import read_definition, write_definition
 from waybook.dag.definitions.source_text import MAX_BYTES, MAX_DEPTH, MAX_PARTS, parse_definition
@@ -141,12 +142,8 @@ def test_definition_parser_accepts_nesting_up_to_the_maximum_depth() -> None:
     assert json.dumps(parse_definition(f"# not JSON\n{deep}")) == deep
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=10),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
-    ),
-    max_leaves=20,
+JSON = any_json(
+    scalars=st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=10)
 )
 
 

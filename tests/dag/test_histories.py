@@ -1,4 +1,4 @@
-"""Reports of runs in progress: completed steps stay completed, and reading changes nothing."""
+"""Reports of runs in progress."""
 
 from random import Random
 

@@ -2,7 +2,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hypothesis import given
 
-from dag_builders import make_dag, make_input, make_plan_step, make_stage, make_step
+from dag_builders import make_dag, make_input, make_stage, make_step
 from dag_dialectic import dialectic
 from dag_runs import runs, stage_runs
 from decision_proofs import decision
@@ -23,7 +23,6 @@ class ResolvedDag:
     """DAG together with all documents that its runs produce and the inputs of each unit of work."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Create the DAG with these models for each stage, by default two models."""
         self.made = produced_documents(dag)
         self.runs = stage_runs(dag, models_of or {stage.slug: MODELS for stage in dag.stages})
         self.documents = [
@@ -103,17 +102,6 @@ def test_per_model_job_receives_all_documents_if_model_wrote_none() -> None:
     for unit in here.units("s", "y"):
         [resolved_input] = here.inputs_of("s", unit)
         assert authors(resolved_input) == ["a"]
-
-
-@decision("B12")
-def test_per_document_job_receives_only_the_source_document() -> None:
-    steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["p"])]
-    here = make_resolved_dag(*steps, edges=[("p", "c")])
-    for unit in here.units("s", "c"):
-        [resolved_input] = here.inputs_of("s", unit)
-        assert [ProducedDocument(doc.model, doc.lineage) for doc in resolved_input.documents] == [
-            unit.source
-        ]
 
 
 @decision("B12")

@@ -1,4 +1,4 @@
-"""Every report satisfies the seven invariants, and each invariant detects its violation."""
+"""The seven invariants of a report: every report satisfies them, and the check finds violations."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""Progress status of each step, tested for every rule and on random graphs."""
+"""The status of each step and stage, derived from the jobs of the steps."""
 
 from collections.abc import Mapping
 
@@ -36,48 +36,6 @@ ROW = graph_of(
         edges=[*make_chain("first", "second", "third", "last"), ("second", "side")],
     )
 )
-
-
-def standings(**evidence: Evidence) -> list[ProgressStatus]:
-    """Return the statuses of the four steps of a sequence, first to last."""
-    statuses = overlay(ROW, evidence)
-    return [statuses[key] for key in ("first", "second", "third", "last")]
-
-
-@decision("B2")
-@pytest.mark.parametrize("closed", [True, False])
-@pytest.mark.parametrize("failed", [0, 1])
-@pytest.mark.parametrize("active", [0, 2])
-@pytest.mark.parametrize("done", [0, 3])
-@pytest.mark.parametrize("passed", [True, False])
-def test_step_status_is_decided_by_the_first_matching_rule(
-    *, closed: bool, failed: int, active: int, done: int, passed: bool
-) -> None:
-    own = Evidence(closed=closed, failed=failed, active=active, done=done)
-    (standing, *_) = standings(first=own, **({"last": RUNNING} if passed else {}))
-    rules = [
-        (closed, S.COMPLETED),
-        (failed, S.FAILED),
-        (active, S.IN_PROGRESS),
-        (done or passed, S.COMPLETED),
-        (True, S.NOT_STARTED),
-    ]
-    assert standing is next(expected for holds, expected in rules if holds)
-
-
-def test_skipped_step_is_completed_after_all_predecessors_are_completed() -> None:
-    steps = [
-        make_step("a"),
-        make_step("b"),
-        make_step("skipped", skip=True),
-        make_step("next", skip=True),
-    ]
-    edges = [("a", "skipped"), ("b", "skipped"), ("skipped", "next")]
-    graph = graph_of(make_recipe(*steps, edges=edges))
-    half = overlay(graph, {"a": DONE, "b": RUNNING})
-    assert (half["skipped"], half["next"]) == (S.NOT_STARTED, S.NOT_STARTED)
-    both = overlay(graph, {"a": DONE, "b": CLOSED})
-    assert (both["skipped"], both["next"]) == (S.COMPLETED, S.COMPLETED)
 
 
 @decision("B1", "B2", "B3", "B4")

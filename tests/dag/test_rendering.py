@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from any_json import SCALARS, any_json
 from waybook.conditions.values import Json
 from waybook.dag.templates.rendering import (
     ATTRIBUTES,
@@ -30,9 +31,6 @@ def page(text: str, template: str | None = None) -> Rendered:
         "content": parse_content(text),
     }
     return render(template, context)
-
-
-# Markdown
 
 
 @pytest.mark.parametrize(
@@ -84,9 +82,6 @@ def test_hostile_markdown_is_rendered_without_links_or_unsafe_html(text: str) ->
     assert "href" not in html
 
 
-# JSON
-
-
 @pytest.mark.parametrize(
     ("text", "content"),
     [
@@ -113,9 +108,6 @@ def test_json_document_without_template_becomes_headings_and_tables() -> None:
     document = page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}')
     assert "<h2>Rows</h2>\n<table>" in document.html
     assert document == page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}', "")
-
-
-# Templates
 
 
 def test_document_template_inserts_content_and_document_fields() -> None:
@@ -174,9 +166,6 @@ def test_document_that_cannot_be_rendered_is_shown_as_plain_text() -> None:
     assert "as it is" in document.html
 
 
-# Tests of properties that hold for all documents.
-
-
 class Reader(HTMLParser):
     """HTML parser that records every forbidden element or attribute of a page."""
 
@@ -215,11 +204,7 @@ SCRAPS = [
     "[a]", "    ",
 ]  # fmt: skip
 MARKDOWN = st.lists(st.sampled_from(SCRAPS) | st.text(max_size=4), max_size=20).map("".join)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | MARKDOWN,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(MARKDOWN, inner, max_size=4),
-    max_leaves=10,
-)
+VALUES = any_json(scalars=SCALARS | MARKDOWN)
 
 
 @given(MARKDOWN | VALUES.map(json.dumps))

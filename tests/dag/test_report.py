@@ -148,8 +148,6 @@ def test_run_report_has_the_documented_fields_in_order() -> None:
     ]
 
 
-# Tests of reports with unknown values.
-
 CHAIN = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("synthesis"))
 
 
@@ -190,7 +188,6 @@ def test_report_counts_the_models_of_each_stage_run() -> None:
 
 
 def test_stage_without_models_uses_models_of_earlier_stage() -> None:
-    """Expected counts may depend on an earlier stage, for which there may be no evidence."""
     pairs = make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN)
     dag = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("synthesis", pairs))
     seen = {slug: StageEvidence(models=MODELS) for slug in ("thesis", "synthesis")}
@@ -198,7 +195,6 @@ def test_stage_without_models_uses_models_of_earlier_stage() -> None:
 
 
 def test_report_uses_stored_step_status_regardless_of_later_steps() -> None:
-    """The evidence contains the status of each step, so none is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = make_dag(make_stage("plan", *map(make_step, standings), edges=make_chain(*standings)))
     (stage,) = make_report(dag, plan=StageEvidence(standings=standings))["stages"]

@@ -1,31 +1,28 @@
-"""Schema checks of a value, compared with a full JSON Schema library."""
+"""The schema check of workflow definitions, compared with the library `jsonschema`."""
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
 
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from any_json import any_json
 from dag_builders import dags
 from waybook.dag.definitions.definition import (
     definition_schema,
-    read_definition,
     write_definition,
 )
 from waybook.dag.definitions.schema_check import MAX_ERRORS, compile_check
 from waybook.dag.diagnostics import Diagnostic
-from waybook.dag.model import Dag, Strategy
-from waybook.errors import BadRecipe
+from waybook.dag.model import Dag
 
 SCHEMA = definition_schema()
 LIBRARY = jsonschema.Draft202012Validator(SCHEMA)
 STRICT = compile_check(SCHEMA)
 LENIENT = compile_check(SCHEMA, strict=False)
 
-Schema = dict[str, Any]
 
 NUMBERS = compile_check({"type": ["integer", "null"], "minimum": 0, "maximum": 1000})
 NAMES = compile_check(
@@ -63,78 +60,6 @@ def messages_of(faults: Sequence[Diagnostic]) -> list[str]:
 
 def test_definition_schema_is_valid_json_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-
-
-def test_definition_schema_lists_every_strategy() -> None:
-    named = SCHEMA["$defs"]
-    assert isinstance(named, dict)
-    assert named["step"]["properties"]["granularityStrategy"]["enum"] == [*Strategy]
-
-
-#: Errors of a definition that no JSON schema can express.
-GRAPH_RULES = {
-    "cycle",
-    "dangling_edge",
-    "duplicate_edge",
-    "duplicate_key",
-    "duplicate_stage",
-    "duplicate_transition",
-    "hidden_dependency",
-    "item_list",
-    "later_stage",
-    "max_items",
-    "primary_input",
-    "several_entries",
-    "several_terminals",
-    "stage_cycle",
-    "unknown_stage",
-}
-#: Few names, so that references hit; no braces, because they begin placeholders of a template.
-TEXTS = st.sampled_from(["a", "b", "c"]) | st.text(
-    st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="{"),
-    min_size=1,
-    max_size=9,
-)
-
-
-def values_of(schema: Schema) -> st.SearchStrategy[Any]:
-    """Return a strategy for values that match a part of the definition schema."""
-    named: Any = SCHEMA["$defs"]
-    if "$ref" in schema:
-        return values_of(named[schema["$ref"].removeprefix("#/$defs/")])
-    kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-    return st.one_of([_values_of_kind(schema, kind) for kind in kinds])
-
-
-def _values_of_kind(schema: Schema, kind: str) -> st.SearchStrategy[Any]:
-    match kind:
-        case "object":
-            values = {name: values_of(part) for name, part in schema["properties"].items()}
-            required = {name: values.pop(name) for name in schema.get("required", ())}
-            return st.fixed_dictionaries(required, optional=values)
-        case "array":
-            least = schema.get("minItems", 0)
-            most = min(schema["maxItems"], least + 2)
-            return st.lists(values_of(schema["items"]), min_size=least, max_size=most)
-        case "string":
-            return st.sampled_from(schema["enum"]) if "enum" in schema else TEXTS
-        case "integer":
-            return st.integers(schema["minimum"], schema["maximum"])
-        case "boolean":
-            return st.booleans()
-        case _:
-            return st.none()
-
-
-@given(data=values_of(SCHEMA))
-def test_definition_that_matches_the_schema_breaks_only_graph_rules(data: Schema) -> None:
-    LIBRARY.validate(data)
-    faults: Any = []
-    try:
-        read_definition(data)
-    except BadRecipe as refused:
-        faults = refused.details["faults"]
-    assert {fault["fault"] for fault in faults} <= GRAPH_RULES
 
 
 def test_every_part_of_the_definition_schema_has_a_description() -> None:
@@ -201,14 +126,7 @@ def test_definition_schema_check_stops_early_at_many_errors() -> None:
     assert len(NAMES({"first": "a", **{f"x{n}": n for n in range(1000)}})) == MAX_ERRORS
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["slug", "stages", "recipe", "x"]), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
+JSON = any_json("slug", "stages", "recipe", "x")
 #: Values that are valid at some positions of a definition and invalid at others.
 NEAR: st.SearchStrategy[object] = st.sampled_from(
     [None, True, 0, -1, 7.0, 2**31, "", "a", "PLAN", "per_model", "\x1f", "\0", [], {}, ["a", "b"]]
@@ -236,11 +154,3 @@ def test_schema_check_agrees_with_jsonschema_on_changed_definitions(
     faults = STRICT(changed)
     assert (not faults) == LIBRARY.is_valid(changed)
     assert len(LENIENT(changed)) <= len(faults)
-
-
-@given(dag=dags(max_stages=2, max_steps=3), name=st.text())
-def test_schema_check_reports_unknown_properties_only_if_strict(dag: Dag, name: str) -> None:
-    written = write_definition(dag)
-    changed = {f"?{name}": 1, **written}
-    assert len(STRICT(changed)) == 1
-    assert not LENIENT(changed)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
+from any_json import any_json
 from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_evidence import CHANCE, Body, History, make_job, make_snapshot
 from decision_proofs import decision
@@ -40,9 +40,6 @@ def thesis(*jobs: Body, **more: object) -> StageReport:
 
 def statuses(stage: StageReport) -> list[str]:
     return [str(step["status"]) for step in stage["steps"] or ()]
-
-
-# Content
 
 
 def test_report_from_a_valid_snapshot_has_no_warnings() -> None:
@@ -219,9 +216,6 @@ def test_warning_about_a_snapshot_shortens_a_long_name() -> None:
     assert len(warning) < 200
 
 
-# Tests of invalid snapshots.
-
-
 @pytest.mark.parametrize("data", [None, 3, "dag", [], [{"dag": {}}], {}, {"dag": None}, {"dag": 1}])
 def test_snapshot_without_dag_raises_invalid_input(data: object) -> None:
     for door in (report_from_snapshot, map_from_snapshot):
@@ -237,20 +231,7 @@ def test_snapshot_of_a_dag_without_stages_raises_bad_recipe(dag: Body) -> None:
 
 
 JUNK: list[object] = [
-    None,
-    0,
-    -1,
-    1.5,
-    True,
-    "",
-    "thesis",
-    "x" * 300,
-    [],
-    {},
-    [[]],
-    [None],
-    {"id": "j"},
-    10**30,
+    *(None, 0, -1, 1.5, True, "", "thesis", "x" * 300, [], {}, [[]], [None], {"id": "j"}, 10**30),
 ]
 
 
@@ -280,20 +261,7 @@ def test_damaged_snapshot_returns_a_valid_report_or_an_error(dag: Dag, chance: R
             assert check(result) == []  # type: ignore[arg-type]  # it has stages
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["dag", "stages", "slug", "recipe", "steps", "edges", "jobs", "stepKey"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=15,
-)
+JSON = any_json("dag", "stages", "slug", "recipe", "steps", "edges", "jobs", "stepKey")
 
 
 @given(JSON)
@@ -301,9 +269,6 @@ def test_any_json_as_snapshot_raises_only_waybook_errors(data: object) -> None:
     for door in (report_from_snapshot, map_from_snapshot):
         with suppress(WaybookError):
             door(data if isinstance(data, dict) else {"dag": data})
-
-
-# Maps
 
 
 def test_map_of_unstarted_stage_uses_models_of_earlier_stage() -> None:

@@ -1,4 +1,4 @@
-"""Jobs of a snapshot, counted by group, compared with an assignment row by row."""
+"""Jobs of a snapshot, which are counted in groups, compared with a row by row count."""
 
 from collections import Counter
 

@@ -52,7 +52,9 @@ def test_job_counts_of_a_map_equal_the_expected_counts(dag: Dag) -> None:
 
 @settings(max_examples=100)
 @given(dags(), st.data())
-def test_counts_before_lists_are_known_bound_every_outcome(dag: Dag, data: st.DataObject) -> None:
+def test_job_counts_before_lists_are_known_bound_the_final_counts(
+    dag: Dag, data: st.DataObject
+) -> None:
     graphs = graphs_of(dag)
     structure, models = valid_structure(dag, graphs), {stage_order(dag)[0]: MODELS}
     lists = {item_list.name: item_list for item_list in item_lists(dag).values()}

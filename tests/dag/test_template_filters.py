@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from any_json import EXACT_SCALARS, any_json
 from waybook.conditions.values import Json
 from waybook.dag.templates import engine
 from waybook.dag.templates.filters import DEEP_FILTERS, SHALLOW_FILTERS, TESTS, compare, iterate
@@ -109,12 +110,7 @@ def test_unorderable_template_values_are_neither_less_nor_greater(
     assert not compare(left, operator, right)
 
 
-PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
-VALUES = st.recursive(
-    PLAIN,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
-    max_leaves=6,
-)
+VALUES = any_json(scalars=EXACT_SCALARS)
 
 
 @given(VALUES, st.integers(1, 4))

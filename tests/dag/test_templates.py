@@ -2,6 +2,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from any_json import any_json
 from waybook.conditions.values import Json
 from waybook.dag.templates.engine import (
     BUDGET,
@@ -28,9 +29,6 @@ each_kind = pytest.mark.parametrize("kind", TemplateKind)
 
 def rendered(template: str, **values: Json) -> str:
     return render_document(template, {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], **values})
-
-
-# Tests of the syntax that templates may use.
 
 
 @pytest.mark.parametrize(
@@ -161,9 +159,6 @@ def test_template_beyond_size_or_depth_limit_is_refused(template: str) -> None:
     assert "line 1: " in (template_error(template, TemplateKind.PROMPT) or "")
 
 
-# Tests of the values that a template can reach.
-
-
 @pytest.mark.parametrize(
     "path",
     ["__class__", "items", "keys", "_private", "__class__.__mro__", "get.__globals__"],
@@ -190,9 +185,6 @@ def test_prompt_with_an_unknown_name_raises_bad_recipe() -> None:
 def test_prompt_with_invalid_template_syntax_raises_bad_recipe() -> None:
     with pytest.raises(BadRecipe, match=r"the prompt template: line 1: a call"):
         render_prompt("{{ run() }}", SAMPLE_CONTEXTS[TemplateKind.PROMPT])
-
-
-# Cost
 
 
 @pytest.mark.parametrize(
@@ -239,16 +231,7 @@ def test_template_output_replaces_nul_and_lone_surrogate() -> None:
     assert rendered("{{ text }}", text="a\0b\ud800c") == "a\ufffdb?c"
 
 
-# Tests of properties that hold for all templates.
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(["a", "b", "items", "title"]), inner, max_size=4)
-    ),
-    max_leaves=15,
-)
+JSON = any_json("a", "b", "items", "title")
 WORDS = st.sampled_from(["content", "text", "run.a", "content.a", "content.items[0]", "'x'", "3"])
 FILTER_USES = st.sampled_from(
     [f"|{name}" for name, (least, _) in FILTERS.items() if not least]

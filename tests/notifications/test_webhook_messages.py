@@ -57,9 +57,6 @@ def make_message(occasion: NotificationKind, attempt: int = 1, **values: Json) -
     )
 
 
-# Timing
-
-
 @given(st.integers(1, 10_000), chances)
 def test_webhook_retry_delay_of_any_attempt_is_within_bounds(attempt: int, chance: float) -> None:
     assert timedelta(seconds=4) <= backoff(attempt, chance) <= 1.2 * MAX_BACKOFF
@@ -81,9 +78,6 @@ def test_refused_webhook_is_retried_until_the_maximum_delivery_time(
         assert message.now < delivery.due_at <= message.expires_at
         message = message._replace(now=delivery.due_at, attempt=message.attempt + 1)
     pytest.fail("it was never given up")
-
-
-# Content
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
@@ -186,9 +180,6 @@ def test_invalid_notification_template_raises_misconfigured(
 def test_every_kind_of_notification_has_a_single_template() -> None:
     folder = Path(__file__).parents[2] / "src" / "waybook" / "notifications" / "templates"
     assert {path.name for path in folder.iterdir()} == {template_file(o) for o in NotificationKind}
-
-
-# Signatures
 
 
 @given(st.binary(min_size=24, max_size=64), st.binary(), st.integers(0, 2**40))

@@ -20,7 +20,6 @@ class History:
     """Plan, and the changes of each of its audit entries."""
 
     def __init__(self) -> None:
-        """Create a plan of four steps in which the second one may add a step."""
         adds = NewCondition(
             expression="confidence < 0.5",
             action=BranchAction.ADD_STEPS,

@@ -1,7 +1,6 @@
 """Dependencies between steps: after any change, no step waits forever."""
 
 import pytest
-from hypothesis import strategies as st
 
 from plan_builders import make_context, make_new_step
 from waybook.errors import InvalidStepReference, NotModifiable
@@ -150,16 +149,3 @@ def test_step_that_a_branch_step_depends_on_cannot_be_removed() -> None:
 def test_branch_steps_with_impossible_dependencies_are_refused(added: tuple[NewStep, ...]) -> None:
     with pytest.raises(InvalidStepReference):
         plan_with_branch(waiting_for(), added=added)
-
-
-@st.composite
-def waits(draw: st.DrawFn) -> list[tuple[int, ...]]:
-    """Generate dependencies without cycles, in which a step may depend on a later step."""
-    count = draw(st.integers(1, 8))
-    rank = draw(st.permutations(range(count)))
-    return [
-        tuple(
-            other + 1 for other in range(count) if rank[other] < rank[step] and draw(st.booleans())
-        )
-        for step in range(count)
-    ]

@@ -61,9 +61,6 @@ def modified(plan: Plan, *modifications: Modification) -> Decision[Plan]:
     return modify(plan, modifications, make_context(), rationale="because")
 
 
-# Timing
-
-
 def test_modifying_a_plan_that_awaits_review_raises_not_modifiable() -> None:
     status = PlanStatus.AWAITING_REVIEW
     plan = make_plan(make_step(S.IN_PROGRESS), status=status, review=make_review(1))
@@ -111,9 +108,6 @@ def test_modification_of_an_unknown_step_raises_invalid_step_reference(
     with pytest.raises(InvalidStepReference) as refusal:
         modified(make_plan(make_step()), modification)
     assert refusal.value.details == {"stepId": "gone"}
-
-
-# Tests of adding, removing and reordering steps.
 
 
 @pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 1), (1, 2)])
@@ -196,9 +190,6 @@ def test_steps_are_reordered_only_if_the_new_order_is_complete() -> None:
         modified(plan, ReorderSteps(ids(1, 2)))
 
 
-# Instructions
-
-
 @pytest.mark.parametrize("status", StepStatus)
 def test_instructions_of_a_step_can_be_updated_in_any_status(
     status: StepStatus,
@@ -209,9 +200,6 @@ def test_instructions_of_a_step_can_be_updated_in_any_status(
     (old,) = [change.old for change in changes_of(done) if change.field == "instructions"]
     assert old == "Look it up."
     assert done.touched == (step_id(1),)
-
-
-# Tests of failing and retrying steps.
 
 
 @decision("A1")
@@ -287,9 +275,6 @@ def test_plan_stays_open_if_call_fails_and_retries_last_step() -> None:
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING
     assert statuses(done.plan) == ["completed", "pending"]
-
-
-# Tests of conditions, and of canceling a plan.
 
 
 def test_set_conditions_replaces_all_conditions_of_a_pending_step() -> None:

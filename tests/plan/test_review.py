@@ -48,9 +48,6 @@ def make_decided_plan(status: PlanStatus | None = None) -> Plan:
     return make_plan(make_step(S.FAILED), make_step(), status=status, review=decided)
 
 
-# Requesting
-
-
 def test_review_request_pauses_the_step_and_the_plan() -> None:
     requested = request_review(
         make_plan(make_step(S.IN_PROGRESS), make_step()), step_id(1), REVIEW_REQUEST, make_context()
@@ -104,9 +101,6 @@ def test_review_request_that_violates_the_schema_is_refused() -> None:
         request_review(plan, step_id(1), REVIEW_REQUEST, make_context())
     without = ReviewRequest(summary="Is this right?")
     assert request_review(plan, step_id(1), without, make_context()).reply.result_summary is None
-
-
-# Deciding
 
 
 @decision("A3")
@@ -215,9 +209,6 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
         decide(make_waiting_plan(S.PENDING), K.APPROVE, make_context(), step_id=step_id(2))
 
 
-# Tests of the channel through which a review is decided.
-
-
 @pytest.mark.parametrize(
     ("place", "holder"),
     [
@@ -227,7 +218,7 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
         (ReviewSurface.FORM, "ann"),
     ],
 )
-def test_agent_keeps_the_step_after_modify_decision_in_form(
+def test_only_modify_decision_in_a_form_leaves_the_step_with_holder(
     place: ReviewSurface, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)
@@ -237,7 +228,7 @@ def test_agent_keeps_the_step_after_modify_decision_in_form(
 
 
 @pytest.mark.parametrize(("session", "holder"), [("a", "ann"), ("b", None), (None, None)])
-def test_agent_keeps_the_step_only_after_relaying_the_decision(
+def test_only_the_holder_that_relays_modify_decision_keeps_the_step(
     session: str | None, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

@@ -8,6 +8,7 @@ from plan_builders import (
     NOON,
     PAT,
     events_of,
+    make_condition,
     make_context,
     make_plan,
     make_review,
@@ -15,7 +16,7 @@ from plan_builders import (
     moves_of,
     step_id,
 )
-from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
+from waybook.plan.model import BranchAction, DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import FailStep, modify
 from waybook.plan.next_step import NothingPending, next_step
 from waybook.plan.progress import (
@@ -140,8 +141,8 @@ def test_time_awaiting_review_does_not_count_as_stalled() -> None:
 
 
 @decision("A36")
-def test_result_never_turns_a_stalled_plan_into_failed() -> None:
-    """A failing condition moves a stalled plan from stalled to executing, and then to failed."""
-    plan = make_stalled_plan()
+def test_fail_condition_sets_stalled_plan_to_executing_then_failed() -> None:
+    fail = make_condition(2, "true", BranchAction.FAIL)
+    plan = make_stalled_plan()._replace(conditions=(fail,))
     done = submit(plan, step_id(2), Submission(result_summary=1), make_context(minutes=60))
-    assert ("stalled", "failed") not in moves_of(done, "p")
+    assert moves_of(done, "p") == [("stalled", "executing"), ("executing", "failed")]

@@ -99,7 +99,6 @@ def test_cosine_similarity_is_higher_for_related_than_unrelated_texts(
 
 
 def test_fast_and_ordinary_sums_of_word_vectors_are_equal() -> None:
-    """Sums in packed integers equal sums computed per dimension, even for many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
     text = " ".join(names + names[:40] * 9)

@@ -260,9 +260,6 @@ def test_context_of_a_list_shows_at_least_the_first_entry(contexts: Contexts) ->
                 assert packed([part], 24_000)[part.name]
 
 
-# Tests of how the budget is divided among the parts of a packet.
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300), st.integers(1, 6)), max_size=20),
     st.integers(0, 40_000),

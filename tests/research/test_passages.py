@@ -5,6 +5,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from any_json import EXACT_SCALARS, any_json
 from waybook.research.passages import (
     MAX_DEPTH,
     MAX_PASSAGE_LENGTH,
@@ -19,11 +20,7 @@ texts = st.lists(
     st.sampled_from(["One thought. ", "Another, longer one; ", "\n\n", "\n", "word ", "x" * 700]),
     max_size=80,
 ).map("".join) | st.text(max_size=400)
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=10,
-)
+values = any_json(scalars=EXACT_SCALARS)
 maybe = st.none() | st.text(max_size=8)
 
 

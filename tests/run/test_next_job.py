@@ -6,6 +6,7 @@ from dag_builders import make_dag, make_plan_step, make_stage, make_step
 from plan_builders import ANN, BOB, NOON, PAT
 from run_env import RunEnv, make_run, make_stage_run
 from run_row_store import LEASE
+from waybook.core.decision_context import Actor, Channel
 from waybook.dag.model import JobStatus, JobType, Strategy
 from waybook.run.model import MAX_ATTEMPTS
 from waybook.run.next_job import (
@@ -16,6 +17,7 @@ from waybook.run.next_job import (
     OpenJobs,
     RunComplete,
     StageFailed,
+    next_job,
 )
 
 J = JobStatus
@@ -30,9 +32,6 @@ def details(world: RunEnv) -> dict[str, object]:
     assert world.decision is not None
     (entry,) = world.decision.entries
     return dict(entry.details)
-
-
-# Claiming
 
 
 def test_claiming_a_job_assigns_the_job_to_the_caller() -> None:
@@ -89,6 +88,21 @@ def test_session_gets_the_held_job_again() -> None:
     assert world.records.seen[held.id] == world.records.now
 
 
+def test_next_job_is_never_a_held_job_of_another_user() -> None:
+    world = make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE), make_step("b")))
+    held = world.claim(Actor("ann", Channel.MCP, "main"))
+    decided = next_job(
+        world.run,
+        world.chart,
+        world.moment(Actor("bob", Channel.MCP, "main")),
+        held=held,
+        candidate=world.records.free(),
+        open_jobs=(),
+    )
+    assert isinstance(decided.reply, JobReady)
+    assert decided.reply.job.id != held.id
+
+
 def test_session_gets_a_different_job_when_another_job_is_requested() -> None:
     world = make_run(make_stage_run(make_step("a")))
     assert world.claim(ANN) != world.claim(ANN, another=True)
@@ -98,9 +112,6 @@ def test_second_claim_without_a_session_returns_a_different_job() -> None:
     world = make_run(make_stage_run(make_step("a")))
     first, second = (world.claim(PAT, another=False) for _ in range(2))
     assert first.id != second.id
-
-
-# Tests of taking over jobs of other holders.
 
 
 def test_job_with_an_expired_lease_goes_to_the_next_caller() -> None:
@@ -145,9 +156,6 @@ def test_job_fails_when_the_lease_of_the_last_attempt_expires() -> None:
     assert world.step("a").failed == 1
     assert world.events() == ["step_failed"]
     assert world.ask(ANN) == StageFailed("only", ("a",))
-
-
-# Tests of the reasons why no job is returned.
 
 
 def test_get_next_job_lists_open_jobs_if_all_are_held() -> None:

@@ -25,9 +25,6 @@ def completed_steps(world: RunEnv) -> int:
     return stage["progress"]["completedSteps"]
 
 
-# Tests of retrying failed jobs.
-
-
 @decision("B6")
 def test_retry_resets_every_failed_job_of_a_stage_to_pending() -> None:
     world = two_steps()
@@ -106,9 +103,6 @@ def test_retry_of_a_failed_regeneration_leaves_step_counts_unchanged() -> None:
         (2, "new"),
     ]
     assert (world.step("a").done, world.step("a").failed) == (1, 0)
-
-
-# Tests of regenerating documents.
 
 
 @decision("B1", "B6")

@@ -130,9 +130,6 @@ def test_dialectic_workflow_with_three_models_creates_221_claimable_jobs() -> No
     assert world.run.completed_at == NOON
 
 
-# Limits
-
-
 def test_stage_with_too_many_steps_is_refused() -> None:
     steps = [make_step(f"s{number}", S.ALL_TO_ONE) for number in range(MAX_STEPS + 1)]
     assert len(make_run(make_stage_run(*steps[:-1])).run.steps) == MAX_STEPS

@@ -32,9 +32,6 @@ def next_call_of(refusal: Refused) -> tuple[str, dict[str, object]]:
     return refusal.next_call.tool, dict(refusal.next_call.args)
 
 
-# Tests of starting a run.
-
-
 def test_starting_a_run_starts_the_first_stage() -> None:
     world = make_run(two_stages())
     assert world.events() == ["plan_modified", "plan_modified"]
@@ -89,9 +86,6 @@ def test_run_with_only_skipped_steps_completes_at_the_start() -> None:
     assert world.run.completed_at == NOON
     assert world.stage("only").completed_at == NOON
     assert world.jobs("a") == world.jobs("b") == []
-
-
-# Feedback
 
 
 def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
@@ -181,9 +175,6 @@ def test_feedback_completes_the_run_if_all_remaining_steps_are_skipped() -> None
     assert world.run.completed_at == NOON
 
 
-# Diamonds
-
-
 def through_the_top() -> RunEnv:
     world = make_run(make_diamond())
     world.work()
@@ -230,9 +221,6 @@ def test_stage_with_two_predecessors_uses_the_documents_of_both() -> None:
         "right/right-work/alpha",
         "right/right-work/beta",
     )
-
-
-# Tests of starting a stage manually.
 
 
 def test_starting_a_stage_that_has_already_started_changes_nothing() -> None:

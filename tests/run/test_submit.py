@@ -43,9 +43,6 @@ def handed(content: str, key: str | None = None, model: str | None = None) -> Su
     return SubmittedDocument(content=content, document_key=key, model=model)
 
 
-# Tests of submitting a result.
-
-
 def test_submitting_a_job_completes_the_job_and_stores_the_document() -> None:
     world = single_job()
     done = world.submit(world.claim(), "# Found", usage=Usage(output_tokens=7))
@@ -135,9 +132,6 @@ def test_result_for_a_failed_job_is_refused_but_stored() -> None:
     assert world.documents("a") == []
 
 
-# Parts
-
-
 @decision("B5")
 def test_submitting_a_partial_text_creates_a_continuation_job() -> None:
     world = single_job()
@@ -207,9 +201,6 @@ def test_continuation_refuses_texts_for_two_documents(*, continues: bool) -> Non
     with pytest.raises(InvalidInput, match="a part is submitted as one document"):
         world.submit(job, handed("two.", "text"), handed("2", "data"), continues=continues)
     assert world.job(job).status is J.PROCESSING
-
-
-# Documents
 
 
 def test_text_without_document_name_becomes_every_job_document() -> None:
@@ -286,9 +277,6 @@ def test_error_for_an_unknown_document_lists_valid_keys_and_models(
     }
 
 
-# Rendering
-
-
 def test_output_with_a_template_creates_a_render_job() -> None:
     world = single_job(make_output("text", "# {{ content }}"), make_output("data"))
     world.submit(world.claim(), "x")
@@ -310,13 +298,6 @@ def test_outputs_without_a_template_are_rendered_only_for_execute_steps() -> Non
     assert world.records.to_render() == []
     world.work("work")
     assert len(world.records.to_render()) == 2
-
-
-def test_output_with_an_empty_template_creates_no_render_job() -> None:
-    world = single_job(make_output("text", ""), make_output("data", "# Data"))
-    world.work()
-    (job,) = world.records.to_render()
-    assert world.records.documents[job.document or ""].document_key == "data"
 
 
 def test_document_in_parts_is_rendered_after_the_last_part() -> None:

@@ -25,15 +25,8 @@ from waybook.plan.submit import StepDone
 
 #: Fields of the plan's row that a `Plan` object contains.
 PLAN_FIELDS = (
-    "name",
-    "status",
-    "revision",
-    "stall_seconds",
-    "resumed_at",
-    "fail_reason",
-    "canceled",
-    "usage",
-    "budget",
+    *("name", "status", "revision", "stall_seconds", "resumed_at", "fail_reason", "canceled"),
+    *("usage", "budget"),
 )
 #: Fields of a step's row that no `Step` object contains.
 NOT_CARRIED = frozenset({*RESULT_FIELDS, "usage"})

@@ -1,4 +1,4 @@
-"""Annotations that a report adds to a map, and a check that the example image is current."""
+"""Statuses and counts that a report adds to a map."""
 
 import json
 from pathlib import Path
