@@ -159,9 +159,6 @@ async def check_the_end(worker: Worker, complete: Body) -> None:
     assert (await worker.agent.status(worker.plan))["outcome"] == "completed"
 
 
-# Tests of the content of the skills.
-
-
 @pytest.mark.parametrize("name", SKILLS)
 def test_builtin_skill_text_names_only_existing_tools_with_valid_arguments(name: str) -> None:
     body = SKILLS[name].body
@@ -180,9 +177,6 @@ def test_builtin_skill_text_links_to_every_file_of_the_skill(name: str) -> None:
     skill = SKILLS[name]
     linked = re.findall(r"\]\(([^)]+)\)", skill.body)
     assert set(linked) == {file.path for file in skill.extra_files}
-
-
-# Tests of the quick-scan skill.
 
 
 async def test_quick_scan_skill_adds_no_steps_after_strong_results(
@@ -215,8 +209,6 @@ async def test_quick_scan_skill_rejects_a_result_without_sources(
     error = await skilled.refused("submit_step_result", **args)
     assert error["code"] == "INVALID_INPUT"
 
-
-# Tests of the deep-research skill.
 
 STRAIGHT = [
     "Frame the question",

@@ -90,7 +90,6 @@ async def test_call_canceled_before_commit_writes_nothing(
 async def test_canceled_tool_call_commits_completely_or_not_at_all(
     own_world: OrgEnv,
 ) -> None:
-    """Cancel calls; each commits completely or not at all. The fixture verifies the audit."""
     agent = own_world.agent
     plan = await agent.plan(100)
     for turns in range(60):

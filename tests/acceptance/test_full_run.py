@@ -118,7 +118,6 @@ async def test_dialectic_run_creates_as_many_jobs_as_the_map_shows(world: OrgEnv
 async def test_run_matches_the_map_after_feedback_changes_the_models(
     world: OrgEnv, agent: AgentClient
 ) -> None:
-    """Change the models between stages; the job counts must match the counts in the map."""
     run = await agent.run("dialectic", ["a", "b"], input="Build a lighthouse.")
     chosen = iter([["c"], ["a", "c", "d"], ["d"], ["e", "a"]])
     while True:

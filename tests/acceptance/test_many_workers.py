@@ -116,9 +116,6 @@ async def test_run_with_many_jobs_and_workers_completes_each_job_once(
     assert rows == [(n + many + 1, 0)]
 
 
-# Test with workers that behave in different ways.
-
-
 async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> None:
     """Act as a worker that reads, fails, regenerates and retries jobs, and submits in parts."""
     made: list[str] = []
@@ -161,7 +158,6 @@ async def rendering(world: OrgEnv, over: asyncio.Event) -> None:
 
 
 async def test_concurrent_workers_finish_a_run_without_conflicts(crowded: OrgEnv) -> None:
-    """Check that no deadlock occurs, no call is rejected, and every expected document exists."""
     agent = crowded.agent
     run = await agent.run("dialectic", ["a", "b"])
     over = asyncio.Event()

@@ -51,8 +51,7 @@ async def plan(world: OrgEnv) -> Body:
     plan = await agent.plan(steps, name="Rivers")
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
-    failure = {"action": "fail_step", "stepId": taken["stepId"], "reason": "No."}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[failure])
+    await agent.modify(plan, "fail_step", stepId=taken["stepId"], reason="No.")
     await agent.take(plan)
     world.clock.advance(minutes=40)
     await agent.status(plan)

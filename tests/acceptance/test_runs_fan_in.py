@@ -124,7 +124,6 @@ async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
 async def test_step_with_failed_job_stays_open_until_job_is_retried(
     two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step closes after the failed job has been retried and completed."""
     agent = two_lines.agent
     other = in_another_process(agent)
     for _ in range(20):

@@ -26,17 +26,8 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
 TABLES = (
-    "dag_definition",
-    "run",
-    "stage_run",
-    "stage_step",
-    "job",
-    "job_part",
-    "document",
-    "rendered_document",
-    "late_result",
-    "audit_entry",
-    "idempotency_answer",
+    *("dag_definition", "run", "stage_run", "stage_step", "job", "job_part", "document"),
+    *("rendered_document", "late_result", "audit_entry", "idempotency_answer"),
 )
 
 
@@ -85,9 +76,6 @@ async def elsewhere(world: OrgEnv) -> AsyncIterator[AgentClient]:
 async def counts(world: OrgEnv) -> list[int]:
     queries = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
     return [rows[0][0] for rows in await world.database.read_org(world.agent.org_id, *queries)]
-
-
-# Functions that prepare the calls under test.
 
 
 async def make_last_result(agent: AgentClient) -> tuple[Body, str, Body]:
@@ -205,9 +193,6 @@ async def goes_on(agent: AgentClient, world: OrgEnv, run: Body) -> None:
         assert stage["documentsAvailable"] == stage["documentsExpected"]
 
 
-# Rendering
-
-
 async def to_render(agent: AgentClient) -> Body:
     """Prepare a run with three documents that are not rendered yet."""
     run = await make_run_of_three_steps(agent)
@@ -255,8 +240,6 @@ async def eventually_rendered(agent: AgentClient, run: Body) -> None:
         while len(await available(agent, run)) < 3:
             await render_all(agent)
 
-
-# Tests with separate processes.
 
 #: Script that renders pending documents, prints its progress, and then waits to be killed.
 WORKER = """

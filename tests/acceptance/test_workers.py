@@ -65,7 +65,6 @@ async def clients(address: str, count: int) -> AsyncIterator[list[Client]]:
 async def test_workers_share_port_plans_and_metrics_also_after_a_kill(
     place: ServerDatabase,
 ) -> None:
-    """One server serves all steps: to start it takes longer than all of them together."""
     calls = 'waybook_calls_total{tool="list_active_plans",outcome="ok"} '
     durations = 'waybook_call_duration_seconds_count{tool="list_active_plans"} '
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from injection_samples import ALL, samples
-from org_env import AgentClient, Body
+from org_env import AgentClient, Body, branch_condition
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.registry import TOOLS
 from waybook.background import render_all_orgs
@@ -16,28 +16,9 @@ from waybook.background import render_all_orgs
 #: Arguments that are not free text or are never stored, such as names, ids and enumerated values.
 FORMAL = frozenset(
     {
-        "action",
-        "candidate",
-        "conditionExpression",
-        "cursor",
-        "dagSlug",
-        "definition",
-        "documentKey",
-        "file",
-        "fromStage",
-        "jobTypes",
-        "kinds",
-        "mediaType",
-        "model",
-        "modelId",
-        "models",
-        "part",
-        "place",
-        "query",
-        "resultSchema",
-        "schema",
-        "seen",
-        "stageSlug",
+        *("action", "candidate", "conditionExpression", "cursor", "dagSlug", "definition"),
+        *("documentKey", "file", "fromStage", "jobTypes", "kinds", "mediaType", "model", "modelId"),
+        *("models", "part", "place", "query", "resultSchema", "schema", "seen", "stageSlug"),
         "stepKey",
     }
 )
@@ -87,7 +68,6 @@ class MarkedWriter:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def long(self, *leaf: str) -> str:
-        """Return a text with a unique marker and every hostile sample text."""
         return self._marked(leaf, ALL)
 
     def short(self, *leaf: str, room: int = 180) -> str:
@@ -117,15 +97,13 @@ async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
         researchQuestion=ink.long(made, "researchQuestion"),
         steps=[{**step, "instructions": ink.long(made, "steps", "instructions")} for _ in range(6)],
         branchingConditions=[
-            {
-                "afterStepOrder": 1,
-                "conditionExpression": "true",
-                "ifTrueAction": "add_steps",
-                "actionParams": {
-                    "steps": [{**branch, "title": ink.short(made, *BRANCH, "title")}],
-                    "reason": ink.short(made, "branchingConditions", "actionParams", "reason"),
-                },
-            }
+            branch_condition(
+                1,
+                "true",
+                "add_steps",
+                steps=[{**branch, "title": ink.short(made, *BRANCH, "title")}],
+                reason=ink.short(made, "branchingConditions", "actionParams", "reason"),
+            )
         ],
         outputFormattingNotes=ink.long(made, "outputFormattingNotes"),
     )
@@ -190,7 +168,6 @@ async def _changed(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
 
 
 async def marked_copy(agent: AgentClient, ink: MarkedWriter, plan: Body) -> Body:
-    """Create a copy of a plan that is canceled."""
     name = ink.short("copy_plan", "name")
     copied = await agent.call("copy_plan", planId=plan["planId"], name=name)
     reason = ink.short("modify_plan", "modifications", "cancel_plan", "reason")
@@ -258,7 +235,6 @@ async def marked_run(agent: AgentClient, ink: MarkedWriter) -> Body:
 
 
 async def marked_cancellation(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a copy of a run that is canceled."""
     copied, name = await agent.run(), ink.short("copy_run", "name")
     run = await agent.call("copy_run", runId=copied["runId"], fromStage="scope", name=name)
     reason = ink.long("cancel_run", "reason")

@@ -221,6 +221,12 @@ def make_step(instructions: str = "Look it up.", **more: object) -> Body:
     return {"stepType": "search", "instructions": instructions, **more}
 
 
+def branch_condition(after: int, expression: str, action: str, **params: object) -> Body:
+    """Return a condition of a new plan, which belongs to the step with the number `after`."""
+    condition = {"afterStepOrder": after, "conditionExpression": expression}
+    return {**condition, "ifTrueAction": action, "actionParams": params}
+
+
 @dataclass
 class OrgEnv:
     place: ServerDatabase

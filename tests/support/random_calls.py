@@ -51,16 +51,8 @@ FIELDS = {
 }
 IDS = frozenset(
     {
-        "planId",
-        "runId",
-        "jobId",
-        "skillExecutionId",
-        "reviewId",
-        "dagSlug",
-        "stageSlug",
-        "stepKey",
-        "documentKey",
-        "part",
+        *("planId", "runId", "jobId", "skillExecutionId", "reviewId", "dagSlug", "stageSlug"),
+        *("stepKey", "documentKey", "part"),
         *FIELDS,
     }
 )
@@ -91,7 +83,6 @@ class RandomCalls:
         self.made = 0
 
     def learn(self, reply: object) -> None:
-        """Remember every id in a reply."""
         for inner in reply if isinstance(reply, list) else ():
             self.learn(inner)
         if not isinstance(reply, dict):
@@ -106,14 +97,12 @@ class RandomCalls:
         self.held |= dict.fromkeys(held, reply.get("attempt", 0))
 
     def call(self) -> tuple[str, dict[str, Any]]:
-        """Return a tool and the arguments of a call."""
         self.made += 1
         tool = self.random.choice([*self.schemas])
         self.steps = self.random.randint(1, MAX_ITEMS)
         return tool, self.object(self.schemas[tool], tool)
 
     def object(self, schema: Schema, tool: str) -> dict[str, Any]:
-        """Return an object with all required and some of the optional properties."""
         required = schema.get("required", [])
         share = self.random.random()
         names = [n for n in schema["properties"] if n in required or self.random.random() < share]

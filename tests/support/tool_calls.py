@@ -6,7 +6,7 @@ Tests that iterate over all tools fail if this module has no call for a tool.
 from collections.abc import Awaitable, Callable
 
 import run_calls
-from org_env import AgentClient, Body, make_step
+from org_env import AgentClient, Body, branch_condition, make_step
 from waybook.app.registry import TOOLS
 from waybook.app.request.arguments import MutatingArguments
 from waybook.store.driver.queries import new_uuid
@@ -19,12 +19,7 @@ MUTATING = sorted(
 
 
 async def _create(_: AgentClient) -> Body:
-    condition = {
-        "afterStepOrder": 1,
-        "conditionExpression": "confidence < 0.5",
-        "ifTrueAction": "skip_to",
-        "actionParams": {"targetStepOrder": 2},
-    }
+    condition = branch_condition(1, "confidence < 0.5", "skip_to", targetStepOrder=2)
     return {
         "name": "Lakes",
         "researchQuestion": "Which lake is deepest?",
@@ -140,11 +135,9 @@ async def _complete_skill(agent: AgentClient) -> Body:
 
 
 async def submit_late_result(agent: AgentClient, text: str = "The Nile is 6,650 km long.") -> str:
-    """Submit a late result; return the id of the artifact that stores the result."""
     plan = await agent.plan()
     taken = await agent.take(plan)
-    retried = {"action": "retry_step", "stepId": taken["stepId"]}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[retried])
+    await agent.modify(plan, "retry_step", stepId=taken["stepId"])
     held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
     await agent.refused("submit_step_result", **held, resultSummary=text)
     context = await agent.call("get_research_context", planId=plan["planId"])
