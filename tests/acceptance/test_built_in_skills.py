@@ -179,9 +179,7 @@ def test_builtin_skill_text_links_to_every_file_of_the_skill(name: str) -> None:
     assert set(linked) == {file.path for file in skill.extra_files}
 
 
-async def test_quick_scan_skill_adds_no_steps_after_strong_results(
-    skilled: AgentClient,
-) -> None:
+async def test_quick_scan_skill_adds_no_steps_after_strong_results(skilled: AgentClient) -> None:
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     complete = await worker.work()
@@ -198,9 +196,7 @@ async def test_quick_scan_skill_adds_a_second_search_for_weak_results(skilled: A
     await check_the_end(worker, complete)
 
 
-async def test_quick_scan_skill_rejects_a_result_without_sources(
-    skilled: AgentClient,
-) -> None:
+async def test_quick_scan_skill_rejects_a_result_without_sources(skilled: AgentClient) -> None:
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     step = await worker.next()
@@ -227,9 +223,7 @@ async def decide(agent: AgentClient, plan: Body, decision: str, **more: str) -> 
     )
 
 
-async def test_deep_research_skill_writes_report_after_approval(
-    skilled: AgentClient,
-) -> None:
+async def test_deep_research_skill_writes_report_after_approval(skilled: AgentClient) -> None:
     worker = Worker(skilled, "deep-research")
     await worker.begin()
     await worker.work()

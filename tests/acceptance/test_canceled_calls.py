@@ -37,9 +37,7 @@ async def is_quiet(world: OrgEnv) -> bool:
     return not await asyncio.to_thread(transactions, world)
 
 
-async def test_call_canceled_while_waiting_for_lock_writes_nothing(
-    own_world: OrgEnv,
-) -> None:
+async def test_call_canceled_while_waiting_for_lock_writes_nothing(own_world: OrgEnv) -> None:
     agent = own_world.agent
     plan = await agent.plan()
     before = await own_world.stored(agent.org_id, plan["planId"])
@@ -87,9 +85,7 @@ async def test_call_canceled_before_commit_writes_nothing(
     assert "replayed" not in await agent.call(tool, **args)
 
 
-async def test_canceled_tool_call_commits_completely_or_not_at_all(
-    own_world: OrgEnv,
-) -> None:
+async def test_canceled_tool_call_commits_completely_or_not_at_all(own_world: OrgEnv) -> None:
     agent = own_world.agent
     plan = await agent.plan(100)
     for turns in range(60):

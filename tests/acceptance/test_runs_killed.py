@@ -200,9 +200,7 @@ async def to_render(agent: AgentClient) -> Body:
     return run
 
 
-async def test_aborted_document_rendering_is_finished_by_the_next_process(
-    alone: OrgEnv,
-) -> None:
+async def test_aborted_document_rendering_is_finished_by_the_next_process(alone: OrgEnv) -> None:
     world, agent = alone, alone.agent
     run = await to_render(agent)
     before = await counts(world)

@@ -7,12 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fake_endpoint import (
-    EndpointServer,
-    Play,
-    answer,
-    fake_endpoint,
-)
+from fake_endpoint import EndpointServer, Play, answer, fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
 from waybook.app.queries.usage import count_usage
 from waybook.app.request.request_context import RequestContext
@@ -23,11 +18,7 @@ from waybook.json_values import Json
 from waybook.store.calls import CallLog
 
 KEY = "sk-of-the-operator"
-RIVER: Body = {
-    "type": "object",
-    "properties": {"river": {"type": "string"}},
-    "required": ["river"],
-}
+RIVER: Body = {"type": "object", "properties": {"river": {"type": "string"}}, "required": ["river"]}
 NILE = {"river": "Nile"}
 TEXT = "The Nile is 6,650 km long."
 SECONDS = 20.0

@@ -72,13 +72,9 @@ def test_blank_text_for_number_list_or_object_argument_is_refused(
     assert name in parse_or_reject(tool, {name: blank})
 
 
-@pytest.mark.parametrize("blank", BLANKS)
+@pytest.mark.parametrize("blank", [None, *BLANKS])
 @pytest.mark.parametrize(
-    ("tool", "name"),
-    [
-        ("submit_user_decision", "decision"),
-        ("fail_job", "reason"),
-    ],
+    ("tool", "name"), [("submit_user_decision", "decision"), ("fail_job", "reason")]
 )
 def test_blank_value_of_required_choice_or_unknown_argument_is_refused(
     tool: str, name: str, blank: str

@@ -19,16 +19,8 @@ from waybook.app.request.caller import Answer
 
 #: Error codes with which a tool may refuse invalid input.
 NAMED = {
-    "INVALID_INPUT",
-    "TOO_LARGE",
-    "NOT_FOUND",
-    "INVALID_STEP_REFERENCE",
-    "INVALID_TRANSITION",
-    "BAD_EXPRESSION",
-    "BAD_RECIPE",
-    "STALE_ATTEMPT",
-    "STALE_PLAN",
-    "NOT_AWAITING_REVIEW",
+    *("INVALID_INPUT", "TOO_LARGE", "NOT_FOUND", "INVALID_STEP_REFERENCE", "INVALID_TRANSITION"),
+    *("BAD_EXPRESSION", "BAD_RECIPE", "STALE_ATTEMPT", "STALE_PLAN", "NOT_AWAITING_REVIEW"),
     "IDEMPOTENCY_CONFLICT",
 }
 
@@ -219,13 +211,7 @@ async def test_malformed_steps_are_refused_and_change_nothing(
 @pytest.mark.parametrize(
     "cursor",
     [
-        "x",
-        "",
-        "e30=",
-        "bnVsbA==",
-        "WzEsIDJd",
-        "////",
-        "é",
+        *("x", "", "e30=", "bnVsbA==", "WzEsIDJd", "////", "é"),
         "WyIyMDMwLTAxLTAxVDAwOjAwOjAwKzIzOjU5IiwgIjAxYTFkZWU5LTg2YzMtNzg1YS1iZTgyLTNmYmE4N2Y5ZTU4MiJd",
         "WyIwMDAxLTAxLTAxVDAwOjAwOjAwKzE0OjAwIiwgIjAxYTFkZWU5LTg2YzMtNzg1YS1iZTgyLTNmYmE4N2Y5ZTU4MiJd",
         "WyIyMDMwLTAxLTAxIiwgIjAxYTFkZWU5LTg2YzMtNzg1YS1iZTgyLTNmYmE4N2Y5ZTU4MiJd",

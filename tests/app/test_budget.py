@@ -7,9 +7,7 @@ import pytest
 from org_env import AgentClient
 
 
-async def test_replies_show_the_budget_and_warn_above_the_limit(
-    agent: AgentClient,
-) -> None:
+async def test_replies_show_the_budget_and_warn_above_the_limit(agent: AgentClient) -> None:
     plan = await agent.plan(4, budget=json.dumps({"tokens": 100, "costUsd": 2}))
     percentages, last = [], {}
     for tokens in (50, 40, 60):

@@ -62,10 +62,7 @@ async def test_concurrent_first_calls_with_issuer_token_create_one_user(team: Te
     assert len(await users(team)) == 1
 
 
-async def test_new_issuer_user_with_a_taken_name_gets_a_suffix(
-    team: Team,
-) -> None:
-    """An issuer's user with the same name as an existing user is treated as another user."""
+async def test_new_issuer_user_with_a_taken_name_gets_a_suffix(team: Team) -> None:
     await add_user(at(team.world.agent), NewUser(name="ann-1", scopes=(Scope.ADMIN,)))
     member = await caller(team)
     assert member.user == "ann-1 (ann-1)"
@@ -83,9 +80,7 @@ async def test_caller_scopes_are_intersection_of_token_and_user_scopes(team: Tea
         await caller(team, there.token(scope=None))
 
 
-async def test_org_claim_of_issuer_token_determines_org_of_caller(
-    team: Team,
-) -> None:
+async def test_org_claim_of_issuer_token_determines_org_of_caller(team: Team) -> None:
     team.world.other_org_may_change = True
     await caller(team)
     theirs = slug_of(team.world.other_org.org_id)
@@ -124,9 +119,7 @@ async def test_issuer_token_expiry_is_checked_against_database_clock(team: Team)
         await caller(team, text)
 
 
-async def test_issuer_claims_expired_by_the_database_clock_are_rejected(
-    team: Team,
-) -> None:
+async def test_issuer_claims_expired_by_the_database_clock_are_rejected(team: Team) -> None:
     services, issuer = team.world.dispatcher.services, team.issuer
     assert issuer is not None
     now, audience = team.world.clock.now, issuer.settings.audience

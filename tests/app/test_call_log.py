@@ -1,7 +1,4 @@
-"""Tool-call log: every call except ping is logged; a full queue counts dropped calls.
-
-Proves design decision A37.
-"""
+"""The log of tool calls: every call except `ping` is logged, and a full queue drops calls."""
 
 import asyncio
 

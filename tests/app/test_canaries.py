@@ -88,9 +88,7 @@ def test_prompt_injection_is_tested_with_at_least_sixty_samples() -> None:
 @pytest.mark.parametrize(
     "path", [("next", "args", "query"), ("error", "message"), ("status",), ("hits", "why", "words")]
 )
-def test_leak_check_reports_user_text_in_server_written_fields(
-    path: tuple[str, ...],
-) -> None:
+def test_leak_check_reports_user_text_in_server_written_fields(path: tuple[str, ...]) -> None:
     assert is_astray(("store_research", "title"), path)
 
 

@@ -2,18 +2,15 @@
 
 import pytest
 
-from org_env import AgentClient, Body, OrgEnv, make_step
+from org_env import AgentClient, Body, OrgEnv, branch_condition, make_step
 
 
 @pytest.fixture
 async def original(agent: AgentClient) -> Body:
     """Return a plan of three steps, of which two are completed."""
-    condition = {
-        "afterStepOrder": 3,
-        "conditionExpression": "confidence < 0.5",
-        "ifTrueAction": "add_steps",
-        "actionParams": {"steps": [make_step("Check again.")]},
-    }
+    condition = branch_condition(
+        3, "confidence < 0.5", "add_steps", steps=[make_step("Check again.")]
+    )
     steps = [
         make_step("One.", title="First"),
         make_step("Two.", dependsOn=[1], resultSchema={"type": "object"}),
@@ -75,8 +72,7 @@ async def test_plan_copy_reads_research_and_late_results_of_the_original(
     taken = await agent.take(plan)
     of_step = await store(agent, "Nile", stepId=taken["stepId"])
     of_plan = await store(agent, "Congo", planId=plan["planId"])
-    cancel = [{"action": "cancel_plan", "reason": "enough"}]
-    await agent.call("modify_plan", planId=plan["planId"], modifications=cancel)
+    await agent.modify(plan, "cancel_plan", reason="enough")
     made = plan
     for _ in range(copies):
         made = await copy(agent, made)
@@ -137,16 +133,3 @@ async def test_copy_up_to_unknown_step_or_entry_is_refused(
     assert error["code"] == code
     assert message in error["message"]
     assert error["next"]["args"]["planId"] == original["planId"]
-
-
-@pytest.mark.parametrize("kind", ["other org", "run", "nothing"])
-async def test_copying_an_unknown_plan_returns_not_found(
-    world: OrgEnv, agent: AgentClient, kind: str
-) -> None:
-    ids = {
-        "other org": world.other_org_plan["planId"],
-        "run": (await agent.run())["runId"],
-        "nothing": "x",
-    }
-    error = await agent.refused("copy_plan", planId=ids[kind])
-    assert error["code"] == "NOT_FOUND"

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from org_env import OrgEnv
+from org_env import OrgEnv, branch_condition
 from patience import PATIENCE_SECONDS
 from waybook.app.request.cpu_queue import CpuQueue
 from waybook.app.tools.plans import submit as submit_tools
@@ -30,11 +30,7 @@ async def test_conditions_of_a_result_are_evaluated_outside_the_event_loop(
         return rule(*arguments)
 
     monkeypatch.setattr(submit_tools, "submit", noting)
-    condition = {
-        "afterStepOrder": 1,
-        "conditionExpression": "result == 'found'",
-        "ifTrueAction": "continue",
-    }
+    condition = branch_condition(1, "result == 'found'", "continue")
     conditions = [condition] if has_condition else []
     plan = await world.agent.plan(2, branchingConditions=conditions)
     await world.agent.submit(await world.agent.take(plan))

@@ -1,6 +1,6 @@
 """Steps with dependencies, tested through the tool dispatcher."""
 
-from org_env import OrgEnv
+from org_env import OrgEnv, branch_condition
 
 
 async def test_agents_of_a_sequential_plan_work_in_turn(world: OrgEnv) -> None:
@@ -25,12 +25,7 @@ async def test_steps_added_by_a_condition_can_depend_on_each_other(world: OrgEnv
     agent = world.agent
     look = {"stepType": "search", "instructions": "Look again."}
     weigh = {"stepType": "analyze", "instructions": "Weigh.", "dependsOn": [2, 4]}
-    branch = {
-        "afterStepOrder": 1,
-        "conditionExpression": "true",
-        "ifTrueAction": "add_steps",
-        "actionParams": {"steps": [look, weigh]},
-    }
+    branch = branch_condition(1, "true", "add_steps", steps=[look, weigh])
     made = await agent.plan(2, branchingConditions=[branch])
     plan = await agent.call("copy_plan", planId=made["planId"])
     await agent.submit(await agent.take(plan), "found")

@@ -70,9 +70,7 @@ async def test_draw_map_includes_decision_call_while_review_is_open(agent: Agent
     assert (await drawn(agent, plan))["progress"]["done"] == 1
 
 
-async def test_map_of_failed_plan_shows_failure_reason_and_ended_status(
-    agent: AgentClient,
-) -> None:
+async def test_map_of_failed_plan_shows_failure_reason_and_ended_status(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
@@ -115,9 +113,7 @@ async def test_draw_map_of_a_workflow_shows_no_progress(agent: AgentClient) -> N
     assert drawing["next"]["args"] == {"dagSlug": "deep-research"}
 
 
-async def test_draw_map_does_not_send_the_same_svg_again(
-    agent: AgentClient,
-) -> None:
+async def test_draw_map_does_not_send_the_same_svg_again(agent: AgentClient) -> None:
     plan = await agent.plan()
     seen = await drawn(agent, plan, width=700)
     same = await drawn(agent, plan, width=700, seen=seen["version"])

@@ -20,10 +20,7 @@ from app.fake_model import (
     model_requests,
     recorded_usage,
 )
-from fake_endpoint import (
-    fake_endpoint,
-    never_respond,
-)
+from fake_endpoint import fake_endpoint, never_respond
 from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from tool_calls import submit_late_result

@@ -63,9 +63,7 @@ async def test_extract_data_parses_candidate_passed_as_json_text(agent: AgentCli
     assert reply["data"] == NILE
 
 
-async def test_extract_data_keeps_json_text_if_schema_requires_a_string(
-    agent: AgentClient,
-) -> None:
+async def test_extract_data_keeps_json_text_if_schema_requires_a_string(agent: AgentClient) -> None:
     reply = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")
     assert reply["data"] == "[1]"
 
@@ -76,9 +74,6 @@ async def test_extract_data_returns_at_most_twenty_validation_errors(agent: Agen
     reply = await agent.call("extract_data", schema=schema, candidate=names)
     assert 0 < len(reply["errors"]) <= 20
     assert len(orjson.dumps(reply)) < MAX_TOKENS
-
-
-# Tests of properties that hold for all schemas.
 
 
 def is_candidate(value: object) -> bool:
@@ -105,9 +100,6 @@ async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
     assert reply["status"] == ("extracted" if valid else "invalid")
     assert reply.get("data") == (candidate if valid else None)
     assert bool(reply.get("errors")) is not valid
-
-
-# Refusals
 
 
 @pytest.mark.parametrize(
@@ -177,9 +169,6 @@ async def test_extract_data_returns_oversized_candidate_only_with_detail(
     assert (await agent.call("extract_data", **args, detail=True))["data"] == "x" * 60_000
 
 
-# Tests of extraction from stored texts.
-
-
 async def test_extract_data_labels_stored_text_with_the_author(agent: AgentClient) -> None:
     artifact_id = await submit_late_result(agent, TEXT)
     reply = await agent.call("extract_data", artifactId=artifact_id, schema=RIVER)
@@ -195,19 +184,6 @@ async def test_extract_data_labels_stored_text_with_the_author(agent: AgentClien
     assert json.loads(label) == about
     assert json.loads(text)["result_summary"] == TEXT
     assert reply["next"]["args"] == {"artifactId": artifact_id}
-
-
-async def test_extract_data_refuses_artifact_of_other_org_as_missing(
-    agent: AgentClient, other_org: AgentClient
-) -> None:
-    artifact_id = await submit_late_result(agent, TEXT)
-    for candidate in (None, NILE):
-        args = {"artifactId": artifact_id, "schema": RIVER, "candidate": candidate}
-        error = await other_org.refused("extract_data", **args)
-        assert (error["code"], error["message"]) == (
-            "NOT_FOUND",
-            "there is no artifact with this id here",
-        )
 
 
 @pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])

@@ -50,9 +50,6 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
         yield made
 
 
-# Tests of endpoints without structured output.
-
-
 @pytest.mark.parametrize(
     ("api", "said", "shape"),
     [("openai", completion, "response_format"), ("anthropic", message, "tools")],
@@ -72,9 +69,6 @@ async def test_extract_data_reports_endpoint_message_after_second_400_answer(wor
     error, other = await unavailable(world, answer({"error": "context too long"}, 400))
     assert "it answered 400: context too long" in error["message"]
     assert (error["details"], len(other.requests)) == ({"status": 400}, 2)
-
-
-# Failures
 
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
@@ -131,9 +125,7 @@ class Fading:
         return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))
 
 
-async def test_second_model_request_gets_only_the_remaining_time(
-    world: OrgEnv,
-) -> None:
+async def test_second_model_request_gets_only_the_remaining_time(world: OrgEnv) -> None:
     fading = Fading()
     services = replace(world.dispatcher.services, model=fading, model_seconds=SECONDS)
     agent = AgentClient(ServerDispatcher(services, CallLog(world.database)), world.agent.caller)
@@ -151,9 +143,7 @@ async def test_extract_data_reports_a_refusal_by_the_model(world: OrgEnv) -> Non
     assert "the model refused to answer" in error["message"]
 
 
-async def test_call_suggested_by_extract_data_after_model_failure_succeeds(
-    world: OrgEnv,
-) -> None:
+async def test_call_suggested_by_extract_data_after_model_failure_succeeds(world: OrgEnv) -> None:
     async with fake_endpoint(answer({}, 500)) as other, model_requests(world, other.url) as agent:
         args: Body = {"text": TEXT, "schema": RIVER}
         error = await agent.refused("extract_data", **args)

@@ -40,9 +40,7 @@ async def test_error_details_report_hidden_characters_in_feedback(world: OrgEnv)
     assert refused["details"]["oddCharacters"] == {"error.details.feedback": {"bidi": 1}}
 
 
-async def test_research_context_with_hidden_characters_fits_the_token_budget(
-    world: OrgEnv,
-) -> None:
+async def test_research_context_with_hidden_characters_fits_the_token_budget(world: OrgEnv) -> None:
     steps = [make_step(TURNED * 900, title=HIDDEN) for _ in range(6)]
     plan = await world.agent.plan(steps)
     for tokens in (500, 1_000, 12_000):
@@ -53,9 +51,7 @@ async def test_research_context_with_hidden_characters_fits_the_token_budget(
         assert len(orjson.dumps(reply)) <= 4 * tokens
 
 
-async def test_many_hidden_character_flags_stay_within_reply_size_limit(
-    world: OrgEnv,
-) -> None:
+async def test_many_hidden_character_flags_stay_within_reply_size_limit(world: OrgEnv) -> None:
     steps = [make_step(title=f"{TURNED * 10}{n}") for n in range(200)]
     plan = await world.agent.plan(steps)
     reply = await world.agent.status(plan)

@@ -80,9 +80,7 @@ async def test_id_of_other_org_gets_same_answer_as_unknown_id(
     assert rows(world) == before
 
 
-async def test_isolation_test_reports_leaks_if_row_level_security_is_off(
-    own_world: OrgEnv,
-) -> None:
+async def test_isolation_test_reports_leaks_if_row_level_security_is_off(own_world: OrgEnv) -> None:
     theirs = await create_foreign_records(own_world)
     probes = await foreign_id_calls(own_world.agent)
     own_world.is_sound = False

@@ -33,16 +33,11 @@ async def test_get_next_step_lists_holders_if_nothing_is_pending(
     plan = await agent.plan(2)
     failed = plan["stepIds"][1]
     await agent.take(plan, sessionId="s")
-    failing = {"action": "fail_step", "stepId": failed, "reason": "no sources"}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    await agent.modify(plan, "fail_step", stepId=failed, reason="no sources")
     reply = await agent.acting_as("bob").call("get_next_step", planId=plan["planId"])
     noon = clock.now.isoformat()
     assert (reply["status"], reply["inProgress"], reply["failed"]) == ("no_pending_steps", 1, 1)
-    assert reply["steps"][0] == {
-        "stepId": plan["stepIds"][0],
-        "heldBy": "ann",
-        "lastSeenAt": noon,
-    }
+    assert reply["steps"][0] == {"stepId": plan["stepIds"][0], "heldBy": "ann", "lastSeenAt": noon}
     assert reply["failedSteps"] == [{"stepId": failed}]
     assert reply["next"]["tool"] == "get_next_step"
     assert reply["next"]["args"]["waitSeconds"] == 55

@@ -14,28 +14,10 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
 TABLES = (
-    "plan",
-    "plan_brief",
-    "plan_step",
-    "step_brief",
-    "step_result",
-    "branching_condition",
-    "review",
-    "plan_session",
-    "artifact",
-    "skill_execution",
-    "dag_definition",
-    "run",
-    "run_brief",
-    "stage_run",
-    "stage_step",
-    "job",
-    "job_part",
-    "document",
-    "rendered_document",
-    "late_result",
-    "audit_entry",
-    "idempotency_answer",
+    *("plan", "plan_brief", "plan_step", "step_brief", "step_result", "branching_condition"),
+    *("review", "plan_session", "artifact", "skill_execution", "dag_definition", "run"),
+    *("run_brief", "stage_run", "stage_step", "job", "job_part", "document", "rendered_document"),
+    *("late_result", "audit_entry", "idempotency_answer"),
 )
 
 
@@ -175,7 +157,6 @@ async def test_repeated_late_result_is_stored_once(world: OrgEnv, agent: AgentCl
 
 
 async def test_refused_call_does_not_use_up_idempotency_key(agent: AgentClient) -> None:
-    """A refused call may succeed later with the same idempotency key."""
     plan = await agent.plan(1)
     step = plan["stepIds"][0]
     args = {"stepId": step, "summary": "Look.", "idempotencyKey": "k"}

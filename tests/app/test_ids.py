@@ -58,9 +58,7 @@ async def test_dumped_arguments_equal_the_json_of_pydantic(agent: AgentClient, t
             assert hash_arguments(dumped) == hash_arguments(expected), left_out
 
 
-async def test_id_from_another_process_is_accepted_in_every_argument(
-    agent: AgentClient,
-) -> None:
+async def test_id_from_another_process_is_accepted_in_every_argument(agent: AgentClient) -> None:
     for tool, path in places_with_ids():
         args = await valid_call(agent, tool, using=path[0])
         answer = await agent.elsewhere().ask(tool, args)
@@ -99,10 +97,7 @@ async def test_step_id_used_as_plan_id_is_not_found(agent: AgentClient) -> None:
 
 async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: AgentClient) -> None:
     """Ids of other systems may be in fields with the same names as Waybook's id fields."""
-    own = {
-        "planId": new_id(),
-        "items": [{"jobId": new_id(), "reviewUrl": f"/runs/{new_id()}"}],
-    }
+    own = {"planId": new_id(), "items": [{"jobId": new_id(), "reviewUrl": f"/runs/{new_id()}"}]}
     schema = {"type": "object", "properties": {"planId": {"type": "string"}}, "stepId": new_id()}
     plan = await agent.plan([make_step(resultSchema=schema), make_step()])
     taken = await agent.take(plan)

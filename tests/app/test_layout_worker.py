@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
@@ -10,13 +9,11 @@ from uuid import UUID
 import pytest
 
 from org_env import OrgEnv
-from patience import PATIENCE_SECONDS
 from transport.page_client import make_browser
 from waybook.app.request import layout_worker as draughting
 from waybook.app.request.definition_cache import DefinitionCache, builtin_dags, definition_body
 from waybook.app.request.layout_worker import (
     MAX_INLINE_COST,
-    MAX_QUEUED,
     DrawingJob,
     DrawingProcess,
     LayoutWorker,
@@ -25,7 +22,7 @@ from waybook.app.request.layout_worker import (
 )
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
 from waybook.dag.diagram.svg import Drawing
-from waybook.errors import Busy, TooLarge
+from waybook.errors import TooLarge
 from waybook.store.runs.rows import DefinitionRow
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)
@@ -53,26 +50,6 @@ async def test_drawing_a_large_map_does_not_block_event_loop() -> None:
     await asyncio.sleep(0)
     seen.set()
     assert await drawing
-
-
-async def test_layout_worker_alternates_between_maps_of_different_orgs() -> None:
-    layout_worker, drawn, go_on = LayoutWorker(), list[UUID](), threading.Event()
-
-    def work(org_id: UUID) -> Callable[[], None]:
-        def done() -> None:
-            go_on.wait(PATIENCE_SECONDS)
-            drawn.append(org_id)
-
-        return done
-
-    async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as group:
-        for org_id in (*[OURS] * MAX_QUEUED, THEIRS):
-            group.create_task(layout_worker.run(org_id, LARGE, work(org_id)))
-        await asyncio.sleep(0)
-        with pytest.raises(Busy):
-            await layout_worker.run(OURS, LARGE, work(OURS))
-        go_on.set()
-    assert drawn == [OURS, THEIRS, *[OURS] * (MAX_QUEUED - 1)]
 
 
 def test_definition_cache_compiles_each_workflow_version_once_per_org() -> None:
@@ -115,9 +92,6 @@ async def test_large_maps_of_tools_and_pages_use_the_layout_worker(
             assert (await browser.get(page)).status_code == 200
     assert len(drawn) == 8
     assert all(name.startswith("large maps") for name in drawn), "not on the event loop"
-
-
-# Tests of the worker process.
 
 
 def make_job(steps: int = 30, width: int | None = None) -> DrawingJob:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from app.test_bad_input import digest
-from org_env import AgentClient, Body, OrgEnv, make_step
+from org_env import AgentClient, Body, OrgEnv, branch_condition, make_step
 from statements import lock_rows
 from waybook.app.request.arguments import MAX_RESULT
 from waybook.app.tools.research.store_research import MAX_SOURCES, MAX_TAGS
@@ -40,11 +40,7 @@ def make_plan(**more: object) -> Body:
 
 
 def condition(expression: str = "confidence < 0.5") -> Body:
-    return {
-        "afterStepOrder": 1,
-        "conditionExpression": expression,
-        "ifTrueAction": "continue",
-    }
+    return branch_condition(1, expression, "continue")
 
 
 async def steps(_: AgentClient, count: int) -> Body:

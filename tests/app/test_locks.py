@@ -33,11 +33,7 @@ async def test_tool_that_needs_a_locked_row_returns_busy(hasty: OrgEnv, tool: st
     agent = hasty.agent
     args = await valid_call(agent, tool)
     async with hasty.database.org_transaction(agent.org_id) as tx:
-        await tx.send(
-            lock_rows("plan"),
-            lock_rows("skill_execution"),
-            lock_rows("run"),
-        )
+        await tx.send(lock_rows("plan"), lock_rows("skill_execution"), lock_rows("run"))
         error = await agent.refused(tool, **args, idempotencyKey="k")
         assert error["code"] == "BUSY"
         why = "Retry the same call after 1 s, with the same idempotencyKey."

@@ -1,13 +1,10 @@
 """Repeated steps, tested through the tool dispatcher."""
 
-from org_env import AgentClient, Body, make_step
+from org_env import AgentClient, Body, branch_condition, make_step
 
-LOOP = {
-    "afterStepOrder": 2,
-    "conditionExpression": "result.score < 5",
-    "ifTrueAction": "repeat",
-    "actionParams": {"fromStepOrder": 1, "max": 1, "onExhausted": "review", "reason": "weak"},
-}
+LOOP = branch_condition(
+    2, "result.score < 5", "repeat", fromStepOrder=1, max=1, onExhausted="review", reason="weak"
+)
 
 
 async def make_loop(agent: AgentClient, **more: object) -> Body:
@@ -28,9 +25,7 @@ async def submit_next(agent: AgentClient, step: Body, result: object) -> Body:
     )
 
 
-async def test_repeated_step_comes_with_earlier_results_and_the_reason(
-    agent: AgentClient,
-) -> None:
+async def test_repeated_step_comes_with_earlier_results_and_the_reason(agent: AgentClient) -> None:
     plan = await make_loop(agent)
     critique = await submit_next(agent, await agent.take(plan, sessionId="s"), "draft 1")
     assert "round" not in critique

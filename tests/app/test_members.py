@@ -94,9 +94,7 @@ async def test_token_of_disabled_user_is_rejected(world: OrgEnv) -> None:
     assert (await authenticate_token(services, issued.secret, Channel.MCP)).user == "ann"
 
 
-async def test_changed_scopes_apply_immediately_to_every_token_and_process(
-    world: OrgEnv,
-) -> None:
+async def test_changed_scopes_apply_immediately_to_every_token_and_process(world: OrgEnv) -> None:
     wide = await make_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
     narrow = await another_token(world.agent, scopes=(Scope.PLAN_READ,))
     theirs = await make_token(world.other_org, scopes=(Scope.PLAN_WRITE,))
@@ -197,9 +195,7 @@ async def test_user_names_are_unique_only_within_an_org(world: OrgEnv) -> None:
     assert refused.value.details == {"argument": "name"}
 
 
-async def test_org_audit_records_every_change_and_replays_to_same_rows(
-    world: OrgEnv,
-) -> None:
+async def test_org_audit_records_every_change_and_replays_to_same_rows(world: OrgEnv) -> None:
     issued = await make_token(world.agent)
     await change_org(at(world.agent), name="Acme", policy=ReviewPolicy.HUMAN)
     await revoke_token(at(world.agent), issued.token.id)

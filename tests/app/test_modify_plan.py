@@ -22,16 +22,6 @@ def ids(reply: Body) -> list[str]:
     return [step["stepId"] for step in reply["steps"]]
 
 
-async def test_step_rewritten_and_removed_in_same_call_is_removed(
-    agent: AgentClient,
-) -> None:
-    plan = await agent.plan(2)
-    a, b = plan["stepIds"]
-    rewriting = {"action": "update_step_instructions", "stepId": b, "instructions": "Better."}
-    reply = await modify(agent, plan, rewriting, {"action": "remove_step", "stepId": b})
-    assert ids(reply) == [a]
-
-
 async def test_replies_about_a_canceled_plan_offer_no_step_and_no_review(
     agent: AgentClient,
 ) -> None:
@@ -47,9 +37,7 @@ async def test_replies_about_a_canceled_plan_offer_no_step_and_no_review(
         assert shown.get("openReview") is None, tool
 
 
-async def test_add_steps_inserts_step_at_requested_position(
-    agent: AgentClient,
-) -> None:
+async def test_add_steps_inserts_step_at_requested_position(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     a, b = plan["stepIds"]
     reply = await modify(
@@ -150,20 +138,6 @@ async def test_modify_plan_with_outdated_revision_returns_stale_plan(agent: Agen
         {"revision": 2, "expectedRevision": 1},
     )
     assert error["next"]["tool"] == "get_plan_status"
-
-
-async def test_removing_a_step_deletes_the_conditions_on_that_step(
-    world: OrgEnv, agent: AgentClient
-) -> None:
-    condition = {
-        "afterStepOrder": 2,
-        "conditionExpression": "true",
-        "ifTrueAction": "add_steps",
-        "actionParams": {"steps": [make_step()]},
-    }
-    plan = await agent.plan(2, branchingConditions=[condition])
-    await modify(agent, plan, {"action": "remove_step", "stepId": plan["stepIds"][1]})
-    assert "condition" not in await world.stored(agent.org_id, plan["planId"])
 
 
 WRONG: list[tuple[Body, str]] = [

@@ -71,10 +71,7 @@ async def test_document_is_outdated_until_regenerated_from_newer_input(
     await agent.submit_documents(job, "# All anew")
     await render_all(agent)
     assert await outdated(agent, run) == set()
-    assert await made_from(agent, run, "whole") == [
-        ("text", "a", 2, None),
-        ("text", "b", 1, None),
-    ]
+    assert await made_from(agent, run, "whole") == [("text", "a", 2, None), ("text", "b", 1, None)]
 
 
 async def test_chain_of_documents_is_regenerated_in_step_order(

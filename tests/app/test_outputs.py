@@ -101,9 +101,6 @@ async def test_outputs_stored_concurrently_get_distinct_versions(agent: AgentCli
     assert sorted(output["version"] for output in both) == [1, 2]
 
 
-# Tests of the reply for a completed plan.
-
-
 async def complete(agent: AgentClient, plan: Body) -> Body:
     return await agent.call("get_next_step", planId=plan["planId"])
 
@@ -127,9 +124,7 @@ async def test_completed_plan_requests_output_required_by_skill(agent: AgentClie
     assert (await complete(agent, plan))["next"]["tool"] == "list_active_plans"
 
 
-async def test_completed_plan_without_skill_reports_no_missing_output(
-    agent: AgentClient,
-) -> None:
+async def test_completed_plan_without_skill_reports_no_missing_output(agent: AgentClient) -> None:
     plan = await make_done_plan(agent)
     reply = await complete(agent, plan)
     assert reply["outputMissing"] is False
@@ -153,16 +148,8 @@ async def test_completed_plan_lists_latest_version_of_each_output(
         more["outputId"],
     ]
     assert set(reply["outputs"][0]) == {
-        "outputId",
-        "title",
-        "mediaType",
-        "version",
-        "createdAt",
-        "createdBy",
+        *("outputId", "title", "mediaType", "version", "createdAt", "createdBy")
     }
-
-
-# Tests of the audit entries about outputs.
 
 
 async def test_audit_verification_reports_changed_output_text(own_world: OrgEnv) -> None:
@@ -182,9 +169,6 @@ def rewrite(world: OrgEnv, text: str) -> None:
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as owner:
         params = (json.dumps(text),)
         owner.execute("update artifact set content = %s::json where kind = 'output'", params)
-
-
-# Tests of access to outputs of another org.
 
 
 async def test_reading_output_of_other_org_fails_like_unknown_output(

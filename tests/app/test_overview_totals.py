@@ -37,9 +37,7 @@ async def test_overview_prefers_open_plans_with_failed_steps_to_closed_plans(
     assert overview.totals["in_trouble"] == SectionTotal(1, is_minimum=True)
 
 
-async def test_overview_counts_a_plan_with_several_failed_steps_once(
-    own_world: OrgEnv,
-) -> None:
+async def test_overview_counts_a_plan_with_several_failed_steps_once(own_world: OrgEnv) -> None:
     agent, ctx = own_world.agent, looking(own_world.agent)
     for name in ("Rivers", "Lakes"):
         await fail_steps(agent, await agent.plan(3, name=name))
@@ -52,8 +50,7 @@ async def test_overview_counts_a_plan_with_several_failed_steps_once(
 async def fail_steps(agent: AgentClient, plan: Body) -> None:
     """Let the first two steps of a plan fail."""
     for step_id in plan["stepIds"][:2]:
-        change = {"action": "fail_step", "stepId": step_id, "reason": "Closed."}
-        await agent.call("modify_plan", planId=plan["planId"], modifications=[change])
+        await agent.modify(plan, "fail_step", stepId=step_id, reason="Closed.")
 
 
 def test_first_letters_of_the_step_statuses_differ() -> None:

@@ -137,9 +137,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return sent
 
 
-async def test_step_context_ranks_relevant_artifacts_before_newer_ones(
-    agent: AgentClient,
-) -> None:
+async def test_step_context_ranks_relevant_artifacts_before_newer_ones(agent: AgentClient) -> None:
     plan = await agent.plan([make_step("How deep is Lake Baikal?"), make_step("Bake bread.")])
     notes = [
         (None, "Baikal", "Lake Baikal is 1,642 metres deep, deeper than any other lake."),
@@ -202,9 +200,7 @@ async def test_context_of_a_retried_step_shows_failures_and_earlier_work(
     assert context["artifacts"] == []
 
 
-async def test_step_context_shows_feedback_only_once(
-    agent: AgentClient,
-) -> None:
+async def test_step_context_shows_feedback_only_once(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
@@ -221,9 +217,7 @@ async def test_step_context_shows_feedback_only_once(
     assert context["feedback"][0]["feedback"] == "Add the sources."
 
 
-async def test_step_context_lists_only_results_of_dependencies(
-    agent: AgentClient,
-) -> None:
+async def test_step_context_lists_only_results_of_dependencies(agent: AgentClient) -> None:
     plan = await agent.plan([make_step(), make_step(), make_step(), make_step(dependsOn=[1, 3])])
     for n in (1, 2):
         await agent.submit(await agent.take(plan), f"Result {n}")
@@ -236,9 +230,7 @@ async def test_step_context_lists_only_results_of_dependencies(
     assert context["dependsOn"] == [plan["stepIds"][0], plan["stepIds"][2]]
 
 
-async def test_fetching_a_cut_part_of_the_context_prevents_a_stall(
-    world: OrgEnv,
-) -> None:
+async def test_fetching_a_cut_part_of_the_context_prevents_a_stall(world: OrgEnv) -> None:
     agent = world.agent
     plan = await agent.plan([make_step(), make_step()])
     await agent.submit(await agent.take(plan), "r" * 9_000)
@@ -289,9 +281,7 @@ async def test_research_context_with_since_argument_lists_only_new_artifacts(
     assert [artifact["title"] for artifact in news["artifacts"]] == ["New"]
 
 
-async def test_context_of_large_plan_shows_steps_near_first_open_step(
-    agent: AgentClient,
-) -> None:
+async def test_context_of_large_plan_shows_steps_near_first_open_step(agent: AgentClient) -> None:
     plan = await agent.plan([make_step("z" * 2_000) for _ in range(120)])
     for _ in range(80):
         await agent.submit(await agent.take(plan), "x" * 500)

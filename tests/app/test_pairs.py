@@ -1,8 +1,4 @@
-"""Any two concurrent calls both get a valid answer and leave no plan stuck.
-
-Proves design decision A12. The test holds the plan's lock until both calls wait for it, then
-releases the lock.
-"""
+"""Two concurrent calls on one plan: both get a valid answer, and the plan can be completed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +8,7 @@ from typing import Any
 import pytest
 
 from decision_proofs import decision
-from org_env import AgentClient, Body, OrgEnv, make_step
+from org_env import AgentClient, Body, OrgEnv, branch_condition, make_step
 from patience import PATIENCE_SECONDS
 from plan_invariants import is_derivable
 from waybook.app.request.caller import Answer
@@ -47,12 +43,7 @@ class Scene:
 
 
 async def make_scene(agent: AgentClient, *, review: bool = False, last_two: bool = False) -> Scene:
-    condition = {
-        "afterStepOrder": 2,
-        "conditionExpression": "result == 'skip'",
-        "ifTrueAction": "skip_to",
-        "actionParams": {"targetStepOrder": 4},
-    }
+    condition = branch_condition(2, "result == 'skip'", "skip_to", targetStepOrder=4)
     plan = await agent.plan(4, branchingConditions=[condition])
     scene = Scene(agent, plan)
     await agent.submit(await agent.take(plan))
@@ -182,12 +173,7 @@ PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
     "approve and take": (decide("approve"), take, set(), {"review": True}),
     "approve and add": (decide("approve"), add, {"NOT_MODIFIABLE"}, {"review": True}),
     "add and take": (add, take, set(), {}),
-    "add and submit the last two": (
-        add,
-        submit(0),
-        set(),
-        {"last_two": True},
-    ),
+    "add and submit the last two": (add, submit(0), set(), {"last_two": True}),
     "add and add": (add, add, set(), {}),
     "reorder and add": (reorder, add, {"STALE_PLAN"}, {}),
     "reorder and take": (reorder, take, set(), {}),

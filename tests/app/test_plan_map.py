@@ -62,10 +62,6 @@ def test_plan_report_shows_stage_as_failed_if_a_step_failed() -> None:
     assert progress_report["dagProgress"] == {"completedStages": 0, "totalStages": 1}
 
 
-def test_pending_step_before_a_completed_step_counts_as_not_started() -> None:
-    assert standings(S.PENDING, S.COMPLETED) == ["not_started", "completed"]
-
-
 def test_plan_report_has_start_time_of_step_in_progress() -> None:
     (step,) = stage_of(S.IN_PROGRESS)["steps"] or []
     assert step["jobs"] == {"done": 0, "active": 1, "failed": 0}
@@ -74,9 +70,7 @@ def test_plan_report_has_start_time_of_step_in_progress() -> None:
 
 
 @given(st.lists(st.sampled_from(StepStatus)))
-def test_plan_report_is_valid_and_contains_every_step(
-    statuses: list[StepStatus],
-) -> None:
+def test_plan_report_is_valid_and_contains_every_step(statuses: list[StepStatus]) -> None:
     assert len(stage_of(*statuses)["steps"] or ()) == len(statuses)
 
 

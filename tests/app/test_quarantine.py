@@ -92,9 +92,7 @@ async def test_passage_in_quarantine_is_indexed_again_after_one_day(deadly: OrgE
     assert len((await deadly.agent.call("search_sources", query="icy reservoir"))["hits"]) == 1
 
 
-async def test_doctor_search_check_fails_without_embedding_table(
-    own_world: OrgEnv,
-) -> None:
+async def test_doctor_search_check_fails_without_embedding_table(own_world: OrgEnv) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
     call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     sound = {finding.name: finding for finding in await try_everything(call)}
@@ -107,9 +105,7 @@ async def test_doctor_search_check_fails_without_embedding_table(
     assert broken["write"].state is broken["render"].state is CheckState.OK
 
 
-async def test_doctor_reports_a_test_search_that_breaks_the_connection(
-    own_world: OrgEnv,
-) -> None:
+async def test_doctor_reports_a_test_search_that_breaks_the_connection(own_world: OrgEnv) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
     call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     run(own_world.place, DEADLY)
@@ -118,9 +114,7 @@ async def test_doctor_reports_a_test_search_that_breaks_the_connection(
     assert broken["render"].state is CheckState.OK
 
 
-async def test_doctor_reports_a_failed_test_write(
-    own_world: OrgEnv,
-) -> None:
+async def test_doctor_reports_a_failed_test_write(own_world: OrgEnv) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
     call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     await try_everything(call)

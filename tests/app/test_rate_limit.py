@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from org_env import AgentClient, OrgEnv
+from org_env import AgentClient, OrgEnv, branch_condition
 from tool_calls import valid_call
 from waybook.app.dispatcher import OPERATIONS_PER_CALL, REPLY_BYTES_PER_CALL
 from waybook.app.registry import TOOLS
@@ -96,8 +96,6 @@ def test_rate_limit_deletes_token_buckets_of_inactive_orgs() -> None:
     assert limit.tracked_count() == 1
 
 
-# Tests of the rate limit at the dispatcher.
-
 ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 
@@ -155,11 +153,7 @@ async def test_large_reply_consumes_several_rate_limit_tokens(agent: AgentClient
 @ON_POSTGRES_18
 async def test_expensive_condition_consumes_several_rate_limit_tokens(agent: AgentClient) -> None:
     expensive = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
-    condition = {
-        "afterStepOrder": 1,
-        "conditionExpression": expensive,
-        "ifTrueAction": "continue",
-    }
+    condition = branch_condition(1, expensive, "continue")
     plan = await agent.plan(1, branchingConditions=[condition])
     taken, limited = await agent.take(plan), at_a_limit(agent)
     await limited.call(

@@ -8,27 +8,9 @@ from org_env import AgentClient, FakeClock, OrgEnv
 
 #: Fields that a plan's status always contains.
 STATUS_FIELDS = {
-    "planId",
-    "name",
-    "status",
-    "derivedStatus",
-    "stalled",
-    "progress",
-    "counts",
-    "totalSteps",
-    "usage",
-    "currentStep",
-    "activeSteps",
-    "completedSteps",
-    "pendingSteps",
-    "failedSteps",
-    "stalledSteps",
-    "openReview",
-    "revision",
-    "outcome",
-    "reason",
-    "createdBy",
-    "createdAt",
+    *("planId", "name", "status", "derivedStatus", "stalled", "progress", "counts", "totalSteps"),
+    *("usage", "currentStep", "activeSteps", "completedSteps", "pendingSteps", "failedSteps"),
+    *("stalledSteps", "openReview", "revision", "outcome", "reason", "createdBy", "createdAt"),
     "next",
 }
 
@@ -41,8 +23,7 @@ async def test_get_plan_status_returns_every_field_of_executing_plan(
     await agent.submit(await agent.take(plan), {"river": "Nile"}, confidence=0.85)
     await agent.take(plan, sessionId="s")
     await agent.take(plan, another=True)
-    failing = {"action": "fail_step", "stepId": ids[3], "reason": "no sources"}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    await agent.modify(plan, "fail_step", stepId=ids[3], reason="no sources")
     status = await agent.status(plan)
     noon = clock.now.isoformat()
     assert set(status) == STATUS_FIELDS
@@ -98,9 +79,6 @@ async def test_get_plan_status_returns_every_field_of_executing_plan(
     assert status["revision"] == 2
 
 
-# Tests of the list of active plans.
-
-
 async def test_list_active_plans_returns_pages_sorted_by_latest_activity(
     agent: AgentClient, clock: FakeClock
 ) -> None:
@@ -128,8 +106,7 @@ async def test_list_active_plans_returns_step_counts_and_progress_of_plan(
     plan = await agent.plan(4)
     await agent.submit(await agent.take(plan))
     await agent.take(plan)
-    failing = {"action": "fail_step", "stepId": plan["stepIds"][3], "reason": "x"}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    await agent.modify(plan, "fail_step", stepId=plan["stepIds"][3], reason="x")
     (listed,) = (await agent.call("list_active_plans"))["plans"]
     assert listed == {
         "planId": plan["planId"],
@@ -152,9 +129,6 @@ async def test_list_active_plans_without_open_plans_suggests_creating_a_plan(
     assert page["next"]["tool"] == "create_research_plan"
 
 
-# Tests of the context of a step.
-
-
 async def test_get_step_context_lists_earlier_results_nearest_first(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     for text in ("first", "second"):
@@ -164,17 +138,10 @@ async def test_get_step_context_lists_earlier_results_nearest_first(agent: Agent
     assert context["instructions"] == "Look up 3."
     assert context["researchQuestion"] == "Which river is longest?"
     assert [e["resultSummary"] for e in context["earlierResults"]] == ["second", "first"]
-    assert context["next"]["args"] == {
-        "stepId": taken["stepId"],
-        "attempt": 1,
-        "takeNext": True,
-    }
+    assert context["next"]["args"] == {"stepId": taken["stepId"], "attempt": 1, "takeNext": True}
     earlier = await agent.call("get_step_context", stepId=plan["stepIds"][0])
     assert earlier["result"] == {"resultSummary": "first"}
     assert earlier["earlierResults"] == []
-
-
-# Tests of the context of a plan.
 
 
 async def test_research_context_returns_full_state_to_new_session(
@@ -224,10 +191,7 @@ async def test_research_context_with_since_argument_returns_only_changes(
     assert (nothing["steps"], nothing["recentEvents"]) == ([], [])
 
 
-async def test_replies_about_a_plan_of_maximum_size_have_limited_size(
-    agent: AgentClient,
-) -> None:
-    """Without `detail`, a reply is limited to 48 kB and contains the number of omitted entries."""
+async def test_replies_about_a_plan_of_maximum_size_have_limited_size(agent: AgentClient) -> None:
     step = {"stepType": "synthesize", "title": "é" * 200, "instructions": "z" * 4_000}
     plan = await agent.plan([step] * 200)
     named = {"planId": plan["planId"]}
@@ -257,9 +221,6 @@ async def test_replies_about_a_plan_of_maximum_size_have_limited_size(
     for name, left in status["cut"]["left"].items():
         assert len(detail[name]) == len(status[name]) + left
     assert status["counts"] == {"done": 60, "total": 200}
-
-
-# Skills
 
 
 async def test_start_and_completion_of_skill_are_recorded_in_audit(

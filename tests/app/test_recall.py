@@ -30,7 +30,6 @@ async def test_each_call_on_a_cached_plan_sends_one_database_message(
 async def test_call_on_cached_plan_takes_no_lock_before_the_update(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lock before the update is a record of its own in the write-ahead log."""
     plan = await agent.plan(1)
     sent, send = list[str](), DbConnection.send
 
@@ -47,7 +46,6 @@ async def test_call_on_cached_plan_takes_no_lock_before_the_update(
 async def test_processes_changing_a_plan_in_turn_keep_audit_chain_unbroken(
     agent: AgentClient,
 ) -> None:
-    """Any process may serve any call: sessions, structure and status of the others are known."""
     plan = await agent.plan(4)
     processes = [agent, agent.elsewhere(), agent.elsewhere()]
     more = [{"action": "add_steps", "steps": [{"stepType": "search", "instructions": "New."}]}]
@@ -76,7 +74,6 @@ async def test_get_next_step_returns_instructions_changed_by_other_process(
 async def test_get_next_step_returns_step_after_other_process_decided_review(
     agent: AgentClient,
 ) -> None:
-    """In the cached plan a review is open, but a person has decided it in another process."""
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
@@ -89,7 +86,6 @@ async def test_get_next_step_returns_step_after_other_process_decided_review(
 async def test_result_is_accepted_after_other_process_retried_failed_step(
     agent: AgentClient,
 ) -> None:
-    """In the cached plan the step has failed, but another process has retried the step."""
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     failed = [{"action": "fail_step", "stepId": taken["stepId"], "reason": "broken"}]
@@ -97,8 +93,7 @@ async def test_result_is_accepted_after_other_process_retried_failed_step(
     more = [{"action": "add_steps", "steps": [{"stepType": "search", "instructions": "Wait."}]}]
     await agent.call("modify_plan", planId=plan["planId"], modifications=more)
     await agent.call("modify_plan", planId=plan["planId"], modifications=failed)
-    again = [{"action": "retry_step", "stepId": taken["stepId"]}]
-    await elsewhere.call("modify_plan", planId=plan["planId"], modifications=again)
+    await elsewhere.modify(plan, "retry_step", stepId=taken["stepId"])
     submitted = {"stepId": taken["stepId"], "resultSummary": "found"}
     assert (await agent.call("submit_step_result", **submitted))["stepStatus"] == "completed"
 

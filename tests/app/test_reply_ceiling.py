@@ -137,9 +137,6 @@ async def test_get_artifact_with_detail_and_offset_returns_complete_text(
     assert text == WIDE * 80_000
 
 
-# Tests of replies that exceed the size limit.
-
-
 @pytest.fixture
 def low_ceiling(agent: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert agent.caller.user, "what it needs is made before the ceiling is low"
@@ -147,9 +144,7 @@ def low_ceiling(agent: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_error_for_reply_over_size_limit_suggests_narrower_call(
-    agent: AgentClient,
-) -> None:
+async def test_error_for_reply_over_size_limit_suggests_narrower_call(agent: AgentClient) -> None:
     error = await agent.refused("get_dag_map", dagSlug="dialectic", detail=True)
     assert (error["code"], error["details"]["limit"]) == ("TOO_LARGE", 100)
     assert error["next"]["tool"] == "get_dag_map"
@@ -157,9 +152,7 @@ async def test_error_for_reply_over_size_limit_suggests_narrower_call(
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_error_for_large_reply_says_that_the_write_succeeded(
-    agent: AgentClient,
-) -> None:
+async def test_error_for_large_reply_says_that_the_write_succeeded(agent: AgentClient) -> None:
     steps = [{"stepType": "search", "instructions": "Look."}]
     args: Body = {"name": "Rivers", "researchQuestion": "Which?", "steps": steps}
     error = await agent.refused("create_research_plan", **args)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from org_env import AgentClient, Body, OrgEnv, make_step
+from org_env import AgentClient, Body, OrgEnv, branch_condition, make_step
 
 
 async def make_demanding_step(agent: AgentClient, schema: Body | None = None) -> tuple[Body, Body]:
@@ -28,38 +28,24 @@ async def test_result_without_required_sources_is_refused_and_changes_nothing(
     held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": {}}
     error = await agent.refused("submit_step_result", **held, usage={"inputTokens": 1})
     assert error["code"] == "INVALID_INPUT"
-    assert error["details"]["sources"] == {
-        "required": 2,
-        "stored": 0,
-        "missing": 2,
-        "counted": [],
-    }
+    assert error["details"]["sources"] == {"required": 2, "stored": 0, "missing": 2, "counted": []}
     assert [fault["at"] for fault in error["details"]["missing"]] == ["resultSummary"]
     named = {"planId": plan["planId"], "stepId": taken["stepId"]}
     assert (error["next"]["tool"], error["next"]["args"]) == ("store_research", named)
     assert await agent.status(plan) == before
 
 
-async def test_steps_added_later_can_require_sources(
-    agent: AgentClient,
-) -> None:
-    branch = {
-        "afterStepOrder": 1,
-        "conditionExpression": "true",
-        "ifTrueAction": "add_steps",
-        "actionParams": {"steps": [make_step(requiredSources=3)]},
-    }
+async def test_steps_added_later_can_require_sources(agent: AgentClient) -> None:
+    branch = branch_condition(1, "true", "add_steps", steps=[make_step(requiredSources=3)])
     plan = await agent.plan(1, branchingConditions=[branch])
-    adding = {"action": "add_steps", "steps": [make_step(requiredSources=4)]}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[adding])
+    await agent.modify(plan, "add_steps", steps=[make_step(requiredSources=4)])
     await agent.submit(await agent.take(plan))
     assert [(await agent.take(plan, another=True))["requiredSources"] for _ in range(2)] == [3, 4]
 
 
 async def test_step_requiring_sources_can_be_removed(agent: AgentClient) -> None:
     plan = await agent.plan([make_step(), make_step(requiredSources=1)])
-    gone = {"action": "remove_step", "stepId": plan["stepIds"][1]}
-    reply = await agent.call("modify_plan", planId=plan["planId"], modifications=[gone])
+    reply = await agent.modify(plan, "remove_step", stepId=plan["stepIds"][1])
     assert len(reply["steps"]) == 1
 
 
@@ -119,13 +105,10 @@ async def test_sources_of_other_steps_and_orgs_do_not_fulfill_requirement(
     assert error["details"]["sources"]["stored"] == 0
 
 
-async def test_sources_of_earlier_attempts_count_as_required_sources(
-    agent: AgentClient,
-) -> None:
+async def test_sources_of_earlier_attempts_count_as_required_sources(agent: AgentClient) -> None:
     plan, taken = await make_demanding_step(agent)
     await stored(agent, taken, "a", "b")
-    again = {"action": "retry_step", "stepId": taken["stepId"]}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[again])
+    await agent.modify(plan, "retry_step", stepId=taken["stepId"])
     retaken = await agent.take(plan)
     assert (retaken["stepId"], retaken["attempt"]) == (taken["stepId"], 2)
     assert (await agent.submit(retaken))["stepStatus"] == "completed"

@@ -38,9 +38,6 @@ async def rows(world: OrgEnv, table: str) -> int:
     return int(result[0][0])
 
 
-# Storing
-
-
 async def test_stored_research_appears_in_next_search(world: OrgEnv) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
@@ -184,7 +181,6 @@ async def test_store_research_with_invalid_arguments_stores_nothing(
 
 
 async def test_research_stored_without_plan_has_an_audit_entry(world: OrgEnv) -> None:
-    """Check that an audit entry exists; the `world` fixture verifies all audit chains later."""
     stored = await world.agent.call("store_research", **NOTE, sources=[PAGE], metadata={"a": 1})
     (entry,) = await world.entries(world.agent.org_id, stored["artifactId"])
     details = json.loads(entry.details)
@@ -196,12 +192,7 @@ async def test_research_stored_without_plan_has_an_audit_entry(world: OrgEnv) ->
     ]
 
 
-# Reading
-
-
-async def test_get_artifact_returns_long_text_in_pages_or_whole(
-    agent: AgentClient,
-) -> None:
+async def test_get_artifact_returns_long_text_in_pages_or_whole(agent: AgentClient) -> None:
     long = "".join(f"{n} ☃\n" for n in range(10_000))
     stored = await agent.call("store_research", **{**NOTE, "content": long})
     call: Body = {"artifactId": stored["artifactId"]}
@@ -213,9 +204,6 @@ async def test_get_artifact_returns_long_text_in_pages_or_whole(
     assert pieces == long
     artifact = await agent.call("get_artifact", artifactId=stored["artifactId"], detail=True)
     assert artifact["content"] == long
-
-
-# Searching
 
 
 async def test_artifact_and_cited_source_share_a_hit_at_the_better_place(
@@ -239,9 +227,7 @@ async def test_artifact_and_cited_source_share_a_hit_at_the_better_place(
     assert (page["nextCursor"], "nextCursor" in rest) == (1, False)
 
 
-async def test_source_cited_twice_belongs_to_the_better_artifact(
-    agent: AgentClient,
-) -> None:
+async def test_source_cited_twice_belongs_to_the_better_artifact(agent: AgentClient) -> None:
     for title in ("Floods", "Diary"):
         content = FLOOD if title == "Floods" else "A moraine is mentioned."
         await agent.call(
@@ -301,9 +287,7 @@ async def test_search_sources_applies_every_filter(world: OrgEnv) -> None:
     assert await titles(withinDays=2) == {"Old", "Ours", "Fact"}
 
 
-async def test_pages_of_search_results_contain_every_hit_exactly_once(
-    agent: AgentClient,
-) -> None:
+async def test_pages_of_search_results_contain_every_hit_exactly_once(agent: AgentClient) -> None:
     sources = [
         {"title": f"{n}" * 150, "url": "https://example.org/" + "x" * 1_900} for n in range(5)
     ]
@@ -359,9 +343,6 @@ async def test_source_keeps_its_time_only_if_it_is_in_iso_format(
     assert read.get("retrievedAt") == stored
 
 
-# Tests of the sweep that adds passages to the search index.
-
-
 async def test_late_result_can_be_searched_after_background_indexing(world: OrgEnv) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
@@ -377,9 +358,7 @@ async def test_late_result_can_be_searched_after_background_indexing(world: OrgE
     assert await index_all_orgs(services) == 0
 
 
-async def test_background_indexing_includes_results_since_the_last_pass(
-    world: OrgEnv,
-) -> None:
+async def test_background_indexing_includes_results_since_the_last_pass(world: OrgEnv) -> None:
     services, agent = world.dispatcher.services, world.agent
     while await index_all_orgs(services):
         pass
@@ -390,9 +369,6 @@ async def test_background_indexing_includes_results_since_the_last_pass(
     while await index_all_orgs(services):
         pass
     assert len(await search_hits(agent, "moraine dam")) == 1
-
-
-# Tests of vectors from an external service.
 
 
 def embeddings(texts: Sequence[str], width: int) -> Body:

@@ -30,9 +30,7 @@ async def test_add_dag_stores_repeated_definition_once(agent: AgentClient) -> No
         assert (again["version"], again["status"]) == (1, "unchanged")
 
 
-async def test_add_dag_with_changed_definition_creates_new_version(
-    agent: AgentClient,
-) -> None:
+async def test_add_dag_with_changed_definition_creates_new_version(agent: AgentClient) -> None:
     texts = ["First.", "Second.", "First."]
     added = [await agent.call("add_dag", definition=views(prompt=text)) for text in texts]
     assert [reply["version"] for reply in added] == [1, 2, 3]
@@ -61,9 +59,7 @@ async def test_run_keeps_the_definition_version_after_new_version_is_added(
     assert (await agent.work_off(first))["status"] == "nothing_ready"
 
 
-async def test_run_keeps_the_definition_version_after_cache_reset(
-    agent: AgentClient,
-) -> None:
+async def test_run_keeps_the_definition_version_after_cache_reset(agent: AgentClient) -> None:
     """The cache is reset, because a restarted process has an empty definition cache."""
     await agent.call("add_dag", definition=views(prompt="The first version."))
     run = await agent.run("views")
@@ -95,7 +91,6 @@ async def test_workflow_definition_of_org_overrides_builtin_definition(
 async def test_new_builtin_version_applies_only_to_new_runs(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Existing runs keep the old built-in version; new runs and lists use the new version."""
     older = definition_cache.compile_definition(
         {**views(prompt="As it was."), "slug": "dialectic"}, 1
     )
@@ -114,7 +109,6 @@ async def test_new_builtin_version_applies_only_to_new_runs(
 
 
 async def test_workflow_added_by_user_named_waybook_overrides_builtin(agent: AgentClient) -> None:
-    """A definition added by a user named `waybook` is not taken for a built-in definition."""
     waybook = agent.acting_as("waybook")
     await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
@@ -139,9 +133,6 @@ async def test_concurrent_first_runs_store_builtin_definition_once(
     counted = "select count(*) from dag_definition"
     (rows,) = await world.database.read_org(agent.org_id, counted)
     assert rows == [(1,)]
-
-
-# Refusals
 
 
 def faulty() -> Body:
@@ -188,9 +179,7 @@ async def test_add_dag_with_malformed_definition_returns_bad_recipe(
     assert error["details"]["faults"]
 
 
-async def test_add_dag_error_stays_within_size_limit_with_many_faults(
-    agent: AgentClient,
-) -> None:
+async def test_add_dag_error_stays_within_size_limit_with_many_faults(agent: AgentClient) -> None:
     steps = [make_recipe_step("é" * 100 + str(n), "nonsense") for n in range(500)]
     answer = await agent.ask(
         "add_dag", {"definition": make_definition("x", make_stage("s", *steps))}
@@ -207,9 +196,6 @@ async def test_start_run_and_get_dag_map_refuse_unknown_workflow(agent: AgentCli
 
 def _start(slug: str) -> Body:
     return {"dagSlug": slug, "name": "x", "input": "x", "models": ["a"]}
-
-
-# Tests of definitions that can run.
 
 
 async def test_workflow_slugs_and_step_keys_may_contain_any_characters(agent: AgentClient) -> None:
@@ -241,9 +227,7 @@ def stage_of(slug: str, steps: int, strategy: str = "all_to_one") -> Body:
     return make_stage(slug, *(make_recipe_step(f"{slug}_{n}", strategy) for n in range(steps)))
 
 
-async def test_add_dag_refuses_a_stage_with_too_many_steps(
-    agent: AgentClient,
-) -> None:
+async def test_add_dag_refuses_a_stage_with_too_many_steps(agent: AgentClient) -> None:
     added = await agent.call("add_dag", definition=make_definition("large", stage_of("a", 500)))
     assert added["status"] == "added"
     await agent.run("large")
@@ -257,9 +241,7 @@ async def test_add_dag_refuses_a_stage_with_too_many_steps(
     assert [dag["version"] for dag in listed if dag["dagSlug"] == "large"] == [1]
 
 
-async def test_add_dag_refuses_a_stage_with_too_many_jobs(
-    agent: AgentClient,
-) -> None:
+async def test_add_dag_refuses_a_stage_with_too_many_jobs(agent: AgentClient) -> None:
     """Each step of the second stage has one job for each of the 500 lineages of the first."""
     stages = [stage_of("a", 500, "per_model"), stage_of("b", 40, "per_source_document_by_lineage")]
     added = await agent.call("add_dag", definition=make_definition("exact", *stages))

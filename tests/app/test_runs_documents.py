@@ -16,9 +16,6 @@ async def run(agent: AgentClient) -> Body:
     return await make_run_of_three_steps(agent)
 
 
-# Tests of jobs with several documents.
-
-
 async def test_content_without_a_key_becomes_every_document_of_job(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
@@ -75,9 +72,6 @@ async def test_structured_content_of_job_result_is_stored_as_json(
     assert json.loads((await stored_documents(world, agent))[0][3]) == content
 
 
-# Tests of results submitted in parts.
-
-
 @decision("B5")
 async def test_partial_results_become_one_document_after_last_part(
     world: OrgEnv, agent: AgentClient, run: Body
@@ -99,9 +93,6 @@ async def test_partial_results_become_one_document_after_last_part(
         ("text", "a", 1, "# One\ntwo ☃\nthree")
     ]
     assert (await agent.work_off(run))["status"] == "run_complete"
-
-
-# Regeneration
 
 
 @decision("B6")

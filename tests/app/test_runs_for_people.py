@@ -2,21 +2,15 @@
 
 import pytest
 
+from app.test_work_names import looking
 from org_env import AgentClient, Body, FakeClock
 from waybook.app.queries.runs.run import RunInclude, list_documents, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
 from waybook.app.queries.work_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
-from waybook.core.decision_context import Channel
 from waybook.dag.model import RunState
 from waybook.errors import InvalidInput, NotFound
-
-
-def looking(agent: AgentClient) -> RequestContext:
-    return RequestContext(
-        services=agent.dispatcher.services, caller=agent.acting_as("pat", Channel.CLI).caller
-    )
 
 
 async def find_runs(

@@ -39,9 +39,6 @@ async def nothing(agent: AgentClient, run: Body, **more: object) -> Body:
     return reply
 
 
-# Leases
-
-
 async def test_expired_job_goes_to_the_next_caller(
     world: OrgEnv, agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
@@ -125,7 +122,6 @@ async def test_heartbeat_of_former_holder_is_refused_and_renews_nothing(
 async def test_get_next_job_returns_a_job_despite_many_expired_leases(
     agent: AgentClient, clock: FakeClock
 ) -> None:
-    """More leases have expired than one call processes; the next call processes the rest."""
     models = [f"m{n}" for n in range(12)]
     stages = [
         make_stage("one", make_recipe_step("one")),
@@ -147,9 +143,6 @@ async def test_get_next_job_returns_a_job_despite_many_expired_leases(
     assert (await agent.work_off(run))["status"] == "stage_failed"
     step = (await agent.progress(run))["stages"][1]["steps"][0]
     assert (step["status"], step["jobs"]) == ("failed", {"done": 84, "active": 0, "failed": 60})
-
-
-# Retries
 
 
 async def test_failed_job_is_retried_with_growing_delay_until_max_attempts(
@@ -191,9 +184,6 @@ async def test_failed_job_does_not_block_other_jobs_of_stage(agent: AgentClient,
     assert error["next"]["tool"] == "get_run_progress"
 
 
-# Sessions
-
-
 async def test_session_resumes_the_held_job_unless_asking_for_another(
     agent: AgentClient, run: Body
 ) -> None:
@@ -207,9 +197,6 @@ async def test_session_resumes_the_held_job_unless_asking_for_another(
     assert (await nothing(agent, run, sessionId="s", another=True))["open"]
     await agent.submit_documents(job)
     assert (await agent.job(run, sessionId="s"))["jobId"] == other["jobId"]
-
-
-# Filters
 
 
 async def test_get_next_job_returns_only_jobs_of_requested_model(
@@ -248,9 +235,6 @@ async def test_get_next_job_returns_only_jobs_of_requested_types(
     for types in (["RENDER"], ["PLAN", "nope"]):
         error = await agent.refused("get_next_job", runId=run["runId"], jobTypes=types)
         assert error["code"] == "INVALID_INPUT"
-
-
-# Tests of `get_next_job` without a run id.
 
 
 async def test_get_next_job_without_run_id_prefers_the_oldest_run(

@@ -57,14 +57,10 @@ def test_truncated_text_is_the_longest_prefix_within_limit(text: str, most: int)
     assert begun == text or escaped_size(text[: len(begun) + 1]) > most
 
 
-# Prompts
-
-
 @pytest.mark.parametrize("dag", ["dialectic", "deep-research"])
 async def test_prompts_of_builtin_workflows_have_no_unfilled_placeholders(
     agent: AgentClient, dag: str
 ) -> None:
-    """No prompt contains an unreplaced template marker, and each job has its step's inputs."""
     shape = (await agent.call("get_dag_map", dagSlug=dag))["stages"]
     run = await agent.run(dag, models=["opus", "gpt"], input="Build a lighthouse.")
     seen: dict[tuple[str, str], Body] = {}
@@ -121,8 +117,6 @@ async def test_job_of_step_without_prompt_gets_default_prompt(agent: AgentClient
     assert prompt.endswith("A person's feedback on the previous stage: Louder.\n")
 
 
-# Tests of replies about long texts.
-
 TEXTS = {
     "a": "plain words " * 20_000,
     "b": "雪だるま☃" * 15_000,
@@ -144,9 +138,7 @@ async def reading(agent: AgentClient, prompt: str = "Read.", **more: object) -> 
     return run
 
 
-async def test_get_next_job_cuts_long_inputs_and_offers_the_rest(
-    agent: AgentClient,
-) -> None:
+async def test_get_next_job_cuts_long_inputs_and_offers_the_rest(agent: AgentClient) -> None:
     run = await reading(agent, input={"brief": "B" * 100_000})
     job = await small(agent, "get_next_job", runId=run["runId"])
     by_author = {job_input.get("modelId", "brief"): job_input for job_input in job["inputs"]}
@@ -173,9 +165,7 @@ async def test_get_next_job_cuts_long_prompt_and_offers_the_rest(agent: AgentCli
     assert await complete_text(agent, brief) == text
 
 
-async def test_get_next_job_returns_only_the_end_of_partial_results(
-    agent: AgentClient,
-) -> None:
+async def test_get_next_job_returns_only_the_end_of_partial_results(agent: AgentClient) -> None:
     run = await reading(agent)
     parts = ["é" * 50_000, "ß" * 50_000]
     for part in parts:
@@ -204,11 +194,7 @@ async def test_get_job_input_refuses_unknown_document_key(agent: AgentClient) ->
     assert (past["content"], past["left"]) == ("", 0)
 
 
-# Tests of jobs with many inputs.
-
-
 async def test_get_next_job_lists_many_inputs_in_pages(agent: AgentClient) -> None:
-    """The documents' names are so long that not all inputs can be listed in one reply."""
     each = make_recipe_step("each", "per_source_document_by_lineage")
     wanted = [{"documentKey": "each", "stage": "two"}]
     last = make_recipe_step("last", "all_to_one", inputsRequired=wanted)
@@ -241,9 +227,7 @@ async def test_get_next_job_lists_many_inputs_in_pages(agent: AgentClient) -> No
     assert [stage.get("documentsAvailable") for stage in cut["stages"]] == [12, 144, None]
 
 
-async def test_get_next_job_lists_many_required_documents_in_pages(
-    agent: AgentClient,
-) -> None:
+async def test_get_next_job_lists_many_required_documents_in_pages(agent: AgentClient) -> None:
     outputs = [{"documentKey": f"{'文' * 100}{n}"} for n in range(40)]
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     wanted = [{"documentKey": outputs[0]["documentKey"]}]
@@ -270,13 +254,7 @@ async def test_get_next_job_lists_many_required_documents_in_pages(
     assert len(done["documentIds"]) == 480
 
 
-# Tests of replies about large definitions.
-
-
-async def test_reply_about_large_workflow_is_short_unless_detail_is_set(
-    agent: AgentClient,
-) -> None:
-    """The definition has four stages of eighty steps each, with names of maximum length."""
+async def test_reply_about_large_workflow_is_short_unless_detail_is_set(agent: AgentClient) -> None:
     steps = [make_recipe_step(f"{'步' * 190}{n}", "all_to_one") for n in range(80)]
     ways = [(steps[0]["stepKey"], step["stepKey"]) for step in steps[1:]]
     slugs = [f"{'段' * 190}{n}" for n in range(4)]
@@ -312,10 +290,7 @@ async def test_reply_about_large_workflow_is_short_unless_detail_is_set(
         assert size(answer.body) < MAX_TOKENS
 
 
-async def test_reply_without_free_job_shortens_long_lists_of_open_jobs(
-    agent: AgentClient,
-) -> None:
-    """The run has 48 claimed jobs, of four steps and twelve models, and all names are long."""
+async def test_reply_without_free_job_shortens_long_lists_of_open_jobs(agent: AgentClient) -> None:
     steps = [make_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
     await agent.call("add_dag", definition=make_definition("wide", make_stage("段" * 200, *steps)))
     run = await agent.run("wide", LONG)
@@ -327,9 +302,6 @@ async def test_reply_without_free_job_shortens_long_lists_of_open_jobs(
 
 
 STEP = make_recipe_step("look")
-
-
-# Tests of what the progress report of a run says and suggests.
 
 
 async def test_compact_progress_says_each_thing_once(agent: AgentClient) -> None:

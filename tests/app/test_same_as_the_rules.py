@@ -13,12 +13,7 @@ from functools import partial
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    initialize,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
 from org_env import Body, make_step
 from plan_invariants import check_state, known_rows
@@ -181,14 +176,7 @@ class SameAsTheRules(RulesComparison):
     @rule(
         user=USERS,
         session=SESSIONS,
-        chosen=st.lists(
-            st.tuples(
-                st.sampled_from(MODIFICATIONS),
-                PLACES,
-            ),
-            min_size=1,
-            max_size=3,
-        ),
+        chosen=st.lists(st.tuples(st.sampled_from(MODIFICATIONS), PLACES), min_size=1, max_size=3),
     )
     def modify(self, user: str, session: str | None, chosen: list[tuple[str, int]]) -> None:
         wire_modifications, rule_modifications = [], []

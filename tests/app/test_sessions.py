@@ -1,7 +1,4 @@
-"""Sessions: a session gets its step again; resuming a plan is recorded once.
-
-Proves the design decisions A10 and A27.
-"""
+"""Sessions: a session gets its step again, and resuming a plan is recorded once."""
 
 import asyncio
 
@@ -29,9 +26,7 @@ async def test_get_next_step_in_same_session_resumes_step(agent: AgentClient) ->
 
 
 @decision("A10")
-async def test_concurrent_claims_of_a_session_return_the_same_step(
-    agent: AgentClient,
-) -> None:
+async def test_concurrent_claims_of_a_session_return_the_same_step(agent: AgentClient) -> None:
     plan = await agent.plan(10)
     calls = [agent.take(plan, sessionId="mine") for _ in range(8)]
     assert {taken["stepOrder"] for taken in await asyncio.gather(*calls)} == {1}

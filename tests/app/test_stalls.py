@@ -29,11 +29,7 @@ async def test_step_stalls_after_more_than_thirty_minutes_of_inactivity(
     taken = await agent.take(plan)
     clock.advance(minutes=30)
     status = await agent.status(plan)
-    assert (status["status"], status["stalled"], status["stalledSteps"]) == (
-        "executing",
-        False,
-        [],
-    )
+    assert (status["status"], status["stalled"], status["stalledSteps"]) == ("executing", False, [])
     clock.advance(minutes=1.5)
     status = await agent.status(plan)
     assert (status["status"], status["derivedStatus"], status["stalled"]) == (
@@ -83,12 +79,8 @@ async def test_stalled_plan_is_active_and_resumed_by_a_modification(
     await agent.status(plan)
     (listed,) = (await agent.call("list_active_plans"))["plans"]
     assert listed["status"] == "stalled"
-    adding = [{"action": "add_steps", "steps": [make_step()]}]
-    reply = await agent.call("modify_plan", planId=plan["planId"], modifications=adding)
+    reply = await agent.modify(plan, "add_steps", steps=[make_step()])
     assert reply["planStatus"] == "executing"
-
-
-# Tests of the stall sweep.
 
 
 async def test_background_sweep_records_stalled_plans_of_every_org(own_world: OrgEnv) -> None:
@@ -227,17 +219,14 @@ async def test_stall_sweep_finds_added_step_with_short_threshold(own_world: OrgE
     plan = await agent.plan(steps=[make_step()])
     taken = await agent.take(plan)
     assert await sweep_all_orgs(services) == 0
-    added = {"action": "add_steps", "steps": [make_step(stallMinutes=5)]}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[added])
+    await agent.modify(plan, "add_steps", steps=[make_step(stallMinutes=5)])
     await agent.submit(taken)
     await agent.take(plan)
     own_world.clock.advance(minutes=6)
     assert await sweep_all_orgs(services) == 1
 
 
-async def test_stall_sweep_checks_only_plans_with_claimed_steps(
-    own_world: OrgEnv,
-) -> None:
+async def test_stall_sweep_checks_only_plans_with_claimed_steps(own_world: OrgEnv) -> None:
     agent, services = own_world.agent, own_world.dispatcher.services
     busy, idle = await agent.plan(2, name="busy"), await agent.plan(2, name="idle")
     await agent.take(busy)

@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from org_env import AgentClient, OrgEnv, make_step
-
-
-def make_condition(expression: str, action: str, **params: object) -> dict[str, Any]:
-    condition = {"afterStepOrder": 1, "conditionExpression": expression, "ifTrueAction": action}
-    return {**condition, "actionParams": params}
+from org_env import AgentClient, OrgEnv, branch_condition, make_step
 
 
 async def test_submit_step_result_returns_status_of_step_and_plan(agent: AgentClient) -> None:
@@ -32,14 +27,9 @@ async def test_submit_step_result_returns_status_of_step_and_plan(agent: AgentCl
 
 
 RESULTS: list[Any] = [
-    "a text",
-    'it\'s \\ "so" $1 %s ☃ \u2028',
+    *("a text", 'it\'s \\ "so" $1 %s ☃ \u2028'),
     {"river": "Nile", "km": 6650, "share": 0.1, "sure": True, "none": None},
-    [1, 2.5, "x", [], {}],
-    0,
-    False,
-    1.5e300,
-    "",
+    *([1, 2.5, "x", [], {}], 0, False, 1.5e300, ""),
 ]
 
 
@@ -86,8 +76,7 @@ async def test_result_after_the_plan_ended_is_refused_but_stored(agent: AgentCli
     plan = await agent.plan(2)
     mine = await agent.take(plan, sessionId="mine")
     await agent.take(plan, sessionId="other")
-    cancel = [{"action": "cancel_plan", "reason": "enough"}]
-    await agent.call("modify_plan", planId=plan["planId"], modifications=cancel)
+    await agent.modify(plan, "cancel_plan", reason="enough")
     held = {"stepId": mine["stepId"], "sessionId": "mine", "resultSummary": "two days of work"}
     error = await agent.refused("submit_step_result", **held, usage={"inputTokens": 7})
     assert error["code"] == "PLAN_TERMINAL"
@@ -110,8 +99,7 @@ async def test_result_without_attempt_of_another_agent_does_not_count(
 ) -> None:
     plan = await agent.plan([make_step(stallMinutes=1)])
     await agent.take(plan, sessionId="dead holder")
-    lost = {"action": "fail_step", "stepId": plan["stepIds"][0], "reason": "lost", "retry": True}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[lost])
+    await agent.modify(plan, "fail_step", stepId=plan["stepIds"][0], reason="lost", retry=True)
     taken = await agent.take(plan, sessionId="holder")
     theirs = {"stepId": taken["stepId"], "sessionId": by, "resultSummary": "theirs"}
     error = await agent.refused("submit_step_result", **theirs)
@@ -124,9 +112,7 @@ async def test_result_without_attempt_of_another_agent_does_not_count(
     assert (await agent.call("submit_step_result", **mine))["planStatus"] == "completed"
 
 
-async def test_result_that_violates_schema_is_refused_with_errors(
-    agent: AgentClient,
-) -> None:
+async def test_result_that_violates_schema_is_refused_with_errors(agent: AgentClient) -> None:
     schema = {"type": "object", "required": ["river"], "properties": {"km": {"type": "integer"}}}
     plan = await agent.plan([make_step(resultSchema=schema)])
     taken = await agent.take(plan)
@@ -140,7 +126,7 @@ async def test_result_that_violates_schema_is_refused_with_errors(
 
 
 async def test_skip_to_condition_skips_steps_up_to_the_target(agent: AgentClient) -> None:
-    condition = make_condition("confidence < 0.5", "skip_to", targetStepOrder=4)
+    condition = branch_condition(1, "confidence < 0.5", "skip_to", targetStepOrder=4)
     plan = await agent.plan(4, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), confidence=0.2)
     (branch,) = reply["branches"]
@@ -153,7 +139,7 @@ async def test_skip_to_condition_skips_steps_up_to_the_target(agent: AgentClient
 async def test_condition_that_cannot_be_evaluated_is_reported_and_ignored(
     agent: AgentClient,
 ) -> None:
-    condition = make_condition("result.sources > 1", "fail")
+    condition = branch_condition(1, "result.sources > 1", "fail")
     plan = await agent.plan(2, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), {"no": "sources"})
     assert (reply["planStatus"], reply["branches"]) == ("executing", [])

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from org_env import AgentClient, FakeClock, OrgEnv, make_step
+from org_env import AgentClient, FakeClock, OrgEnv, branch_condition, make_step
 from waybook.core.decision_context import Channel, ReviewPolicy
 
 
@@ -22,9 +22,7 @@ async def test_submit_with_take_next_returns_the_next_step(agent: AgentClient) -
     }
 
 
-async def test_submitting_last_step_with_take_next_completes_the_plan(
-    agent: AgentClient,
-) -> None:
+async def test_submitting_last_step_with_take_next_completes_the_plan(agent: AgentClient) -> None:
     plan = await agent.plan(1, outputFormattingNotes="As a table.")
     taken = await agent.take(plan)
     reply = await agent.submit(taken, takeNext=True, outputFormattingNotes="In bold.")
@@ -41,29 +39,15 @@ async def test_repeated_submit_with_take_next_claims_only_one_step(agent: AgentC
     assert [step["stepOrder"] for step in status["activeSteps"]] == [2]
 
 
-async def test_submit_with_take_next_returns_a_step_added_by_condition(
-    agent: AgentClient,
-) -> None:
-    condition = {
-        "afterStepOrder": 1,
-        "conditionExpression": "true",
-        "ifTrueAction": "add_steps",
-        "actionParams": {"steps": [make_step("Added.")]},
-    }
+async def test_submit_with_take_next_returns_a_step_added_by_condition(agent: AgentClient) -> None:
+    condition = branch_condition(1, "true", "add_steps", steps=[make_step("Added.")])
     plan = await agent.plan(2, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), takeNext=True)
     assert (reply["instructions"], reply["stepOrder"]) == ("Added.", 2)
 
 
-async def test_repeat_condition_copies_instructions_that_are_not_cached(
-    agent: AgentClient,
-) -> None:
-    condition = {
-        "afterStepOrder": 2,
-        "conditionExpression": "result == 'again'",
-        "ifTrueAction": "repeat",
-        "actionParams": {"fromStepOrder": 1, "max": 2},
-    }
+async def test_repeat_condition_copies_instructions_that_are_not_cached(agent: AgentClient) -> None:
+    condition = branch_condition(2, "result == 'again'", "repeat", fromStepOrder=1, max=2)
     plan = await agent.plan(3, branchingConditions=[condition])
     await agent.submit(await agent.take(plan))
     second = await agent.take(plan)
@@ -134,9 +118,7 @@ async def test_submit_with_take_next_returns_the_next_job(agent: AgentClient) ->
     assert (again["jobId"], again["resumed"]) == (reply["jobId"], True)
 
 
-async def test_submitting_null_with_take_next_stores_no_result(
-    world: OrgEnv,
-) -> None:
+async def test_submitting_null_with_take_next_stores_no_result(world: OrgEnv) -> None:
     plan = await world.agent.plan(2)
     first, second = plan["stepIds"]
     reply = await world.agent.submit(await world.agent.take(plan), None, takeNext=True)
@@ -146,9 +128,7 @@ async def test_submitting_null_with_take_next_stores_no_result(
         assert rows.fetchall() == []
 
 
-async def test_submit_writes_nothing_if_the_cached_plan_is_outdated(
-    world: OrgEnv,
-) -> None:
+async def test_submit_writes_nothing_if_the_cached_plan_is_outdated(world: OrgEnv) -> None:
     plan = await world.agent.plan(2)
     taken = await world.agent.take(plan)
     steps = plan["stepIds"]

@@ -27,9 +27,6 @@ async def counted(world: OrgEnv, agent: AgentClient, **options: Any) -> OrgUsage
     )
 
 
-# Schema
-
-
 async def test_usage_is_reported_per_plan_and_per_step(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     took = {"inputTokens": 1200, "outputTokens": 300, "costUsd": 0.25, "model": "m"}
@@ -91,9 +88,6 @@ async def test_cost_is_rounded_to_millionths_of_a_dollar_per_result(agent: Agent
     assert (await agent.status(plan))["usage"]["costUsd"] == 0.300001
 
 
-# Tests of the usage of an org.
-
-
 async def test_org_usage_lists_usage_by_model_plan_and_run(
     world: OrgEnv, agent: AgentClient
 ) -> None:
@@ -135,8 +129,6 @@ async def test_org_usage_includes_last_thirty_days_or_requested_period(
     assert (await counted(world, agent, since=began)).usage.tokens == 3
     assert (await counted(world, agent, since=clock.now)).usage.tokens == 2
 
-
-# Test of all kinds of usage combined.
 
 MICROS = st.integers(0, 10**11)
 USAGES = st.fixed_dictionaries(

@@ -61,9 +61,6 @@ def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
     return made
 
 
-# Freshness
-
-
 async def test_search_reflects_writes_and_deletes_of_other_process(library: SearchCorpus) -> None:
     other = another_process(library)
     first = await library.store("flood", FLOOD)
@@ -168,9 +165,6 @@ async def test_vector_cache_reloads_all_vectors_after_a_change_of_database(
     assert pages == ["page"]
 
 
-# Bounds
-
-
 async def test_org_too_large_for_vector_cache_is_searched_in_pages(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,9 +196,6 @@ async def test_vector_cache_evicts_least_recently_searched_org_to_fit_limit(
     assert cache.size_bytes <= 50_000
 
 
-# Ranking
-
-
 NOTES = [
     f"{FLOOD if n % 2 else BEES} {' '.join(FLOOD.split()[n % 11 :])} note {n}" for n in range(24)
 ]
@@ -223,9 +214,6 @@ async def test_search_ranks_passages_by_vector_similarity_to_the_question(
         for hit in nearest_hits:
             stored = EMBEDDER.embed(artifacts.embedding_text("note", ids[hit.subject_id]))
             assert hit.measure == pytest.approx(cosine_similarity(vector, stored), abs=2e-4)
-
-
-# Filters
 
 
 async def test_vector_search_with_broad_filter_returns_every_match(
@@ -251,9 +239,6 @@ async def test_vector_cache_returns_no_vectors_of_another_embedding_model(
     held = await library.cache.get(library.database, owner)
     assert held.vectors is not None
     assert held.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
-
-
-# Housekeeping
 
 
 async def test_retention_deletes_records_of_deleted_passages_after_two_days(

@@ -36,9 +36,6 @@ async def two_models(agent: AgentClient) -> Body:
     return await agent.run("two-steps")
 
 
-# Answers
-
-
 async def test_waiting_get_next_step_returns_a_freed_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
@@ -66,8 +63,7 @@ async def test_get_next_step_with_free_step_answers_without_waiting(env: Waiting
 
 
 @pytest.mark.parametrize(
-    ("decision", "status"),
-    [("approve", "step_ready"), ("reject", "plan_failed")],
+    ("decision", "status"), [("approve", "step_ready"), ("reject", "plan_failed")]
 )
 async def test_review_decision_ends_wait_of_get_next_step(
     env: WaitingEnv, decision: str, status: str
@@ -128,9 +124,7 @@ async def test_change_makes_only_one_waiting_call_look_for_work(env: WaitingEnv)
         await canceled(task)
 
 
-async def test_timed_out_wait_for_a_step_returns_retry_after_seconds(
-    env: WaitingEnv,
-) -> None:
+async def test_timed_out_wait_for_a_step_returns_retry_after_seconds(env: WaitingEnv) -> None:
     plan = await env.agent.plan(1)
     await env.agent.take(plan)
     waiting = await env.started("get_next_step", wait=3, planId=plan["planId"])
@@ -142,9 +136,7 @@ async def test_timed_out_wait_for_a_step_returns_retry_after_seconds(
     assert (reply["status"], reply["retryAfterSeconds"]) == ("no_pending_steps", 1)
 
 
-async def test_reply_without_a_step_contains_retry_after_seconds(
-    env: WaitingEnv,
-) -> None:
+async def test_reply_without_a_step_contains_retry_after_seconds(env: WaitingEnv) -> None:
     plan = await env.agent.plan(1, stallMinutes=0.05)
     taken = await env.agent.take(plan)
     reply = await env.agent.call("get_next_step", planId=plan["planId"])
@@ -164,9 +156,6 @@ async def test_wait_seconds_outside_the_allowed_range_is_refused(
     assert (error["code"], error["details"]["faults"][0]["at"]) == ("INVALID_INPUT", "waitSeconds")
 
 
-# Jobs
-
-
 async def test_waiting_get_next_job_returns_a_freed_job(env: WaitingEnv) -> None:
     run = await two_models(env.agent)
     job = await env.agent.job(run)
@@ -175,9 +164,7 @@ async def test_waiting_get_next_job_returns_a_freed_job(env: WaitingEnv) -> None
     assert (await answered(waiting))["stepKey"] == "do"
 
 
-async def test_waiting_for_jobs_of_one_model_does_not_delay_others(
-    env: WaitingEnv,
-) -> None:
+async def test_waiting_for_jobs_of_one_model_does_not_delay_others(env: WaitingEnv) -> None:
     run = await two_models(env.agent)
     job = await env.agent.job(run)
     other = await env.started("get_next_job", runId=run["runId"], modelId="unknown")
@@ -191,9 +178,6 @@ async def test_get_next_job_without_run_id_waits_for_any_run(env: WaitingEnv) ->
     waiting = await env.started("get_next_job")
     run = await two_models(env.agent)
     assert (await answered(waiting))["runId"] == run["runId"]
-
-
-# Time
 
 
 @pytest.mark.parametrize("run_id", [True, False])
@@ -222,9 +206,6 @@ async def test_waiting_call_gets_failed_job_when_retry_delay_ends(env: WaitingEn
     env.world.clock.advance(minutes=1)
     env.loop.advance(50)
     assert (await answered(waiting))["jobId"] == job["jobId"]
-
-
-# Tests of the ways in which a waiting call ends.
 
 
 async def test_canceled_waiting_call_leaves_the_queue_and_takes_no_step(env: WaitingEnv) -> None:
@@ -340,13 +321,9 @@ async def test_next_waiting_call_is_woken_if_woken_call_fails(env: WaitingEnv) -
     task = asyncio.create_task(other.refused("get_next_step", **args))
     await env.until(lambda: len(env.calls) == 1)
     waiting = await env.started("get_next_step", planId=plan["planId"])
-    change = {"action": "add_steps", "steps": [make_step("More.")]}
-    await env.agent.call("modify_plan", planId=plan["planId"], modifications=[change])
+    await env.agent.modify(plan, "add_steps", steps=[make_step("More.")])
     assert (await answered(task))["code"] == "UNAVAILABLE"
     assert (await answered(waiting))["status"] == "step_ready"
-
-
-# Tests of the answers to repeated calls.
 
 
 async def test_repeated_waiting_call_gets_the_same_step(env: WaitingEnv) -> None:
@@ -404,9 +381,6 @@ def has_seen(env: WaitingEnv, status: str) -> bool:
 
 async def unreachable(org: int | None) -> object:
     raise AssertionError(org)
-
-
-# Tests of database connections and server processes.
 
 
 async def test_change_just_before_a_call_starts_waiting_answers_the_call(env: WaitingEnv) -> None:

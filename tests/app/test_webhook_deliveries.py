@@ -81,9 +81,7 @@ async def test_failed_webhook_delivery_is_retried_with_same_webhook_id(
     assert stamps[1] - stamps[0] == 6
 
 
-async def test_delivery_that_no_process_tries_is_reported_as_overdue(
-    own_world: OrgEnv,
-) -> None:
+async def test_delivery_that_no_process_tries_is_reported_as_overdue(own_world: OrgEnv) -> None:
     async with make_webhook_env(own_world, await unused_url()) as teller:
         await make_review(teller.agent)
         for seconds, overdue, state in ((0, 0, CheckState.OK), (180, 1, CheckState.WARN)):
@@ -202,9 +200,6 @@ async def test_finished_webhook_deliveries_are_deleted_after_retention_period(
         await teller.deliver()
         (delivery,) = await teller.deliveries()
     assert delivery.at == clock.now
-
-
-# Tests with several processes.
 
 
 async def test_concurrent_processes_deliver_each_webhook_message_once(world: OrgEnv) -> None:

@@ -1,12 +1,10 @@
-"""Notifications: their kinds, recipients and texts."""
+"""Notifications that are sent to webhooks."""
 
 from pathlib import Path
 
 import pytest
 
-from fake_endpoint import (
-    fake_endpoint,
-)
+from fake_endpoint import fake_endpoint
 from org_env import AgentClient, FakeClock, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
@@ -14,8 +12,6 @@ from waybook.app.operations.sweeps import sweep_stalls
 from waybook.errors import NotFound
 from waybook.notifications.delivery import DeliveryStatus
 from webhook_env import TAKEN, events, make_review, make_webhook_env, received_events, verified
-
-# Tests of the kinds of notifications.
 
 
 async def test_review_notification_contains_requester_and_review_url(
@@ -90,9 +86,7 @@ async def test_webhook_reports_stall_completion_failure_and_review_of_plan(
     assert payloads["plan.completed"]["progress"] == {"percent": 100, "done": 2, "total": 2}
 
 
-async def test_webhook_reports_failed_stage_feedback_request_and_end_of_run(
-    world: OrgEnv,
-) -> None:
+async def test_webhook_reports_failed_stage_feedback_request_and_end_of_run(world: OrgEnv) -> None:
     async with received_events(world) as (other, teller):
         agent = teller.agent
         dag = make_definition(
@@ -188,9 +182,6 @@ async def test_webhook_deliveries_of_other_org_are_neither_sent_nor_retried(worl
         for unknown in (ours.id, "none"):
             with pytest.raises(NotFound):
                 await retry_delivery(other_org.call, unknown)
-
-
-# Formats
 
 
 async def test_slack_message_escapes_mentions_in_plan_name(world: OrgEnv) -> None:

@@ -53,10 +53,7 @@ async def ctx(own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> RequestCont
 
 
 async def plan_names(
-    ctx: RequestContext,
-    text: str,
-    state: PlanState | None = None,
-    creator: str | None = None,
+    ctx: RequestContext, text: str, state: PlanState | None = None, creator: str | None = None
 ) -> list[str]:
     wanted = PlanFilter(order=ListOrder.CREATION, all=True, text=text, state=state, creator=creator)
     return [plan.name for plan in (await plan_summaries(ctx, wanted, limit=10)).plans]

@@ -97,8 +97,7 @@ ARITHMETIC = (
 
 
 @pytest.mark.parametrize(
-    "source",
-    [*STRINGS, *NUMBERS, *SIGNS, *PRECEDENCE, *ABSORBED, *COMPARISONS, *ARITHMETIC],
+    "source", [*STRINGS, *NUMBERS, *SIGNS, *PRECEDENCE, *ABSORBED, *COMPARISONS, *ARITHMETIC]
 )
 def test_condition_corner_cases_evaluate_as_in_cel(
     ours: Reading, real: Reading, source: str

@@ -53,10 +53,7 @@ def test_example_condition_fires_only_for_low_confidence_without_sources(
         ("1 % 0 == 1", "modulus by zero at position 2"),
         ("9223372036854775807 + 1 > 0", "integer overflow at position 20"),
         ("result.text + 1 == 'a'", "cannot compute string + int at position 12"),
-        (
-            "1 + 0.5 > 1.0",
-            f"cannot compute int + double at position 2; {UNMIXED}",
-        ),
+        ("1 + 0.5 > 1.0", f"cannot compute int + double at position 2; {UNMIXED}"),
         ("1.0 % 2.0 == 1.0", "cannot compute double % double at position 4"),
         ("-result.text == 1", "- needs a number, found string, at position 0"),
         ("!result.text", "! needs true or false, found string, at position 0"),

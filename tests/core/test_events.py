@@ -5,12 +5,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.core.events import (
-    MAX_PAYLOAD_BYTES,
-    ChangeEvent,
-    decode_batch,
-    encode_batches,
-)
+from waybook.core.events import MAX_PAYLOAD_BYTES, ChangeEvent, decode_batch, encode_batches
 from waybook.core.ids import encode_id
 
 EVENTS = st.builds(

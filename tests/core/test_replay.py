@@ -69,10 +69,7 @@ def test_comparison_of_replayed_and_stored_rows_lists_every_difference() -> None
     replayed: Rows = {
         "step": {"s1": {"status": "pending"}, "s2": {"status": "failed", "title": None}}
     }
-    stored: Rows = {
-        "step": {"s2": {"status": "pending"}, "s3": {}},
-        "plan": {},
-    }
+    stored: Rows = {"step": {"s2": {"status": "pending"}, "s3": {}}, "plan": {}}
     assert differences(replayed, stored) == [
         "step s1: the audit made it, but it is not stored",
         "step s2: status is 'pending', the audit says 'failed'",

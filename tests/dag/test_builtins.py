@@ -200,11 +200,7 @@ def test_builtin_findings_template_renders_a_table_with_source_links() -> None:
     output = next(output for _, _, output in PAGES if output.document_key == "findings")
     document = render(
         output.render,
-        {
-            "document": {"model": "opus"},
-            "content": parse_content(OBJECT),
-            "text": OBJECT,
-        },
+        {"document": {"model": "opus"}, "content": parse_content(OBJECT), "text": OBJECT},
     )
     assert "<td>It | is</td>" in document.html
     assert '<a href="https://example.org"' in document.html

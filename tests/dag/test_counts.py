@@ -134,9 +134,7 @@ def test_stage_receives_documents_of_all_preceding_stages() -> None:
 
 
 @pytest.mark.parametrize("strategy", [S.PAIRWISE_BY_ORIGIN, S.PER_MODEL])
-def test_job_total_of_10000_steps_and_100_models_is_exact(
-    strategy: Strategy,
-) -> None:
+def test_job_total_of_10000_steps_and_100_models_is_exact(strategy: Strategy) -> None:
     keys = [f"s{number}" for number in range(10_000)]
     followers = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys[1:5_000]]
     others = [make_step(key, strategy) for key in keys[5_000:]]

@@ -8,17 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from any_json import any_json
-from dag_builders import (
-    dags,
-    make_input,
-    make_output,
-)
+from dag_builders import dags, make_input, make_output
 from decision_proofs import decision
-from waybook.dag.definitions.definition import (
-    definition_schema,
-    read_definition,
-    write_definition,
-)
+from waybook.dag.definitions.definition import definition_schema, read_definition, write_definition
 from waybook.dag.diagnostics import MAX_DIAGNOSTICS
 from waybook.dag.model import Dag, JobType, RecipeStep, Strategy, Transition
 from waybook.dag.templates.template import DEFAULT_DOCUMENT
@@ -216,10 +208,7 @@ def test_definition_without_stages_or_steps_is_refused(data: object, fault: str,
         (50, {"slug": "d", "stages": [{}] * 51}),
         (2_500, {**make_definition(), "transitions": [{}] * 2_501}),
         (10_000, make_definition(*[STEP] * 10_001)),
-        (
-            100_000,
-            {"slug": "d", "stages": [{"slug": "s", "recipe": {"edges": [[]] * 100_001}}]},
-        ),
+        (100_000, {"slug": "d", "stages": [{"slug": "s", "recipe": {"edges": [[]] * 100_001}}]}),
     ],
 )
 def test_error_for_a_too_large_definition_shows_limit_and_count(most: int, data: object) -> None:

@@ -2,11 +2,7 @@ from hypothesis import given
 
 from dag_builders import models
 from dag_runs import origins_of
-from waybook.dag.expansion.units import (
-    ProducedDocument,
-    entry_origins,
-    lineage_owners,
-)
+from waybook.dag.expansion.units import ProducedDocument, entry_origins, lineage_owners
 
 #: Origins that earlier documents pass on: five lineages of documents, by two authors.
 PRIOR = origins_of(

@@ -15,11 +15,7 @@ from waybook.dag.snapshots.snapshot import report_from_snapshot
 MOMENTS = 30
 
 
-HISTORIES = {
-    "dag": dags(max_stages=3, max_steps=5),
-    "chance": CHANCE,
-    "closes": st.booleans(),
-}
+HISTORIES = {"dag": dags(max_stages=3, max_steps=5), "chance": CHANCE, "closes": st.booleans()}
 
 
 @decision("B5", "B6")

@@ -61,10 +61,7 @@ def test_input_that_no_step_produces_is_external_and_not_missing() -> None:
     assert [
         (resolved_input.external, resolved_input.documents, resolved_input.is_missing)
         for resolved_input in here.inputs_of("s", unit)
-    ] == [
-        (True, (), False),
-        (True, (), False),
-    ]
+    ] == [(True, (), False), (True, (), False)]
 
 
 def test_required_input_without_document_is_missing() -> None:

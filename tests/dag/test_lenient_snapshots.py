@@ -132,9 +132,7 @@ def test_snapshot_stage_without_a_unique_slug_is_named_by_position(slug: object)
     ],
     ids=str,
 )
-def test_wrong_transitions_in_a_snapshot_make_all_stages_invalid(
-    ways: list[object],
-) -> None:
+def test_wrong_transitions_in_a_snapshot_make_all_stages_invalid(ways: list[object]) -> None:
     result = read_leniently({**make_definition(), "transitions": ways})
     walked = {slug: graph.order for slug, graph in result.structure.graphs.items()}
     assert walked == {slug: graph.order for slug, graph in graphs_of(DAG).items()}

@@ -2,12 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_runs import origins_of
-from waybook.dag.expansion.units import (
-    Origins,
-    ProducedDocument,
-    entry_origins,
-    merge_origins,
-)
+from waybook.dag.expansion.units import Origins, ProducedDocument, entry_origins, merge_origins
 
 NAMES = st.sampled_from("abcd")
 MADE = st.lists(st.builds(ProducedDocument, NAMES, st.sampled_from(["l/1", "l/2", "l/3"])))

@@ -20,9 +20,7 @@ from waybook.dag.progress.structure import (
     overlay,
     stage_status,
 )
-from waybook.dag.progress.structure import (
-    FAILED as COUNTED_FAILED,
-)
+from waybook.dag.progress.structure import FAILED as COUNTED_FAILED
 
 S = ProgressStatus
 
@@ -130,9 +128,7 @@ def test_jobs_are_counted_by_step_and_status() -> None:
     [work("superseded"), work("pending", None), work("pending", kind=JobType.RENDER)],
     ids=["superseded", "without a step", "RENDER"],
 )
-def test_render_jobs_and_superseded_jobs_are_not_counted(
-    job: JobEvidence,
-) -> None:
+def test_render_jobs_and_superseded_jobs_are_not_counted(job: JobEvidence) -> None:
     evidence_by_step, warnings = evidence_of([job])
     assert not any(evidence.is_reached for evidence in evidence_by_step.values())
     assert warnings == []

@@ -74,11 +74,7 @@ def test_half_done_dialectic_stage_shows_3_of_13_steps_done() -> None:
 @decision("B9")
 def test_half_done_dialectic_stage_shows_every_step_status() -> None:
     steps = {step["stepKey"]: str(step["status"]) for step in halfway()["stages"][2]["steps"] or ()}
-    completed = {
-        HEADER,
-        "pairwise-synthesis-business-case",
-        "synthesis-document-business-case",
-    }
+    completed = {HEADER, "pairwise-synthesis-business-case", "synthesis-document-business-case"}
     assert {key for key, status in steps.items() if status == "completed"} == completed
     running = {key for key, status in steps.items() if status == "in_progress"}
     assert running == {"pairwise-synthesis-feature-spec"}

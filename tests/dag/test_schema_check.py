@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 
 from any_json import any_json
 from dag_builders import dags
-from waybook.dag.definitions.definition import (
-    definition_schema,
-    write_definition,
-)
+from waybook.dag.definitions.definition import definition_schema, write_definition
 from waybook.dag.definitions.schema_check import MAX_ERRORS, compile_check
 from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.model import Dag
@@ -35,11 +32,7 @@ NAMES = compile_check(
             "kind": {"type": "string", "enum": ["river", "lake"], "x-fault": "unknown_kind"},
         },
         "$defs": {
-            "name": {
-                "type": "string",
-                "maxLength": 5,
-                "not": {"type": "string", "pattern": "\n"},
-            }
+            "name": {"type": "string", "maxLength": 5, "not": {"type": "string", "pattern": "\n"}}
         },
     }
 )

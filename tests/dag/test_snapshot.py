@@ -150,10 +150,7 @@ def test_invalid_job_in_a_snapshot_causes_a_stage_warning(job: Body, warning: st
 @pytest.mark.parametrize(
     ("more", "warning"),
     [
-        (
-            {"jobs": [make_job("sonata", "x", "pending")]},
-            "1 job of an unknown stage: 'sonata'",
-        ),
+        ({"jobs": [make_job("sonata", "x", "pending")]}, "1 job of an unknown stage: 'sonata'"),
         ({"jobs": [{"id": "j", "jobType": "PLAN", "status": "pending"}]}, "1 job without a stage"),
         ({"jobs": [make_job("thesis", None, "pending")] * 3}, "2 jobs with the id of another one"),
         ({"jobs": None}, "the snapshot has no jobs"),
@@ -184,19 +181,13 @@ def test_snapshot_error_outside_any_stage_causes_general_warning(more: Body, war
             [{"stageSlug": "thesis", "models": MODELS, "closed": ["sing"]}],
             "there is no step 'sing', which is said to be closed",
         ),
-        (
-            [{"stageSlug": "thesis", "models": MODELS, "closed": 3}],
-            "its closed are not a list",
-        ),
+        ([{"stageSlug": "thesis", "models": MODELS, "closed": 3}], "its closed are not a list"),
         (
             [{"stageSlug": "thesis", "models": [*MODELS, {}]}],
             "some of its models are not names, and are left out",
         ),
         ([{"stageSlug": "thesis", "models": MODELS}] * 2, "2 stage runs of it, taken together"),
-        (
-            [{"stageSlug": "thesis"}],
-            "expected documents unknown: models are not set",
-        ),
+        ([{"stageSlug": "thesis"}], "expected documents unknown: models are not set"),
     ],
 )
 def test_invalid_stage_run_in_a_snapshot_causes_a_warning(runs: list[Body], warning: str) -> None:
@@ -231,7 +222,7 @@ def test_snapshot_of_a_dag_without_stages_raises_bad_recipe(dag: Body) -> None:
 
 
 JUNK: list[object] = [
-    *(None, 0, -1, 1.5, True, "", "thesis", "x" * 300, [], {}, [[]], [None], {"id": "j"}, 10**30),
+    *(None, 0, -1, 1.5, True, "", "thesis", "x" * 300, [], {}, [[]], [None], {"id": "j"}, 10**30)
 ]
 
 

@@ -63,9 +63,7 @@ def test_per_document_step_without_unique_producer_has_no_source() -> None:
 
 @decision("B12")
 @given(recipe=recipes())
-def test_only_per_document_steps_with_predecessors_have_a_source(
-    recipe: Recipe,
-) -> None:
+def test_only_per_document_steps_with_predecessors_have_a_source(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     for step in recipe.steps:
         source = primary_source(step, "stage", graph)

@@ -160,8 +160,7 @@ def test_template_beyond_size_or_depth_limit_is_refused(template: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["__class__", "items", "keys", "_private", "__class__.__mro__", "get.__globals__"],
+    "path", ["__class__", "items", "keys", "_private", "__class__.__mro__", "get.__globals__"]
 )
 def test_template_field_never_resolves_to_python_attribute(path: str) -> None:
     assert rendered(f"[{{{{ content.{path} }}}}]", content={"a": 1}) == "[]"
@@ -294,12 +293,7 @@ SCRAPS += [
 ]
 
 
-@given(
-    st.lists(
-        st.sampled_from(SCRAPS) | st.characters(),
-        max_size=25,
-    ).map("".join)
-)
+@given(st.lists(st.sampled_from(SCRAPS) | st.characters(), max_size=25).map("".join))
 @example("{{ '\\ud800' }}")
 @example("\ud800{{ run }}")
 @example("{{ run }}\0")

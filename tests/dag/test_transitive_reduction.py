@@ -30,9 +30,7 @@ def graphs(draw: st.DrawFn) -> tuple[int, Edges]:
 
 
 @given(graphs())
-def test_transitive_reduction_removes_exactly_redundant_edges(
-    graph: tuple[int, Edges],
-) -> None:
+def test_transitive_reduction_removes_exactly_redundant_edges(graph: tuple[int, Edges]) -> None:
     count, edges = graph
     reduced_edges = _without_implied(count, edges)
     assert reachable(reduced_edges, count) == reachable(edges, count)

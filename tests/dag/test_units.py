@@ -83,9 +83,7 @@ def test_job_after_pairwise_step_has_reviewer_of_the_source_document() -> None:
 
 
 @pytest.mark.parametrize("strategy", [S.PER_SOURCE_DOCUMENT, S.PER_SOURCE_GROUP])
-def test_job_goes_to_the_model_that_wrote_the_document(
-    strategy: Strategy,
-) -> None:
+def test_job_goes_to_the_model_that_wrote_the_document(strategy: Strategy) -> None:
     prior = origins_of(
         [
             ProducedDocument("gone", "l/1"),

@@ -63,9 +63,7 @@ def test_webhook_retry_delay_of_any_attempt_is_within_bounds(attempt: int, chanc
 
 
 @given(st.lists(chances, min_size=40, max_size=40))
-def test_refused_webhook_is_retried_until_the_maximum_delivery_time(
-    chances: list[float],
-) -> None:
+def test_refused_webhook_is_retried_until_the_maximum_delivery_time(chances: list[float]) -> None:
     message, refused = (
         make_message(NotificationKind.PLAN_FAILED),
         DeliveryOutcome("it answered 500", 500),

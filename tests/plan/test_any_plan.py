@@ -355,16 +355,10 @@ def _check_claims(depended: dict[StepId, set[StepId]], before: Plan, plan: Plan)
 def test_skip_to_skips_the_steps_between_after_reordering(data: st.DataObject, count: int) -> None:
     target = data.draw(st.integers(2, count))
     skip = NewCondition(
-        after_step_order=1,
-        expression="true",
-        action=BranchAction.SKIP_TO,
-        target_step_order=target,
+        after_step_order=1, expression="true", action=BranchAction.SKIP_TO, target_step_order=target
     )
     new = NewPlan(
-        name="Any",
-        research_question="Why?",
-        steps=(make_new_step(),) * count,
-        conditions=(skip,),
+        name="Any", research_question="Why?", steps=(make_new_step(),) * count, conditions=(skip,)
     )
     plan = create(new, make_context()).plan
     first, aimed = plan.steps[0].id, plan.steps[target - 1].id

@@ -123,10 +123,7 @@ def test_step_added_by_condition_may_depend_on_later_steps() -> None:
 
 def test_condition_of_a_branch_step_can_name_other_added_steps() -> None:
     again = NewCondition(
-        expression="result == 'weak'",
-        action=BranchAction.REPEAT,
-        from_step_order=2,
-        max_repeats=1,
+        expression="result == 'weak'", action=BranchAction.REPEAT, from_step_order=2, max_repeats=1
     )
     added = (waiting_for(), make_new_step(depends_on=(2,), conditions=(again,)))
     plan = done(plan_with_branch(waiting_for(), waiting_for(), added=added), 1)

@@ -1,11 +1,6 @@
 import pytest
 
-from plan_builders import (
-    make_context,
-    make_plan,
-    make_step,
-    step_id,
-)
+from plan_builders import make_context, make_plan, make_step, step_id
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
 from waybook.plan.model import Plan, StepStatus, StepText, StoredSource

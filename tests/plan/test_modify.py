@@ -165,11 +165,7 @@ def test_step_that_a_condition_may_skip_to_cannot_be_removed() -> None:
 @decision("A22")
 @pytest.mark.parametrize(
     ("first", "outcome", "target"),
-    [
-        (S.COMPLETED, BranchOutcome.NOT_FIRED, 2),
-        (S.SKIPPED, None, 2),
-        (S.PENDING, None, 1),
-    ],
+    [(S.COMPLETED, BranchOutcome.NOT_FIRED, 2), (S.SKIPPED, None, 2), (S.PENDING, None, 1)],
 )
 def test_step_targeted_by_condition_that_cannot_fire_is_removable(
     first: StepStatus, outcome: BranchOutcome | None, target: int
@@ -191,9 +187,7 @@ def test_steps_are_reordered_only_if_the_new_order_is_complete() -> None:
 
 
 @pytest.mark.parametrize("status", StepStatus)
-def test_instructions_of_a_step_can_be_updated_in_any_status(
-    status: StepStatus,
-) -> None:
+def test_instructions_of_a_step_can_be_updated_in_any_status(status: StepStatus) -> None:
     plan = make_plan(make_step(status), make_step(), status=PlanStatus.EXECUTING)
     done = modified(plan, UpdateInstructions(step_id(1), "New."))
     assert done.plan.texts[step_id(1)].instructions == "New."

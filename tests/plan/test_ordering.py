@@ -24,8 +24,4 @@ def test_incomplete_or_repeated_step_order_raises_stale_plan(
 ) -> None:
     with pytest.raises(StalePlan) as refusal:
         validate_order(PLAN, list(named))
-    assert refusal.value.details == {
-        "missing": missing,
-        "unknown": unknown,
-        "repeated": repeated,
-    }
+    assert refusal.value.details == {"missing": missing, "unknown": unknown, "repeated": repeated}

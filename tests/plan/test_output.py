@@ -32,9 +32,7 @@ COMPLETE = make_plan_in(PlanStatus.COMPLETED)
 
 
 @pytest.mark.parametrize("status", [s for s in PlanStatus if s is not PlanStatus.FAILED])
-def test_output_can_be_stored_in_any_plan_status_except_failed(
-    status: PlanStatus,
-) -> None:
+def test_output_can_be_stored_in_any_plan_status_except_failed(status: PlanStatus) -> None:
     plan = make_plan_in(status)
     decided = store_output(plan, REPORT, [], make_context())
     assert events_of(decided) == ["plan_modified"]
@@ -131,9 +129,7 @@ def stored(*handed_in: NewOutput) -> list[Output]:
         max_size=12,
     )
 )
-def test_output_versions_have_no_gaps(
-    handed_in: list[NewOutput],
-) -> None:
+def test_output_versions_have_no_gaps(handed_in: list[NewOutput]) -> None:
     there = stored(*handed_in)
     for title in {output.title for output in there}:
         versions = [output.version for output in there if output.title == title]

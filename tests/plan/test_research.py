@@ -91,9 +91,7 @@ def test_hash_of_research_content_is_independent_of_key_order(
 
 
 @pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
-def test_research_in_closed_plan_suggests_storing_without_plan(
-    status: PlanStatus,
-) -> None:
+def test_research_in_closed_plan_suggests_storing_without_plan(status: PlanStatus) -> None:
     with pytest.raises(PlanTerminal) as refused:
         store_research(
             make_created_plan()._replace(status=status), None, NOTE, ExistingResearch(), MOMENT

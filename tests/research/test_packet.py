@@ -193,9 +193,7 @@ def check_text(text: TextField, value: Any, note: Body | None) -> int:  # noqa: 
     return 1
 
 
-def test_parts_of_the_context_are_cut_to_equal_size(
-    contexts: Contexts,
-) -> None:
+def test_parts_of_the_context_are_cut_to_equal_size(contexts: Contexts) -> None:
     compared = 0
     for parts, _, body in contexts:
         cut: Body = body.get("cut", {})
@@ -240,9 +238,7 @@ def test_every_context_part_gets_full_size_or_a_fair_share(contexts: Contexts) -
     assert shared > 125
 
 
-def test_truncated_text_in_the_context_has_a_minimum_size(
-    contexts: Contexts,
-) -> None:
+def test_truncated_text_in_the_context_has_a_minimum_size(contexts: Contexts) -> None:
     for parts, _, body in contexts:
         cut: Body = body.get("cut", {})
         for part in parts:

@@ -13,9 +13,7 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False)
 
 
 @given(st.lists(numbers, min_size=1, max_size=3 * DIMENSIONS))
-def test_vector_of_any_width_becomes_unit_vector_of_fixed_width(
-    vector: list[float],
-) -> None:
+def test_vector_of_any_width_becomes_unit_vector_of_fixed_width(vector: list[float]) -> None:
     resized = resize_vector(vector)
     assert len(resized) == DIMENSIONS
     assert sqrt(sum(n * n for n in resized)) == pytest.approx(1)

@@ -58,9 +58,7 @@ def test_setting_the_same_value_records_no_change() -> None:
     draft = make_draft()
     draft.set_step(draft.steps["only/a"], done=0, failed=1)
     draft.record(Event.PLAN_MODIFIED)
-    assert changes_of(draft.decide(None)) == [
-        Change(Entity.STAGE_STEP, "only/a", "failed", 0, 1),
-    ]
+    assert changes_of(draft.decide(None)) == [Change(Entity.STAGE_STEP, "only/a", "failed", 0, 1)]
 
 
 def test_audited_run_changes_use_column_names_and_json_values() -> None:

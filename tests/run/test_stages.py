@@ -138,9 +138,7 @@ def test_stage_with_too_many_steps_is_refused() -> None:
     assert refusal.value.details == {"limit": MAX_STEPS, "stageSlug": "only"}
 
 
-def test_stage_with_too_many_jobs_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_stage_with_too_many_jobs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MAX_JOBS", 4)
     both = make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")])
     assert make_run(both, ["x", "y"]).run.steps

@@ -150,9 +150,7 @@ def test_submitting_a_partial_text_creates_a_continuation_job() -> None:
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
-def test_last_part_stores_a_document_of_all_parts(
-    parts: list[str],
-) -> None:
+def test_last_part_stores_a_document_of_all_parts(parts: list[str]) -> None:
     world = single_job()
     for part in parts[:-1]:
         world.submit(world.claim(), part, continues=True)

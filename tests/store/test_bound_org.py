@@ -98,9 +98,7 @@ async def test_change_to_a_row_of_another_org_has_no_effect(
     # The end of `make_env` compares the rows of both orgs with their audit.
 
 
-async def test_query_for_rows_of_another_org_returns_no_rows(
-    world: OrgEnv,
-) -> None:
+async def test_query_for_rows_of_another_org_returns_no_rows(world: OrgEnv) -> None:
     """Row-level security also applies to a wrong org parameter."""
     await world.agent.plan(1)
     query = Query("plans_of", "select id from plan where org_id = %(of)s::uuid")

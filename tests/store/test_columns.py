@@ -9,11 +9,7 @@ from waybook.store.columns import TABLES, Table
 from waybook.store.plans.rows import ConditionRow
 
 #: Columns that are in no list: the driver adds the org, and single statements maintain the others.
-OTHERS = {
-    "plan": {"stall_check_at"},
-    "run": {"awaiting_since"},
-    "job": {"seen_at"},
-}
+OTHERS = {"plan": {"stall_check_at"}, "run": {"awaiting_since"}, "job": {"seen_at"}}
 CATALOG = """
 select a.attname::text, a.atttypid::regtype::text
   from pg_attribute a

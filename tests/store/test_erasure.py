@@ -93,9 +93,6 @@ async def make_notice(world: OrgEnv) -> None:
             )
 
 
-# Tests of erasing an org.
-
-
 async def test_erasing_an_org_removes_exactly_the_rows_of_that_org(
     own_world: OrgEnv, canary: str
 ) -> None:
@@ -145,20 +142,14 @@ async def test_erasure_record_of_an_org_contains_time_operator_and_counts(
     assert agent.org_id not in await own_world.database.list_org_ids()
 
 
-async def test_calls_of_an_erased_org_fail_and_create_no_rows(
-    own_world: OrgEnv,
-) -> None:
+async def test_calls_of_an_erased_org_fail_and_create_no_rows(own_world: OrgEnv) -> None:
     agent = own_world.agent
     plan = await agent.plan()
     await erase_org(
         own_world.place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress
     )
     assert (await agent.refused("get_next_step", planId=plan["planId"]))["code"] == "NOT_FOUND"
-    named = {
-        "name": "New",
-        "researchQuestion": "Q?",
-        "steps": [make_step()],
-    }
+    named = {"name": "New", "researchQuestion": "Q?", "steps": [make_step()]}
     assert (await agent.ask("create_research_plan", named)).is_error
     assert set(rows_of(own_world.place, agent.org_id)) == LEFT
 
@@ -230,9 +221,7 @@ asyncio.run(erase_org(sys.argv[1], sys.argv[2], by="operator", progress=killed))
 """
 
 
-async def test_killed_org_erasure_changes_nothing_and_can_be_repeated(
-    own_world: OrgEnv,
-) -> None:
+async def test_killed_org_erasure_changes_nothing_and_can_be_repeated(own_world: OrgEnv) -> None:
     agent, place = own_world.agent, own_world.place
     await agent.work_through(await agent.plan())
     before = rows_of(place, agent.org_id)
@@ -243,9 +232,6 @@ async def test_killed_org_erasure_changes_nothing_and_can_be_repeated(
     assert rows_of(place, agent.org_id) == before
     await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress)
     assert set(rows_of(place, agent.org_id)) == LEFT
-
-
-# Tests of the erasure record.
 
 
 TAMPERINGS = {

@@ -14,10 +14,7 @@ from waybook.errors import Unavailable
 from waybook.store.driver import group_commit
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Database
-from waybook.store.driver.group_commit import (
-    MAX_IN_FLIGHT,
-    Call,
-)
+from waybook.store.driver.group_commit import MAX_IN_FLIGHT, Call
 from waybook.store.driver.queries import Query
 from waybook.store.driver.wire import StaleCache
 
@@ -47,9 +44,7 @@ async def start_group(
         return [start(database, org_id, *call) for call in calls]
 
 
-async def test_calls_waiting_for_messages_in_flight_share_a_transaction(
-    own_world: OrgEnv,
-) -> None:
+async def test_calls_waiting_for_messages_in_flight_share_a_transaction(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     names = [f"plan {n}" for n in (3, 1, 4, 2)]
     results = await asyncio.gather(*await start_group(database, org_id, *[(n,) for n in names]))
@@ -60,9 +55,7 @@ async def test_calls_waiting_for_messages_in_flight_share_a_transaction(
     assert database._groups._orgs == {}
 
 
-async def test_calls_made_in_one_event_loop_turn_share_a_transaction(
-    own_world: OrgEnv,
-) -> None:
+async def test_calls_made_in_one_event_loop_turn_share_a_transaction(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     calls = [Call(org_id, n, [REPORT(text=n)], no_effect, waits=True) for n in ("a", "b", "c")]
     results = await asyncio.gather(*map(database.commit, calls))
@@ -96,9 +89,7 @@ async def test_failing_call_in_shared_transaction_does_not_affect_other_calls(
     assert first[0][0][0] != third[0][0][0]
 
 
-async def test_two_calls_on_the_same_plan_never_share_a_transaction(
-    own_world: OrgEnv,
-) -> None:
+async def test_two_calls_on_the_same_plan_never_share_a_transaction(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     tasks = await start_group(database, org_id, ("a",), ("a",), ("b",))
     first, second, other = [rows[0][0][0] for rows in await asyncio.gather(*tasks)]
@@ -134,9 +125,6 @@ async def test_lock_timeout_is_short_only_in_shared_transactions(
     assert (await start(database, org_id, "a", show))[1] == [("5s",)]
 
 
-# Cancellation
-
-
 async def test_call_canceled_before_the_shared_transaction_is_not_sent(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     committed: list[str] = []
@@ -150,33 +138,6 @@ async def test_call_canceled_before_the_shared_transaction_is_not_sent(own_world
     assert (await other)[0][0][2] == "b"
     assert canceled.cancelled()
     assert committed == []
-
-
-async def test_call_canceled_in_flight_is_committed_with_the_other_calls(own_world: OrgEnv) -> None:
-    database, org_id = own_world.database, own_world.agent.org_id
-    sent, may_answer, committed = asyncio.Event(), asyncio.Event(), list[str]()
-    write = database._groups._write
-
-    async def held(org: UUID, statements: Message) -> Results:
-        results = await write(org, statements)
-        if len(statements) > 2:
-            sent.set()
-            await may_answer.wait()
-        return results
-
-    database._groups._write = held
-    async with busy_org(database, org_id, 2):
-        call = Call(org_id, "a", [REPORT(text="a")], lambda: committed.append("a"))
-        canceled = asyncio.create_task(database.commit(call))
-        other = start(database, org_id, "b")
-    await sent.wait()
-    canceled.cancel()
-    await asyncio.gather(canceled, return_exceptions=True)
-    assert canceled.cancelled()
-    assert committed == []
-    may_answer.set()
-    assert (await other)[0][0][2] == "b"
-    assert committed == ["a"]
 
 
 def end_blocked(place: ServerDatabase) -> None:
@@ -204,9 +165,6 @@ async def test_broken_connection_fails_every_call_of_the_shared_transaction(
         assert isinstance(outcome, Unavailable)
         assert "Repeat it with the same idempotencyKey" in outcome.message
     assert (await start(database, org_id, "d"))[0][0][2] == "d"
-
-
-# Bounds
 
 
 class RecordedWrites:

@@ -60,9 +60,7 @@ def test_database_url_with_several_hosts_selects_the_primary() -> None:
     assert "target_session_attrs" not in conninfo_to_dict(bounded_dsn("postgresql://u@a/d"))
 
 
-async def test_second_database_host_is_used_if_the_first_is_silent(
-    place: ServerDatabase,
-) -> None:
+async def test_second_database_host_is_used_if_the_first_is_silent(place: ServerDatabase) -> None:
     with two_hosts(place.app_dsn) as (first, _, dsn):
         first.is_open.clear()
         async with asyncio.timeout(PATIENCE_SECONDS), await connect(dsn) as connection:
@@ -122,9 +120,7 @@ async def test_write_to_a_standby_returns_busy_and_closes_the_connection(
         assert await backend(database) != before
 
 
-async def test_read_only_transaction_on_a_primary_is_not_busy(
-    place: ServerDatabase,
-) -> None:
+async def test_read_only_transaction_on_a_primary_is_not_busy(place: ServerDatabase) -> None:
     not_busy = pytest.raises(psycopg.errors.ReadOnlySqlTransaction)
     with opened(place, place.app_dsn) as database, not_busy:
         await database.read_org(LOCAL_ORG, "update plan set name = name")

@@ -54,9 +54,7 @@ async def test_uncommitted_transaction_is_rolled_back_before_connection_reuse(
     assert rows == [(None,)]
 
 
-async def test_database_connections_have_jit_turned_off(
-    own_place: ServerDatabase,
-) -> None:
+async def test_database_connections_have_jit_turned_off(own_place: ServerDatabase) -> None:
     async with open_test_database(own_place) as database, database.org_transaction(LOCAL_ORG) as tx:
         assert await tx.send("show jit") == [[("off",)]]
 
@@ -82,9 +80,7 @@ async def test_exhausted_connection_pool_serves_waiting_calls_in_order(
         await used(database)
 
 
-async def test_many_calls_of_an_org_do_not_delay_other_orgs(
-    own_place: ServerDatabase,
-) -> None:
+async def test_many_calls_of_an_org_do_not_delay_other_orgs(own_place: ServerDatabase) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
         served: list[str] = []
 
@@ -124,9 +120,7 @@ async def test_org_with_hanging_calls_leaves_connections_free_for_other_orgs(
         await fourth
 
 
-async def test_org_with_too_many_queued_calls_gets_busy(
-    own_place: ServerDatabase,
-) -> None:
+async def test_org_with_too_many_queued_calls_gets_busy(own_place: ServerDatabase) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
         async with database.org_transaction(LOCAL_ORG):
             waiting = [asyncio.create_task(used(database)) for _ in range(MAX_QUEUED)]

@@ -38,9 +38,7 @@ def open_transaction(place: ServerDatabase) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_call_that_waited_for_a_lock_reads_the_updated_row(
-    own_place: ServerDatabase,
-) -> None:
+def test_call_that_waited_for_a_lock_reads_the_updated_row(own_place: ServerDatabase) -> None:
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
         admin.execute(FILL.encode())
         row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()

@@ -81,9 +81,7 @@ def names() -> list[str]:
     return [migration.title for migration in bundled_migrations()]
 
 
-def test_empty_database_gets_all_migrations_and_the_local_org(
-    empty: ServerDatabase,
-) -> None:
+def test_empty_database_gets_all_migrations_and_the_local_org(empty: ServerDatabase) -> None:
     assert migrate(empty.owner_dsn) == names()
     assert query_rows(empty, "select org_id, slug from org") == [(LOCAL_ORG, "local")]
 
@@ -121,9 +119,7 @@ def test_later_migration_is_applied_to_the_database_of_an_older_program(
     assert query_rows(empty, "select sample from plan") == []
 
 
-def test_database_of_an_earlier_build_is_refused_and_left_untouched(
-    empty: ServerDatabase,
-) -> None:
+def test_database_of_an_earlier_build_is_refused_and_left_untouched(empty: ServerDatabase) -> None:
     with psycopg.connect(empty.owner_dsn) as owner:
         owner.execute(EARLIER_BUILD)
     before = query_rows(empty, CONTENT)

@@ -19,9 +19,7 @@ LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
 }
 
 
-async def test_transaction_of_an_org_sets_serving_role_and_current_org(
-    world: OrgEnv,
-) -> None:
+async def test_transaction_of_an_org_sets_serving_role_and_current_org(world: OrgEnv) -> None:
     database, org_id = world.database, world.agent.org_id
     async with database.org_transaction(org_id) as tx:
         ((row,),) = await tx.commit(WHO)

@@ -74,9 +74,6 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
     await erase_user(world.place.owner_dsn, slug, name, by="operator", progress=ignore_progress)
 
 
-# Tests with each kind of database owner.
-
-
 async def test_erasing_an_org_spares_another_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     # Renaming the user creates tombstones, so that the test covers them too.
@@ -89,9 +86,7 @@ async def test_erasing_an_org_spares_another_org_with_same_ids(filled: OrgEnv) -
     assert rows_of(place, twin) == before
 
 
-async def test_retention_and_erasing_a_user_spare_another_org_with_same_ids(
-    filled: OrgEnv,
-) -> None:
+async def test_retention_and_erasing_a_user_spare_another_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -108,10 +103,6 @@ async def test_retention_and_erasing_a_user_spare_another_org_with_same_ids(
     assert deleted | OLD_TABLES == set(gone)
     assert set(left) & {"plan", "run", "idempotency_answer", "web_session"} == set()
     assert rows_of(place, twin) == before
-
-
-# Tests of org conditions without row-level security, and of row-level security without org
-# conditions.
 
 
 @pytest.fixture(params=EXEMPT)
@@ -199,9 +190,7 @@ def test_owner_statement_that_changes_other_orgs_is_refused(server: Server) -> N
         assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
 
 
-def test_owner_query_with_org_condition_fails_without_an_org(
-    own_place: ServerDatabase,
-) -> None:
+def test_owner_query_with_org_condition_fails_without_an_org(own_place: ServerDatabase) -> None:
     with (
         owners.open_owner_session(own_place.owner_dsn) as here,
         here.directory_transaction() as owner,
@@ -210,15 +199,10 @@ def test_owner_query_with_org_condition_fails_without_an_org(
         owner.fetch(Query("of_one", "select 1 where %(org_id)s is null"))
 
 
-# Tests of database owners that bypass row-level security and cannot switch to another role.
-
-
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
 
 
-async def test_erasure_by_rls_exempt_owner_needs_the_maintenance_role(
-    server: Server,
-) -> None:
+async def test_erasure_by_rls_exempt_owner_needs_the_maintenance_role(server: Server) -> None:
     with open_role(server, "bypassrls") as dsn, new_database(server) as made:
         place = replace(made, server=replace(server, owner_dsn=dsn))
         transfer_ownership(place)
@@ -278,9 +262,6 @@ async def test_erasing_an_org_is_refused_if_rls_is_not_forced(
     assert "plan_step" in rows_of(place, own_world.other_org.org_id)
 
 
-# Tests of the objects that a migration creates.
-
-
 @pytest.mark.parametrize("attributes", ["bypassrls", "superuser"])
 def test_migrate_gives_maintenance_role_to_an_rls_exempt_owner(
     server: Server, attributes: str
@@ -306,10 +287,7 @@ def test_migrate_creates_no_maintenance_role_for_an_ordinary_owner(
 
 
 def test_maintenance_role_has_row_access_and_no_other_privileges(server: Server) -> None:
-    with (
-        place_owned_by("superuser", server) as place,
-        psycopg.connect(place.admin_dsn) as admin,
-    ):
+    with place_owned_by("superuser", server) as place, psycopg.connect(place.admin_dsn) as admin:
         role = admin.execute(
             """select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication,
                       rolcanlogin

@@ -58,9 +58,7 @@ async def listens(world: OrgEnv, count: int = 1) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_change_event_reaches_other_processes_but_not_other_orgs(
-    own_world: OrgEnv,
-) -> None:
+async def test_change_event_reaches_other_processes_but_not_other_orgs(own_world: OrgEnv) -> None:
     ours, there = own_world.dispatcher.services, another_process(own_world)
     feed, next_door = ChangeFeed(), ChangeFeed()
     await pg_notify.send_pending(ours.database, ours.bus)
@@ -92,13 +90,7 @@ async def test_change_poller_detects_a_change_that_no_process_has_announced(
         with there.bus.subscription(own_world.agent.org_id, feed):
             topics = await heard(feed, f"run:{run['runId']}")
             assert topics == {
-                *(
-                    f"plan:{plan['planId']}",
-                    f"run:{run['runId']}",
-                    "plans",
-                    "runs",
-                    "inbox",
-                )
+                *(f"plan:{plan['planId']}", f"run:{run['runId']}", "plans", "runs", "inbox")
             }
     lookout = pg_notify.ChangePoller()
     with there.bus.subscription(own_world.agent.org_id, feed):
@@ -109,9 +101,7 @@ async def test_change_poller_detects_a_change_that_no_process_has_announced(
         assert f"plan:{plan['planId']}" in feed.take()
 
 
-async def test_too_many_changes_make_the_poller_report_all_topics(
-    own_world: OrgEnv,
-) -> None:
+async def test_too_many_changes_make_the_poller_report_all_topics(own_world: OrgEnv) -> None:
     there, feed = another_process(own_world), ChangeFeed()
     for _ in range(3):
         await own_world.agent.plan(1)

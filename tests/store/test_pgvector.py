@@ -104,9 +104,7 @@ def test_vector_queries_can_be_prepared_if_pgvector_is_installed(
             connection.execute(f"prepare fits_{name} as {text}".encode())
 
 
-def test_migrate_creates_the_pgvector_table_only_if_enabled(
-    pgvector_server: Server,
-) -> None:
+def test_migrate_creates_the_pgvector_table_only_if_enabled(pgvector_server: Server) -> None:
     with new_database(pgvector_server, "template1") as place:
         migrate(place.owner_dsn)
         assert not has_vectors(place)

@@ -6,12 +6,7 @@ from org_env import NOON
 from plan_builders import make_plan, make_step
 from waybook.plan.model import Plan, PlanStatus, StepId, StepText
 from waybook.store.audit import ChainHead
-from waybook.store.plans.cache import (
-    MAX_SESSIONS,
-    MAX_TEXTS,
-    PlanCache,
-    PlanKey,
-)
+from waybook.store.plans.cache import MAX_SESSIONS, MAX_TEXTS, PlanCache, PlanKey
 from waybook.store.plans.load import LoadedPlan
 
 ORG = UUID(int=1)

@@ -48,9 +48,6 @@ async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
         yield world
 
 
-# Tests with two orgs that work at the same time.
-
-
 async def hammer(agent: AgentClient, mark: str, others: list[str], name: str) -> None:
     """Work on plans and runs, and search; check that only data of the agent's org is visible."""
     for number in range(ROUNDS):
@@ -78,9 +75,7 @@ def assert_own(mark: str, listed: Body) -> None:
     assert [plan["name"] for plan in listed["plans"] if mark not in plan["name"]] == []
 
 
-async def test_concurrent_orgs_behind_a_pooler_stay_isolated(
-    pooled: OrgEnv,
-) -> None:
+async def test_concurrent_orgs_behind_a_pooler_stay_isolated(pooled: OrgEnv) -> None:
     mine = await pooled.agent.plan(name="mine alone")
     theirs = await pooled.other_org.plan(name="theirs alone")
     workers = [
@@ -98,9 +93,6 @@ async def test_concurrent_orgs_behind_a_pooler_stay_isolated(
 async def retitled(agent: AgentClient, plan: Body) -> None:
     """Complete the org's first plan, whose name lacks the marker, so that it is not listed."""
     await agent.work_through(plan)
-
-
-# Settings
 
 
 async def settings_in(database: Database, org_id: UUID) -> dict[str, str]:
@@ -171,9 +163,6 @@ async def test_direct_database_connection_is_not_reported_as_a_pooler(
     async with open_test_database(own_place) as database:
         assert await settings_in(database, LOCAL_ORG) == SETTINGS
         assert not database.wire.pooled
-
-
-# Tests of change events.
 
 
 async def test_change_poller_behind_pooler_delivers_events_of_other_process(pooled: OrgEnv) -> None:

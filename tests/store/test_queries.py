@@ -14,13 +14,7 @@ import psycopg
 import pytest
 
 from postgres_servers import ServerDatabase
-from waybook.store.driver.queries import (
-    PREPARED_ROW_COUNT,
-    Query,
-    Rows,
-    column_names,
-    load,
-)
+from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Rows, column_names, load
 
 SOURCE = Path(str(files("waybook")))
 #: Files of queries that the database owner executes. Tests of each maintenance operation execute

@@ -23,9 +23,6 @@ def admin(own_place: ServerDatabase) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-# Answers
-
-
 async def test_stored_answer_is_replayed_until_the_retention_period_ends(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
@@ -57,9 +54,6 @@ async def test_retention_deletes_many_stored_answers_in_batches(
     assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 1, 0)) == {
         "idempotency_answer": 7
     }
-
-
-# Tests of closed plans and runs.
 
 
 async def worked_through(agent: AgentClient, word: str) -> Body:

@@ -212,9 +212,7 @@ def test_run_queries_use_no_sequential_scan(
     assert [node for node in nodes if node.kind == "Seq Scan"] == [], nodes
 
 
-async def test_most_updates_of_runs_and_steps_change_no_index(
-    own_place: ServerDatabase,
-) -> None:
+async def test_most_updates_of_runs_and_steps_change_no_index(own_place: ServerDatabase) -> None:
     """At least 90 % of the updates of a run and its steps change no index, over complete runs."""
     async with make_env(own_place) as world:
         for _ in range(3):

@@ -3,15 +3,12 @@
 import re
 from collections.abc import Iterator
 from string import Template
-from uuid import UUID
 
 import psycopg
 import pytest
 
 from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
-from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE
 
 #: Table of applied migrations, which belongs to no org and which the serving role cannot access.
@@ -23,10 +20,7 @@ OUTSIDE = {"schema_migration"}
 ACROSS_ORGS = {"org_slug_key"}
 #: Indexes whose first column is not the org. A database without statistics would use an index that
 #: begins with the org for a lookup by id, and read all rows of the org. They contain the org too.
-ORG_NOT_FIRST_UNIQUE = {
-    "document_place",
-    "plan_step_place",
-}
+ORG_NOT_FIRST_UNIQUE = {"document_place", "plan_step_place"}
 ORG_NOT_FIRST = ORG_NOT_FIRST_UNIQUE | {"job_of_run", "plan_creator", "plan_status"}
 
 #: Tables of credentials. A credential does not name its owner, so it is looked up only by its hash,
@@ -57,9 +51,7 @@ def tables(catalog: psycopg.Connection) -> set[str]:
     return {str(row[0]) for row in rows} - OUTSIDE
 
 
-def test_every_table_and_partition_forces_row_level_security(
-    catalog: psycopg.Connection,
-) -> None:
+def test_every_table_and_partition_forces_row_level_security(catalog: psycopg.Connection) -> None:
     unguarded = ask(
         catalog,
         """select c.relname from pg_class c
@@ -68,9 +60,7 @@ def test_every_table_and_partition_forces_row_level_security(
     assert {str(row[0]) for row in unguarded} == OUTSIDE
 
 
-def test_serving_role_has_no_special_attributes_or_memberships(
-    catalog: psycopg.Connection,
-) -> None:
+def test_serving_role_has_no_special_attributes_or_memberships(catalog: psycopg.Connection) -> None:
     (role,) = ask(
         catalog,
         """select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication,
@@ -92,9 +82,7 @@ def test_serving_role_owns_no_database_objects(catalog: psycopg.Connection) -> N
     assert owned == []
 
 
-def test_primary_keys_and_unique_indexes_start_with_org_id(
-    catalog: psycopg.Connection,
-) -> None:
+def test_primary_keys_and_unique_indexes_start_with_org_id(catalog: psycopg.Connection) -> None:
     others = ask(
         catalog,
         """select i.indexrelid::regclass::text
@@ -134,9 +122,7 @@ def test_indexes_with_another_first_column_contain_the_org(catalog: psycopg.Conn
     assert {str(row[0]) for row in with_org} >= ORG_NOT_FIRST
 
 
-def test_foreign_keys_start_with_org_id_on_both_sides(
-    catalog: psycopg.Connection,
-) -> None:
+def test_foreign_keys_start_with_org_id_on_both_sides(catalog: psycopg.Connection) -> None:
     others = ask(
         catalog,
         """select k.conname
@@ -171,33 +157,17 @@ def test_no_index_of_the_step_table_contains_the_status_column(catalog: psycopg.
     assert covering == []
 
 
+#: Examples of statements; `test_tenancy.py` checks the permissions of every table.
 DENIED = [
     "update audit_entry set actor = 'me'",
-    "delete from audit_entry",
     "truncate audit_entry",
-    "update audit_entry_default set actor = 'me'",
     "insert into audit_entry_default select * from audit_entry",
     "delete from plan",
-    "update plan_brief set research_question = ''",
-    "update step_result set result_summary = null",
-    "delete from step_result",
-    "delete from review",
-    "delete from artifact",
-    "update artifact set title = ''",
-    "update idempotency_answer set answer = '{}'",
-    "delete from idempotency_answer",
-    "update mcp_tool_call_log set actor = ''",
-    "delete from mcp_tool_call_log",
     "insert into org (org_id, slug) values (gen_random_uuid(), 'mine')",
     "update org set slug = 'mine'",
-    "delete from org",
-    "update schema_migration set digest = ''",
     "create table mine (a int)",
-    "alter table plan disable row level security",
     "alter table plan no force row level security",
     "drop policy tenant on plan",
-    "create policy mine on plan using (true)",
-    "create function mine() returns int language sql return 1",
 ]
 
 
@@ -227,34 +197,12 @@ def test_current_org_of_a_connection_is_reset_after_the_transaction(
     assert ask(serving, "select org_id from org") == []
 
 
-def test_inserting_a_row_of_another_org_is_refused(
-    serving: psycopg.Connection, shared_place: ServerDatabase
-) -> None:
-    ours, theirs = UUID(new_uuid()), UUID(new_uuid())
-    for org_id in (ours, theirs):
-        add_org(shared_place.owner_dsn, org_id, f"org-{org_id}")
-    row = f"'{new_uuid()}', 'x', 'planning', 1, 1, '\\x00', now()"
-    columns = "id, name, status, revision, audit_seq, audit_hash, updated_at"
-    with serving.transaction(force_rollback=True):
-        serving.execute(f"set local app.org_id = '{ours}'".encode())
-        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-            ask(
-                serving,
-                "insert into plan (org_id, $columns) values ('$theirs', $row)",
-                columns=columns,
-                theirs=str(theirs),
-                row=row,
-            )
-
-
 def test_database_owner_without_a_current_org_sees_no_rows(shared_place: ServerDatabase) -> None:
     with psycopg.connect(shared_place.owner_dsn, autocommit=True) as owner:
         assert ask(owner, "select * from org") == []
 
 
-def test_stall_sweep_can_list_all_orgs_but_read_no_plans(
-    serving: psycopg.Connection,
-) -> None:
+def test_stall_sweep_can_list_all_orgs_but_read_no_plans(serving: psycopg.Connection) -> None:
     with serving.transaction():
         serving.execute(b"set local app.sweep = 'on'")
         assert (LOCAL_ORG,) in ask(serving, "select org_id from org")

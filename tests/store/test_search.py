@@ -83,9 +83,6 @@ def artifact_in(
     return artifact_id
 
 
-# Tests of the search features that the server supports.
-
-
 async def test_search_description_names_the_methods_the_database_supports(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
@@ -96,15 +93,10 @@ async def test_search_description_names_the_methods_the_database_supports(
     assert able.describe == f"full text and vectors{reach}"
 
 
-async def test_search_without_a_vector_backend_uses_only_full_text(
-    library: SearchCorpus,
-) -> None:
+async def test_search_without_a_vector_backend_uses_only_full_text(library: SearchCorpus) -> None:
     assert set(await library.lists("glacial lake")) == {"words", "meaning"}
     library.abilities = SearchCapabilities(backend=None, indexed=False)
     assert set(await library.lists("glacial lake")) == {"words"}
-
-
-# Finding
 
 
 @pytest.mark.parametrize(
@@ -124,9 +116,7 @@ async def test_search_by_exact_or_misspelled_words_finds_the_document(
     assert (await library.search(asked))[0] == expected
 
 
-async def test_search_by_synonyms_finds_the_matching_note(
-    library: SearchCorpus,
-) -> None:
+async def test_search_by_synonyms_finds_the_matching_note(library: SearchCorpus) -> None:
     assert (await library.search("insects pointing to blossoms"))[0] == "bees"
 
 
@@ -135,9 +125,7 @@ async def test_search_never_returns_passages_of_another_org(library: SearchCorpu
         assert set(await library.search(query)) <= set(NOTES)
 
 
-async def test_search_ranks_a_full_match_above_a_partial_match(
-    library: SearchCorpus,
-) -> None:
+async def test_search_ranks_a_full_match_above_a_partial_match(library: SearchCorpus) -> None:
     await library.store("partly", "Wheat grows. Flour is milled. Nothing about nets.")
     full, partial = (await library.lists("wheat flour gluten yeast"))["words"]
     assert full.measure > 1 > partial.measure
@@ -186,9 +174,6 @@ async def test_search_for_only_stop_words_has_no_full_text_hits(library: SearchC
     assert (await library.lists("what is it that they do"))["words"] == []
 
 
-# Tests of searches with filters.
-
-
 async def test_search_within_a_plan_returns_only_artifacts_and_linked_sources(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
@@ -202,9 +187,6 @@ async def test_search_within_a_plan_returns_only_artifacts_and_linked_sources(
         "Glacial lakes"
     ]
     assert await library.search("glacial dam", plan_id=new_uuid()) == []
-
-
-# Storing
 
 
 async def test_documents_without_index_or_embedding_are_listed(
@@ -232,9 +214,6 @@ async def test_document_with_an_empty_text_is_searchable_by_the_title(
 ) -> None:
     await library.store("empty", "")
     assert "empty" in await library.search("empty")
-
-
-# Bounds
 
 
 async def test_full_text_search_without_index_scans_only_the_newest_documents(

@@ -79,19 +79,14 @@ def test_server_refuses_to_start_if_an_applied_migration_was_edited() -> None:
         judge_schema([AppliedMigration(1, "other", 1)], [ours])
 
 
-@given(
-    known=st.integers(1, 8),
-    requirements=st.lists(st.integers(1, 12), min_size=1, max_size=12),
-)
+@given(known=st.integers(1, 8), requirements=st.lists(st.integers(1, 12), min_size=1, max_size=12))
 def test_schema_without_gaps_or_newer_requirements_is_usable(
     known: int, requirements: list[int]
 ) -> None:
     bundled = [Migration(number, "m", str(number)) for number in range(1, known + 1)]
     applied = [
         AppliedMigration(
-            number,
-            bundled[number - 1].digest if number <= known else "",
-            min(number, oldest),
+            number, bundled[number - 1].digest if number <= known else "", min(number, oldest)
         )
         for number, oldest in enumerate(requirements, 1)
     ]

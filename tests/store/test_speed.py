@@ -109,28 +109,7 @@ def make_plan_id(place: ServerDatabase) -> tuple[str, str]:
     return row[0], row[1]
 
 
-HOT = [
-    "plan of a step",
-    "lock",
-    "steps",
-    "candidates",
-    "call",
-    "review",
-    "results",
-    "artifacts",
-    "artifacts of a step",
-    "artifacts by id",
-    "what a step is about",
-    "beginnings of results",
-    "beginnings of instructions",
-    "feedback",
-    "piece of a step",
-    "brief",
-]
-
-
-@pytest.mark.parametrize("name", HOT)
-def test_frequent_plan_query_uses_no_sequential_scan(full: ServerDatabase, name: str) -> None:
+def test_frequent_plan_queries_use_no_sequential_scan(full: ServerDatabase) -> None:
     plan_id, step_id = make_plan_id(full)
     key = Key(tool="get_next_step", key="k", user="ann", arguments_hash=b"")
     by_plan = load.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
@@ -159,11 +138,11 @@ def test_frequent_plan_query_uses_no_sequential_scan(full: ServerDatabase, name:
         ),
         "brief": load.SQL["brief"](plan_id=plan_id),
     }
-    table_scans = scans(explain(full, statements[name]))
-    assert table_scans
-    assert [
-        table for table, how in table_scans if how == "Seq Scan" and table != "skill_execution"
-    ] == []
+    for name, statement in statements.items():
+        table_scans = scans(explain(full, statement))
+        assert table_scans, name
+        sequential = {table for table, how in table_scans if how == "Seq Scan"}
+        assert sequential <= {"skill_execution"}, name
 
 
 def test_open_plans_query_reads_steps_by_index(full: ServerDatabase) -> None:
@@ -335,9 +314,7 @@ def test_full_text_search_uses_index_or_only_newest_rows(full: ServerDatabase, k
 WORKED_PLANS, WORKED_STEPS = 100, 3
 
 
-async def test_only_a_plan_status_change_updates_an_index(
-    own_place: ServerDatabase,
-) -> None:
+async def test_only_a_plan_status_change_updates_an_index(own_place: ServerDatabase) -> None:
     """Claim and submit three hundred steps; each plan changes its status when it begins and ends.
 
     Pages that are nearly empty have room for all versions of their rows. Otherwise the number would

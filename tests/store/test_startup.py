@@ -50,9 +50,7 @@ async def start_and_stop(dsn: str, reports: Reports, owner: str, migrate: str = 
         await system.dispatcher.services.database.check_ready()
 
 
-async def test_startup_continues_once_the_database_is_reachable(
-    own_place: ServerDatabase,
-) -> None:
+async def test_startup_continues_once_the_database_is_reachable(own_place: ServerDatabase) -> None:
     reports = Reports()
     with linked(own_place) as (link, dsn, owner):
         target, link.target = link.target, "/nowhere"
@@ -101,9 +99,7 @@ async def test_startup_fails_if_the_database_stays_unreachable() -> None:
     assert 1 <= len(reports) <= 2
 
 
-async def test_startup_does_not_wait_after_a_permanent_error(
-    own_place: ServerDatabase,
-) -> None:
+async def test_startup_does_not_wait_after_a_permanent_error(own_place: ServerDatabase) -> None:
     reports = Reports()
     for wrong in ({"dbname": "missing"}, {"user": "missing"}):
         with pytest.raises(Unavailable, match="missing"):

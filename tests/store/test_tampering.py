@@ -16,8 +16,6 @@ from postgres_servers import Server, ServerDatabase, new_database
 from waybook.store import audit
 from waybook.store.maintenance.migrate import APP_ROLE
 
-# Tests of tampering by the serving role.
-
 
 @pytest.mark.parametrize("table", ["audit_entry", "erasure", "tombstone"])
 def test_serving_role_can_only_read_and_insert_audit_rows(
@@ -34,9 +32,6 @@ def test_serving_role_can_only_read_and_insert_audit_rows(
         ).fetchall()
     may = {str(row[0]) for row in granted}
     assert may == ({"SELECT", "INSERT"} if table == "audit_entry" else {"SELECT"})
-
-
-# Tests of tampering by the owner of the database.
 
 
 class Chain(NamedTuple):

@@ -17,10 +17,7 @@ def make_lane(
 ) -> Lane:
     """Return a lane of steps whose titles equal their keys."""
     return Lane(
-        slug=slug,
-        name=name,
-        steps=tuple(DiagramStep(key, key) for key in keys),
-        edges=tuple(edges),
+        slug=slug, name=name, steps=tuple(DiagramStep(key, key) for key in keys), edges=tuple(edges)
     )
 
 

@@ -89,11 +89,7 @@ async def make_review_link(agent: AgentClient, for_user: str | None = None) -> s
     """
     step = await agent.take(await agent.plan(1))
     review = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
-    target = LinkTarget(
-        LinkKind.REVIEW,
-        plan_id=review["planId"],
-        review_id=review["reviewId"],
-    )
+    target = LinkTarget(LinkKind.REVIEW, plan_id=review["planId"], review_id=review["reviewId"])
     return await _insert_link(agent, target, for_user)
 
 

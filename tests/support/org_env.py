@@ -54,7 +54,7 @@ SKILLS = InstalledSkills(
             output_media_type="text/markdown",
             formatting_instructions="Short sentences.",
             files=(SkillFile("SKILL.md", b"Look at everything once."),),
-        ),
+        )
     ]
 )
 

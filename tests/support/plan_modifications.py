@@ -4,15 +4,7 @@ from dataclasses import replace
 
 from org_env import Body, make_step
 from waybook.plan import modify as rules
-from waybook.plan.model import (
-    BranchAction,
-    Budget,
-    NewCondition,
-    NewStep,
-    Plan,
-    StepId,
-    StepType,
-)
+from waybook.plan.model import BranchAction, Budget, NewCondition, NewStep, Plan, StepId, StepType
 from waybook.plan.modify import SetBudget, SetDependencies, SetTitle
 
 LOOK = "Look it up."

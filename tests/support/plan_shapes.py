@@ -192,10 +192,7 @@ BRANCHING = Shape(
     name="branching",
     steps=(make_new_step(max_attempts=1), make_new_step(max_attempts=2)),
     conditions=_branches(2),
-    results={
-        "s1": ("plain", "skip", "add", "fail"),
-        "s2": ("plain", {"broken": True}),
-    },
+    results={"s1": ("plain", "skip", "add", "fail"), "s2": ("plain", {"broken": True})},
     reviewed={"s1": (None, "skip", "fail")},
     max_added=1,
 )
@@ -261,10 +258,7 @@ WIDE_SHAPES = (
     replace(
         BRANCHING,
         steps=(*BRANCHING.steps, ADDED),
-        conditions=(
-            *_branches(3),
-            _when("skip", BranchAction.SKIP_TO, 2, target_step_order=3),
-        ),
+        conditions=(*_branches(3), _when("skip", BranchAction.SKIP_TO, 2, target_step_order=3)),
         results={**BRANCHING.results, "s2": ("plain", "skip", {"broken": True})},
         orders=True,
         max_added=3,

@@ -95,7 +95,7 @@ class RulesComparison(RuleBasedStateMachine):
         self.plan = decision.plan._replace(
             steps=tuple(
                 s._replace(last_seen_at=now) if s.id in seen else s for s in decision.plan.steps
-            ),
+            )
         )
 
     def step_id(self, place: int) -> StepId:

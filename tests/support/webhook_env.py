@@ -84,11 +84,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
 ) -> AsyncIterator[WebhookEnv]:
     """Yield a process of this test environment that notifies the receiver at this URL."""
     configured = WebhookSettings(
-        url=url,
-        secrets=parse_secrets(secrets),
-        format=form,
-        events=events,
-        templates_dir=folder,
+        url=url, secrets=parse_secrets(secrets), format=form, events=events, templates_dir=folder
     )
     sender = Webhook(configured, seconds=seconds)
     # The HTTP client is created now, so that a test later waits only for the receiver.

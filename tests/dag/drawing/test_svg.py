@@ -28,9 +28,7 @@ HOSTILE = [
     " \n\t ",
     "",
 ]
-ALLOWED = {
-    *("svg", "title", "style", "g", "a", "rect", "path", "text"),
-}
+ALLOWED = {*("svg", "title", "style", "g", "a", "rect", "path", "text")}
 #: Attributes that a drawing may contain. None of these attributes can run or fetch anything.
 ATTRIBUTES = {
     *("viewBox", "width", "height", "class", "role", "aria-label", "x", "y", "rx", "d"),

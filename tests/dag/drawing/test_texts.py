@@ -31,9 +31,7 @@ MARKS = Annotations(
 
 @settings(max_examples=30)
 @given(st.data())
-def test_mermaid_text_has_all_steps_and_edges(
-    data: st.DataObject,
-) -> None:
+def test_mermaid_text_has_all_steps_and_edges(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
     first, *lines = mermaid(sketch, data.draw(annotations(sketch))).splitlines()
     assert first == "flowchart LR"
