@@ -242,15 +242,9 @@ async def test_deep_research_skill_adds_search_and_revision_after_weak_results(
     await worker.begin()
     await worker.work()
     assert worker.did == [
-        "Frame the question",
-        "Gather sources",
-        "Gather once more",
-        "Extract the claims",
-        "Compare and answer",
-        "Attack the answer",
-        "Answer the objections",
-        "Revise the answer",
-        "Let a person look",
+        *("Frame the question", "Gather sources", "Gather once more", "Extract the claims"),
+        *("Compare and answer", "Attack the answer", "Answer the objections"),
+        *("Revise the answer", "Let a person look"),
     ]
     await decide(skilled, worker.plan, "approve")
     await check_the_end(worker, await worker.work())

@@ -208,36 +208,22 @@ async def test_client_that_knows_only_the_tool_descriptions_completes_a_plan(wor
         "completed",
     ]
     assert [name for name, _ in reader.calls] == [
-        "create_research_plan",
-        "get_next_step",
-        "submit_step_result",
-        "get_next_step",
-        "request_user_review",
-        "submit_user_decision",
-        "get_next_step",
+        *("create_research_plan", "get_next_step", "submit_step_result", "get_next_step"),
+        *("request_user_review", "submit_user_decision", "get_next_step"),
     ]
     assert len((await world.agent.call("list_active_plans"))["plans"]) == 0
 
 
-@pytest.mark.parametrize(
-    "phrase",
-    [
-        "Then call get_next_step with its planId",
-        "then call submit_step_result",
-        "then call get_next_step",
-        "Create a plan",
-        "Ask a person to review",
-        "call submit_user_decision",
-        "plan_complete",
-        "the plan",
-        "the step",
-        "result.n == 0",
-        "JSON if conditions read its fields",
-        "one per conversation",
-        "retries count once",
-        "from get_next_step",
-    ],
+NEEDED_PHRASES = (
+    *("Then call get_next_step with its planId", "then call submit_step_result"),
+    *("then call get_next_step", "Create a plan", "Ask a person to review"),
+    *("call submit_user_decision", "plan_complete", "the plan", "the step", "result.n == 0"),
+    *("JSON if conditions read its fields", "one per conversation", "retries count once"),
+    "from get_next_step",
 )
+
+
+@pytest.mark.parametrize("phrase", NEEDED_PHRASES)
 async def test_removing_a_needed_phrase_of_tool_descriptions_breaks_the_client(
     world: OrgEnv, phrase: str
 ) -> None:

@@ -8,14 +8,8 @@ from waybook.plan.model import StepStatus
 @decision("A26")
 def test_audit_events_are_exactly_the_eight_documented_events() -> None:
     assert [str(event) for event in Event] == [
-        "step_started",
-        "step_completed",
-        "step_failed",
-        "plan_modified",
-        "user_reviewed",
-        "session_resumed",
-        "skill_started",
-        "skill_completed",
+        *("step_started", "step_completed", "step_failed", "plan_modified", "user_reviewed"),
+        *("session_resumed", "skill_started", "skill_completed"),
     ]
 
 

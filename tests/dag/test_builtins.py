@@ -35,9 +35,6 @@ each_step = pytest.mark.parametrize(
 )
 
 
-# Structure
-
-
 @each_dag
 def test_builtin_workflow_has_description_and_transition_conditions(dag: Dag) -> None:
     assert len(dag.description) > 80
@@ -79,9 +76,6 @@ def test_dialectic_workflow_without_a_needed_edge_is_refused(
     with pytest.raises(BadRecipe) as refusal:
         read_definition(definition)
     assert refusal.value.details["fault"] == "hidden_dependency"
-
-
-# Prompts
 
 
 def prompt_context(
@@ -150,8 +144,6 @@ def test_prompts_of_later_stages_of_builtin_workflows_include_feedback(dag: Dag)
         ]
         assert any("Only green tea!" in prompt for prompt in prompts), stage.slug
 
-
-# Pages
 
 PAGES = [
     (dag.slug, step, output)

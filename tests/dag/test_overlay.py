@@ -74,9 +74,6 @@ def behind(graph: Graph, key: str) -> set[str]:
     return successors
 
 
-# Stages
-
-
 @decision("B8")
 def test_stage_with_a_failed_step_is_failed_despite_running_steps() -> None:
     assert stage_status([S.COMPLETED, S.FAILED, S.IN_PROGRESS]) is S.FAILED
@@ -97,9 +94,6 @@ def test_stage_status_is_derived_from_step_statuses(
     steps: list[ProgressStatus], stage: ProgressStatus
 ) -> None:
     assert stage_status(steps) is stage
-
-
-# Jobs
 
 
 def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -> JobEvidence:

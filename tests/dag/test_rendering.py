@@ -62,18 +62,11 @@ def test_markdown_table_is_rendered_as_html_table_without_style() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "<script>alert(1)</script>",
-        "<img src=x onerror=alert(1)>",
-        "<iframe src='https://a.b'></iframe>",
-        "[a](javascript:alert(1))",
-        "[a](JaVaScRiPt:alert(1))",
-        "[a](data:text/html,<script>)",
-        "[a](vbscript:x)",
-        "[a](/relative)",
-        "[a](//other.host)",
-        "[a](file:///etc/passwd)",
-        "![a](javascript:alert(1))",
-        "<javascript:alert(1)>",
+        *("<script>alert(1)</script>", "<img src=x onerror=alert(1)>"),
+        *("<iframe src='https://a.b'></iframe>", "[a](javascript:alert(1))"),
+        *("[a](JaVaScRiPt:alert(1))", "[a](data:text/html,<script>)", "[a](vbscript:x)"),
+        *("[a](/relative)", "[a](//other.host)", "[a](file:///etc/passwd)"),
+        *("![a](javascript:alert(1))", "<javascript:alert(1)>"),
     ],
 )
 def test_hostile_markdown_is_rendered_without_links_or_unsafe_html(text: str) -> None:

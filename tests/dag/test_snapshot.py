@@ -115,8 +115,6 @@ def test_report_from_snapshot_lists_only_rendered_documents() -> None:
     assert thesis(resources=[{"id": "r1", "resourceType": "seed_prompt"}])["documents"] == []
 
 
-# Anomalies
-
 RENDER = make_job("thesis", None, "completed", id="j1", jobType="RENDER")
 
 

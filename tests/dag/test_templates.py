@@ -273,22 +273,7 @@ def test_template_without_errors_renders_any_data(template: str, content: Json, 
 
 SCRAPS = ["{{", "}}", "{%", "%}", "{#", "for ", " in ", "if ", "endif", "endfor", "run", ".", "("]
 SCRAPS += [
-    ")",
-    "[",
-    "]",
-    "|",
-    "join",
-    " ",
-    "\n",
-    "-",
-    "'",
-    '"',
-    "\\",
-    "1",
-    "e",
-    "=",
-    "~",
-    ",",
+    *(")", "[", "]", "|", "join", " ", "\n", "-", "'", '"', "\\", "1", "e", "=", "~", ","),
     "#}",
 ]
 

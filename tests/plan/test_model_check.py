@@ -27,13 +27,8 @@ WALKED = WIDE_SHAPES if os.environ.get("WAYBOOK_WALK") == "wide" else SHAPES
 #: Error codes that calls are expected to return during the walk through all states. Any other
 #: exception ends the walk.
 MET = {
-    "INVALID_STEP_REFERENCE",
-    "INVALID_TRANSITION",
-    "NOT_AWAITING_REVIEW",
-    "NOT_MODIFIABLE",
-    "PLAN_TERMINAL",
-    "STALE_ATTEMPT",
-    "STALE_PLAN",
+    *("INVALID_STEP_REFERENCE", "INVALID_TRANSITION", "NOT_AWAITING_REVIEW", "NOT_MODIFIABLE"),
+    *("PLAN_TERMINAL", "STALE_ATTEMPT", "STALE_PLAN"),
 }
 MET_BY_SHAPE = {DEPENDING.name: MET | {"FORBIDDEN"}}
 #: Minimum numbers of visited states, so that a walk that ends too early fails the test.

@@ -30,15 +30,8 @@ from waybook.research.vocabulary import (
 texts = st.text(max_size=300) | st.lists(
     st.sampled_from(
         [
-            "river",
-            "Fluss",
-            "\u6cb3",
-            "\U0001f30a",
-            "\u0e19\u0e49\u0e33",
-            "caf\u00e9",
-            "'",
-            "\n",
-            "x" * 90,
+            *("river", "Fluss", "\u6cb3", "\U0001f30a", "\u0e19\u0e49\u0e33", "caf\u00e9", "'"),
+            *("\n", "x" * 90),
         ]
     )
 ).map(" ".join)

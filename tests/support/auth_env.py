@@ -53,7 +53,6 @@ async def another_token(
     scopes: tuple[Scope, ...] = DEFAULT_SCOPES,
     days: int | None = 90,
 ) -> IssuedToken:
-    """Create another API token for an existing user, and return it."""
     request = TokenRequest(user=name, label=f"a token of {name}", scopes=scopes, days=days)
     return await add_token(at(agent), request)
 
@@ -73,7 +72,6 @@ def leaks(text: str, secret: str) -> bool:
 
 
 def authenticated_app(world: OrgEnv, **more: object) -> ASGIApp:
-    """Return the complete HTTP application of this test environment, with tokens required."""
     settings = Settings(auth="required", tools="all", **more)  # type: ignore[arg-type]
     services = make_application(world.dispatcher, settings)
     return build_http_app(services, LoadedSettings(settings, {}))
@@ -81,7 +79,6 @@ def authenticated_app(world: OrgEnv, **more: object) -> ASGIApp:
 
 @asynccontextmanager
 async def open_visitor(world: OrgEnv, **more: object) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield an HTTP client for the application, without credentials."""
     app = authenticated_app(world, **more)
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app), base_url="http://localhost"
@@ -91,7 +88,6 @@ async def open_visitor(world: OrgEnv, **more: object) -> AsyncIterator[httpx2.As
 
 @asynccontextmanager
 async def served(world: OrgEnv, **more: object) -> AsyncIterator[str]:
-    """Serve the complete HTTP application on a free port; yield its address."""
     app = authenticated_app(world, **more)
     async with serve_in_background(
         app, listen("127.0.0.1", 0), world.dispatcher.bus.close

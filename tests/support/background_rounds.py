@@ -5,6 +5,5 @@ from waybook.background import index_all_orgs
 
 
 async def index_all(services: Services) -> None:
-    """Add all pending passages to the search index."""
     while await index_all_orgs(services):
         pass

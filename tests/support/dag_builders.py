@@ -65,7 +65,6 @@ def make_step(
 def make_plan_step(
     key: str, strategy: Strategy = Strategy.ALL_TO_ONE, **values: object
 ) -> RecipeStep:
-    """Return a recipe step with PLAN jobs."""
     return make_step(key, strategy, job_type=JobType.PLAN, **values)  # type: ignore[arg-type]  # as above
 
 
@@ -87,12 +86,10 @@ def make_recipe(*steps: RecipeStep, edges: Edges = ()) -> Recipe:
 
 
 def make_chain(*keys: str) -> Edges:
-    """Return the edges that connect these steps in sequence."""
     return list(pairwise(keys))
 
 
 def make_stage(slug: str, *steps: RecipeStep, edges: Edges = ()) -> Stage:
-    """Return a stage with these steps, or with one default step."""
     return Stage(slug, slug, make_recipe(*(steps or (make_step(f"{slug}-work"),)), edges=edges))
 
 
@@ -108,7 +105,6 @@ def make_dag(*stages: Stage, transitions: Edges | None = None) -> Dag:
 
 
 def models(most: int = 4) -> st.SearchStrategy[list[str]]:
-    """Generate the models of a stage: one to four distinct names."""
     names = st.sampled_from(["alpha", "beta", "gamma", "delta", "epsilon", "zeta"])
     return st.lists(names, min_size=1, max_size=most, unique=True)
 
@@ -165,11 +161,9 @@ class _Draft:
         return sorted({doc for key in keys for doc in self.makes[key]} - {COMMON})
 
     def follows_documents(self, key: str) -> bool:
-        """Return whether the step has one job per source document."""
         return any(s.key == key and s.strategy is Strategy.PER_SOURCE_DOCUMENT for s in self.steps)
 
     def primaries(self, before: Sequence[str]) -> list[str]:
-        """Return the documents that exactly one of these steps produces."""
         made = [doc for key in before for doc in self.makes[key]]
         return sorted(doc for doc in set(made) if made.count(doc) == 1)
 
@@ -195,7 +189,6 @@ def recipes(
     earlier: Mapping[str, Sequence[str]] | None = None,
     earlier_lists: Mapping[str, Sequence[str]] | None = None,
 ) -> Recipe:
-    """Generate any valid recipe, with steps and edges declared in any order."""
     draft = _Draft(stage, earlier or {}, earlier_lists=earlier_lists or {})
     for place, number in enumerate(draw(st.lists(NUMBERS, min_size=1, max_size=max_steps))):
         _add_step(_Dice(number), draft, f"s{place}")

@@ -25,18 +25,15 @@ FAILED = ("failed", "retry_loop_failed")
 
 
 def any_evidence(graph: Graph) -> st.SearchStrategy[Mapping[str, Evidence]]:
-    """Generate random evidence about some of the steps of a DAG."""
     return st.dictionaries(st.sampled_from(graph.order), EVIDENCE)
 
 
 def make_job(stage: str, step: str | None, status: str, **more: object) -> Body:
-    """Return a job in the format of a snapshot, with a default id."""
     fields = {"id": f"{stage}/{step}/{status}", "jobType": "EXECUTE", "status": status}
     return {**fields, "stageSlug": stage, "stepKey": step, **more}
 
 
 def make_snapshot(dag: Dag, *jobs: Body, runs: Mapping[str, list[str]] | None = None) -> Body:
-    """Return a snapshot with these jobs and stage runs, without rendered documents."""
     stage_runs = [{"stageSlug": slug, "models": models} for slug, models in (runs or {}).items()]
     return {
         "dag": write_definition(dag),
@@ -119,7 +116,6 @@ class History:
             yield self._redo, job
 
     def is_complete(self, slug: str) -> bool:
-        """Return whether every step of a stage has ended."""
         return self.over[slug] == set(self.graphs[slug].order)
 
     def _is_over(self, job: Body) -> bool:

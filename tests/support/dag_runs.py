@@ -78,12 +78,10 @@ class StageRun:
         return units_of(key, self.stage, self.graph, self.models, self.prior, self.items)
 
     def leaves(self) -> Origins:
-        """Return the lineages and authors of the documents that the last steps produce."""
         units = (unit for key in self.graph.leaves for unit in self.units(key))
         return origins_of(made for unit in units for made in unit.makes)
 
     def documents(self, unit: Unit) -> Iterator[Document]:
-        """Yield the documents that a unit of work in this stage produces."""
         for place, made in enumerate(unit.makes):
             for key in output_keys(self.graph.steps[unit.step_key]):
                 yield Document(
@@ -126,7 +124,6 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
 
 
 def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str, StageRun]:
-    """Return the stage run of each stage, with the lineages and authors from earlier stages."""
     runs: dict[str, StageRun] = {}
     stages = {stage.slug: stage for stage in dag.stages}
     for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():
@@ -138,6 +135,5 @@ def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str,
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[Dag, dict[str, list[str]]]:
-    """Generate a random DAG with random models for each stage."""
     dag = draw(dags())
     return dag, {stage.slug: draw(models()) for stage in dag.stages}

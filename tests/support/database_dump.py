@@ -7,7 +7,6 @@ from waybook.embedded_postgres import cluster
 
 
 def dump(place: ServerDatabase) -> str:
-    """Return every row of every table as `pg_dump` does."""
     program = cluster._carried() / "bin" / "pg_dump"
     command = [str(program), "--data-only", "--dbname", place.admin_dsn]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

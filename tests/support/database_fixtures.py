@@ -40,7 +40,6 @@ def eighteen() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def fifteen() -> Iterator[Server]:
-    """Yield Debian's PostgreSQL 15 server."""
     if not FIFTEEN.exists():
         POSTGRES_15.skip(f"{FIFTEEN} does not exist")
     with postgres_servers.fifteen() as server:
@@ -49,14 +48,12 @@ def fifteen() -> Iterator[Server]:
 
 @pytest.fixture(scope="session", params=["18", "15"])
 def server(request: pytest.FixtureRequest) -> Server:
-    """Run the test on each PostgreSQL server in turn."""
     chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[request.param])
     return chosen
 
 
 @pytest.fixture(scope="session")
 def shared_databases(server: Server) -> Iterator["SharedDatabases"]:
-    """Yield the databases that the tests of this pytest worker share."""
     with closing(SharedDatabases(server)) as databases:
         yield databases
 
@@ -69,7 +66,6 @@ def shared_place(shared_databases: "SharedDatabases") -> ServerDatabase:
 
 @pytest.fixture(scope="module")
 def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    """Yield a connection to the shared database as a superuser."""
     with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
         yield connection
 
@@ -89,7 +85,6 @@ class SharedDatabases:
         self._opened = ExitStack()
 
     def current(self) -> ServerDatabase:
-        """Return the database for the next test file."""
         if self._place is None or count_orgs(self._place) > self.MAX_ORGS:
             self.close()
             self._place = self._opened.enter_context(new_database(self.server))
@@ -97,7 +92,6 @@ class SharedDatabases:
         return self._place
 
     def close(self) -> None:
-        """Drop the shared database, if it exists."""
         self._opened.close()
         self._place = None
 
@@ -110,7 +104,6 @@ def count_orgs(place: ServerDatabase) -> int:
 
 @pytest.fixture
 def own_place(server: Server) -> Iterator[ServerDatabase]:
-    """Yield a migrated database for a single test."""
     with new_database(server) as place:
         yield place
 
@@ -151,7 +144,6 @@ async def world(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 @pytest.fixture
 async def own_world(own_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment in a separate database."""
     async with make_env(own_place) as made:
         yield made
 
@@ -165,13 +157,11 @@ async def alone(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 @pytest.fixture
 def agent(world: OrgEnv) -> AgentClient:
-    """Return the agent of Ann, a user of the first test org, who calls tools."""
     return world.agent
 
 
 @pytest.fixture
 def other_org(world: OrgEnv) -> AgentClient:
-    """Return the agent of Ned, a user of the second test org."""
     return world.other_org
 
 

@@ -26,7 +26,6 @@ def rows(world: OrgEnv) -> dict[str, str]:
 
 
 def without_row_level_security(place: ServerDatabase) -> None:
-    """Disable row-level security, so that a test can show the effect of row-level security."""
     with psycopg.connect(place.owner_dsn, autocommit=True) as owner:
         for (table,) in owner.execute(
             b"select relname from pg_class where relrowsecurity"

@@ -28,7 +28,6 @@ def make_diagram(*lanes: Lane) -> Diagram:
 
 
 def make_chain_of(count: int) -> Diagram:
-    """Return the diagram of a plan with this many steps in sequence."""
     keys = [f"step-{number}" for number in range(1, count + 1)]
     return make_diagram(make_lane(keys, list(pairwise(keys))))
 
@@ -46,7 +45,6 @@ def dense_diagram(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diag
 
 @st.composite
 def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
-    """Generate a random lane: a chain, a fan, unconnected steps, or a dense graph."""
     count = draw(st.integers(1, most))
     chance = draw(st.integers(0, 2**32).map(Random))
     density = draw(st.sampled_from([0, 0.05, 0.15, 0.5, 1]))
@@ -71,7 +69,6 @@ def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
 
 @st.composite
 def sketches(draw: st.DrawFn) -> Diagram:
-    """Generate a random diagram: usually a plan, sometimes stages with transitions."""
     count = draw(st.sampled_from([1, 1, 2, 4]))
     stage_lanes = [draw(lanes(f"stage-{number}")) for number in range(count)]
     ways = draw(st.sets(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))))
@@ -83,7 +80,6 @@ def sketches(draw: st.DrawFn) -> Diagram:
 
 
 def annotations(sketch: Diagram) -> st.SearchStrategy[Annotations]:
-    """Generate random statuses for some of the steps of a diagram."""
     places = [(lane.slug, step.key) for lane in sketch.lanes for step in lane.steps]
     mark = st.builds(
         Annotation, st.sampled_from([*STATUS_SYMBOLS, "strange"]), st.sampled_from(["", "3/9"])

@@ -73,12 +73,10 @@ async def verdicts(world: OrgEnv, org_id: UUID) -> list[AuditVerdict]:
 
 
 async def verified(world: OrgEnv, kind: str, subject_id: str) -> AuditVerdict:
-    """Return the result of verifying one audit chain of the org under test."""
     judge = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
     return await verify_subject(judge, Subject(kind, subject_id))
 
 
 async def erased(world: OrgEnv, agent: AgentClient, name: str, by: str = "operator") -> Erased:
-    """Erase a user of this org."""
     slug = slug_of(agent)
     return await erase_user(world.place.owner_dsn, slug, name, by=by, progress=ignore_progress)

@@ -16,8 +16,6 @@ ACCEPT_ITERATIONS = 5
 
 @dataclass(frozen=True)
 class ReceivedRequest:
-    """One HTTP request as the fake server received it."""
-
     path: str
     headers: Mapping[str, str]
     raw: bytes
@@ -38,11 +36,9 @@ class EndpointServer:
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     def will(self, *plays: Play) -> None:
-        """Replace the scripted behaviors for all later requests."""
         self.plays = deque(plays)
 
     async def serve(self, reader: asyncio.StreamReader, writer: Writer) -> None:
-        """Serve one connection with the next scripted behavior."""
         while head := await reader.readuntil(b"\r\n\r\n"):
             first, *lines = head.decode().strip().split("\r\n")
             headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines)}
@@ -71,12 +67,10 @@ def answer(body: object, status: int = 200, **headers: str) -> Play:
 
 
 async def never_respond(_: Writer) -> None:
-    """Accept a request and never answer it."""
     await asyncio.Event().wait()
 
 
 async def endless_body(writer: Writer) -> None:
-    """Send an HTTP response that never ends."""
     writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
     while not writer.is_closing():
         writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
@@ -90,20 +84,17 @@ async def slow_body(writer: Writer) -> None:
 
 
 async def slow_headers(writer: Writer) -> None:
-    """Send the first response header, and nothing more."""
     writer.write(b"HTTP/1.1 200 OK\r\nx: y\r\n")
     await never_respond(writer)
 
 
 async def truncated_body(writer: Writer) -> None:
-    """Close the connection in the middle of the response."""
     writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"a":')
     await writer.drain()
     writer.close()
 
 
 async def invalid_body(writer: Writer) -> None:
-    """Respond with bytes that are not HTTP."""
     writer.write(b"SSH-2.0-elsewhere\r\n\r\n")
     await writer.drain()
     writer.close()
@@ -115,7 +106,6 @@ async def close_early(writer: Writer) -> None:
 
 @asynccontextmanager
 async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
-    """Run a loopback server with these scripted behaviors; yield the server."""
     endpoint = EndpointServer(plays=deque(plays))
     tasks: set[asyncio.Task[None]] = set()
     writers: set[Writer] = set()
@@ -153,6 +143,5 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
 
 
 async def unused_url() -> str:
-    """Return a loopback URL on which no server listens."""
     async with fake_endpoint(never_respond) as gone:
         return gone.url

@@ -33,8 +33,6 @@ PRIVATE = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Privat
 
 @dataclass
 class SigningKey:
-    """Signing key of an issuer, and the id under which the key is published."""
-
     name: str
     algorithm: str
     private: PRIVATE
@@ -144,7 +142,6 @@ class FakeIssuer:
         return JSONResponse(key_set if self.published is None else self.published)
 
     async def authorize(self, request: Request) -> Response:
-        """Consent at once to any authorization request."""
         query = dict(request.query_params)
         code = secrets.token_urlsafe(16)
         self.codes[code] = query
@@ -152,7 +149,6 @@ class FakeIssuer:
         return RedirectResponse(f"{query['redirect_uri']}?{urlencode(back)}", 302)
 
     async def redeem(self, request: Request) -> Response:
-        """Exchange an authorization code for tokens, once, if the code verifier matches."""
         sent = {name: str(value) for name, value in (await request.form()).items()}
         self.redeemed.append({**sent, "authorization": request.headers.get("authorization", "")})
         query = self.codes.pop(sent.get("code", ""), None)
@@ -179,14 +175,12 @@ class FakeIssuer:
         return HTMLResponse(f'<!doctype html><title>Elsewhere</title><a href="{where}">There</a>')
 
     async def register(self, request: Request) -> Response:
-        """Register every OAuth client that requests registration."""
         wanted = await request.json()
         return JSONResponse({**wanted, "client_id": secrets.token_hex(8)}, 201)
 
 
 @asynccontextmanager
 async def fake_issuer() -> AsyncIterator[FakeIssuer]:
-    """Run a fake issuer until the `with` block ends; yield the issuer."""
     issuer = FakeIssuer()
     app = Starlette(
         routes=[

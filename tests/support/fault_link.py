@@ -21,8 +21,6 @@ CHUNK_BYTES = 65_536
 
 @dataclass(eq=False)
 class Wire:
-    """One connection through the proxy: the client's socket and the socket to the server."""
-
     client: socket.socket
     upstream: socket.socket
     #: Number of this connection, counted from 1 in the order of acceptance.
@@ -30,7 +28,6 @@ class Wire:
     pumps: list[threading.Thread] = field(default_factory=list)
 
     def reset(self) -> None:
-        """Reset the connection to the client, and close the connection to the server."""
         # Wake up the threads before the sockets are closed, because the kernel keeps a socket open
         # while a thread reads from it.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
@@ -74,7 +71,6 @@ class FaultLink:
     was_reset: threading.Event = field(default_factory=threading.Event)
 
     def reset_all(self) -> int:
-        """Reset every open connection; return the number of reset connections."""
         with self.changing:
             wires = [*self.wires]
             self.wires.clear()
@@ -96,7 +92,6 @@ class FaultLink:
             event.clear()
 
     def accept(self, listening: socket.socket) -> None:
-        """Accept connections until the listening socket is closed."""
         while True:
             try:
                 client, _ = listening.accept()

@@ -36,8 +36,6 @@ MODIFICATIONS: list[Body] = [
 
 
 class ForeignCaller(Protocol):
-    """Interface of a test client that calls tools, through any channel."""
-
     async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
         """Call a tool and return the reply or the error."""
 
@@ -55,7 +53,6 @@ class ForeignIdCall:
         return ".".join((self.tool, *self.path))
 
     def with_id(self, row_id: str) -> Iterator[Body]:
-        """Yield every call of the tool, with this id in the argument."""
         for arguments in self.calls:
             yield from _with_id(arguments, self.path, row_id)
 
@@ -85,7 +82,6 @@ class ForeignIdCall:
 
 
 async def foreign_id_calls(agent: AgentClient) -> list[ForeignIdCall]:
-    """Return, for each tool argument that takes an id, calls that are valid except for this id."""
     return [await _asking(agent, tool, path) for tool, path in PLACES]
 
 

@@ -61,11 +61,6 @@ def random_plan(random: Random) -> Body:
     }
 
 
-def earlier_orders(random: Random, number: int) -> list[int]:
-    """Return up to two random step positions before this position."""
-    return random.sample(range(1, number), min(number - 1, random.randint(0, 2)))
-
-
 def random_condition(random: Random, count: int) -> Body:
     after = random.randint(1, count)
     kinds = ("continue", "add_steps", "repeat", "fail")
@@ -154,8 +149,6 @@ class NaiveAgent:
 
 @dataclass
 class Outcome:
-    """Results of one simulation with naive agents, as numbers."""
-
     subjects: int = 0
     calls: int = 0
     #: Largest number of calls that one agent made in a row while nothing changed, from a call that
@@ -176,7 +169,6 @@ class Outcome:
 
 
 async def decide_review(person: AgentClient, plan_id: object, random: Random) -> bool:
-    """Decide the open review of the plan, if it has one; return whether a review was decided."""
     status = await person.call("get_plan_status", planId=plan_id)
     review: Body | None = status["openReview"]
     if review is None:

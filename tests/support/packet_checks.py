@@ -102,9 +102,6 @@ def _key(entry: Body) -> Any:  # noqa: ANN401 - an id or a number
     return next(entry[key] for key in KEYS if key in entry)
 
 
-# Functions that store content.
-
-
 async def store_all(
     agent: AgentClient, plan: Body, stored: Iterable[tuple[str | None, str, object]]
 ) -> list[str]:

@@ -34,9 +34,6 @@ NOT_CARRIED = frozenset({*RESULT_FIELDS, "usage"})
 CARRIED = ("plan", "step", "condition", "review")
 
 
-# States
-
-
 def check_state(plan: Plan) -> None:
     """Check the invariants of a plan in one state."""
     the_status_is_derivable(plan)
@@ -84,9 +81,6 @@ def who_works_has_a_clock(plan: Plan) -> None:
             assert step.in_progress_since is None
             assert step.held_by is None
             assert step.held_session is None
-
-
-# Decisions
 
 
 def check_decision(before: Plan, decision: Decision[object], who: str | None = None) -> None:
@@ -185,9 +179,6 @@ def _the_rest_is_as_it_was(before: Plan, after: Plan, named: set[str]) -> None:
 
 def _changes(decision: Decision[object]) -> list[Change]:
     return [change for entry in decision.entries for change in entry.changes]
-
-
-# Rows
 
 
 def rows_of(plan: Plan) -> Rows:

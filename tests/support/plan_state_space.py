@@ -234,9 +234,6 @@ def _next_plans(
         yield LATER, later(plan)
 
 
-# Functions that convert a plan to its canonical form.
-
-
 def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
     """Return the name of each step: from the new plan, or its position among added steps."""
     added = (f"x{n}" for n in count(1))
@@ -384,9 +381,6 @@ def _step_of(key: StepKey, order: int) -> Step:
 def _review_of(name: str, result: Json, is_open: bool) -> Review:  # noqa: FBT001 - a state's own fields
     review = replace(make_review(1), step_id=StepId(name), result_summary=result)
     return review if is_open else replace(review, decision=DecisionKind.MODIFY, decided_by="pat")
-
-
-# Transitions
 
 
 def with_heartbeats(decision: Decision[object], now: datetime) -> Plan:

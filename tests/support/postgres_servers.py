@@ -92,9 +92,6 @@ class ServerDatabase:
         return make_conninfo(self.server.admin_dsn, dbname=self.dbname)
 
 
-# Functions that start the test servers.
-
-
 @contextmanager
 def eighteen() -> Iterator[Server]:
     """Start the embedded PostgreSQL server with three users, each with a password."""
@@ -206,9 +203,6 @@ def alone(name: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-# Databases
 
 
 def _ensure_builder(server: Server) -> None:

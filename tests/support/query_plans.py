@@ -15,7 +15,6 @@ PlanNode: TypeAlias = dict[str, Any]
 
 
 def explain(place: ServerDatabase, statement: Statement, *settings: str) -> PlanNode:
-    """Return the generic query plan of an SQL statement, with additional settings."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())
@@ -31,7 +30,6 @@ def explain(place: ServerDatabase, statement: Statement, *settings: str) -> Plan
 
 
 def nodes(node: PlanNode) -> Iterator[PlanNode]:
-    """Yield a node of a query plan and all nodes below it."""
     yield node
     for inner in node.get("Plans", []):
         yield from nodes(inner)
@@ -54,5 +52,4 @@ def conditions(node: PlanNode, *indexes: str) -> list[str]:
 
 
 def used_indexes(node: PlanNode) -> set[str]:
-    """Return the names of the indexes that a query plan uses."""
     return {inner["Index Name"] for inner in nodes(node) if "Index Name" in inner}

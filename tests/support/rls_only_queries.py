@@ -82,7 +82,6 @@ def queries() -> list[Query]:
 
 @contextmanager
 def stripping() -> Iterator[int]:
-    """Remove the org filters from every SQL query; yield the number of removed filters."""
     before = [(query, dict(vars(query))) for query in queries()]
     try:
         yield strip()

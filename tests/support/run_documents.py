@@ -22,14 +22,12 @@ async def make_run_of_three_steps(agent: AgentClient) -> Body:
 
 
 async def stored_documents(world: OrgEnv, agent: AgentClient) -> list[tuple[Any, ...]]:
-    """Return the key, model, version and text of every document."""
     query = """select document_key, model, version, content from document
                 order by document_key, version, model"""
     return (await world.database.read_org(agent.org_id, query))[0]
 
 
 async def pages(world: OrgEnv, agent: AgentClient) -> list[tuple[Any, ...]]:
-    """Return the key, model, version, Markdown and HTML of every rendered document."""
     query = """select d.document_key, d.model, d.version, h.markdown, h.html
                  from rendered_document h
                  join document d on d.org_id = h.org_id and d.id = h.document_id
@@ -47,7 +45,6 @@ async def available(agent: AgentClient, run: Body) -> dict[tuple[str, str], str]
 
 
 async def render_all(agent: AgentClient) -> int:
-    """Render all pending documents of this org."""
     caller = Caller(org_id=agent.org_id, user="waybook", channel=Channel.SWEEP)
     call = RequestContext(services=agent.dispatcher.services, caller=caller)
     rendered = 0

@@ -39,7 +39,6 @@ WORKERS = (ANN, BOB)
 
 
 def make_compiled_dag(dag: Dag) -> CompiledDag:
-    """Return a compiled DAG, after checking its definition."""
     assert definition_errors(dag) == []
     return CompiledDag(dag, graphs_of(dag), version=3)
 
@@ -64,7 +63,6 @@ class RunEnv:
         return self.records.chart
 
     def job(self, job: Job | str) -> Job:
-        """Return the current state of a job."""
         return self.records.jobs[job if isinstance(job, str) else job.id]
 
     def jobs(self, step: str) -> list[Job]:
@@ -73,34 +71,28 @@ class RunEnv:
         return [j for j in jobs if j.step_key == step and j.job_type is not JobType.RENDER]
 
     def step(self, key: str) -> StepRun:
-        """Return the state of a step whose jobs were created."""
         return next(step for step in self.run.steps.values() if step.key == key)
 
     def stage(self, slug: str) -> StageRun:
         return self.run.stages[slug]
 
     def documents(self, step: str) -> list[NewDocument]:
-        """Return the documents of a step's jobs, in order of creation."""
         return [
             document for document in self.records.documents.values() if document.step_key == step
         ]
 
     def reached(self) -> list[str]:
-        """Return the keys of the steps whose jobs were created."""
         return [step.key for step in self.run.steps.values()]
 
     def events(self) -> list[str]:
-        """Return the audit events that the last decision recorded."""
         return [str(entry.event) for entry in self.decision.entries] if self.decision else []
 
     def details(self) -> list[dict[str, Json]]:
-        """Return the details of each audit entry that the last decision wrote."""
         return [dict(entry.details) for entry in self.decision.entries] if self.decision else []
 
     # Methods that make time pass, and methods that choose the acting user.
 
     def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
-        """Advance the clock by this much time; by default, by more than the duration of a lease."""
         self.records.now += gap
 
     def moment(self, actor: Actor) -> DecisionContext:
@@ -120,7 +112,6 @@ class RunEnv:
         *,
         another: bool = False,
     ) -> NextJob:
-        """Request a job once; jobs that had too many attempts may fail permanently by this."""
         records = self.records
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
@@ -129,7 +120,6 @@ class RunEnv:
         return self.keep(next_job(self.run, self.chart, self.moment(who), **arguments))  # type: ignore[arg-type]  # each has its type
 
     def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
-        """Claim the next job; fail if no job is ready."""
         reply = self.ask(who, model, another=another)
         while isinstance(reply, AttemptsExhausted):
             reply = self.ask(who, model, another=another)
@@ -144,7 +134,6 @@ class RunEnv:
         continues: bool = False,
         usage: Usage | None = None,
     ) -> JobDone:
-        """Submit the result of a job, for the attempt in which the job was claimed."""
         submission = Submission(
             documents=tuple(
                 SubmittedDocument(content=h) if isinstance(h, str) else h for h in handed
@@ -167,7 +156,6 @@ class RunEnv:
         return self.keep(decision)
 
     def fail(self, job: Job, error: str = "no luck", *, retryable: bool = True) -> Job:
-        """Report the failure of a job, for the attempt in which the job was claimed."""
         decision = fail_job(
             self.run,
             self.chart,
@@ -195,13 +183,11 @@ class RunEnv:
         return self.keep(retry_failed(self.run, self.chart, stage, failed, moment, step_key=step))
 
     def regenerate(self, document_id: str) -> Job:
-        """Regenerate the latest version of a document."""
         latest = self.records.latest(document_id)
         job = self.job(latest.job_id)
         return self.keep(regenerate(self.run, self.chart, job, latest.id, self.moment(PAT))).job
 
     def render(self, most: int = 20) -> int:
-        """Render all pending documents, as the server does."""
         waiting = self.records.to_render()[:most]
         pages = [RenderedPage(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
         return self.keep(store_rendered(self.run, self.chart, pages, self.moment(PAT)))
@@ -246,7 +232,6 @@ class RunEnv:
 def make_run(
     dag: Dag | Stage, models: Sequence[str] = MODELS, items: Sequence[Json] = ("x", "y", "z")
 ) -> RunEnv:
-    """Return a newly started run of a DAG; a single stage becomes a DAG of one stage."""
     compiled_dag = make_compiled_dag(dag if isinstance(dag, Dag) else make_dag(dag))
     empty = Run(id=RUN, name="Rivers", seq=0, completed_at=None, stages={}, steps={})
     world = RunEnv(RunRowStore(chart=compiled_dag, run=empty, now=NOON))
@@ -258,8 +243,3 @@ def make_run(
 def make_stage_run(*steps: RecipeStep, edges: Sequence[tuple[str, str]] = ()) -> Stage:
     """Return a stage with these steps, which can be the only stage of a run."""
     return make_stage("only", *steps, edges=edges)
-
-
-def run_with_work(job: Job, **values: object) -> Job:
-    """Return a copy of the job with these values replaced."""
-    return job._replace(**values)  # type: ignore[arg-type]  # names are Job's own

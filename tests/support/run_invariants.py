@@ -38,11 +38,7 @@ OVER = frozenset({J.COMPLETED, J.SUPERSEDED, *FAILED_JOB})
 # fmt: on
 
 
-# Decisions
-
-
 def check_decision(before: RunRowStore, after: RunRowStore, decision: RunDecision[object]) -> None:
-    """Check the invariants that relate a run, a decision about it, and the resulting run."""
     every_change_has_an_entry(before.run, decision)
     the_trace_is_the_change(before, after, decision)
     jobs_move_as_they_may(before, decision)
@@ -127,7 +123,6 @@ def what_is_over_stays_over(before: Run, after: Run) -> None:
 
 
 def canceled_run_changes_no_more(before: Run, decision: RunDecision[object]) -> None:
-    """Check that a canceled run accepts only late results and their usage."""
     if before.canceled_at is None:
         return
     after = decision.run._replace(seq=before.seq, usage=before.usage)
@@ -157,11 +152,7 @@ def _first(job: Job) -> bool:
     )
 
 
-# States
-
-
 def check_state(records: RunRowStore) -> None:
-    """Check the invariants of a run in one state."""
     the_database_would_take_it(records)
     steps_count_their_units(records)
     unit_has_single_open_job(records)
@@ -170,7 +161,6 @@ def check_state(records: RunRowStore) -> None:
 
 
 def the_database_would_take_it(records: RunRowStore) -> None:
-    """Check that the rows satisfy the constraints of their database tables."""
     for step in records.run.steps.values():
         assert step.done >= 0
         assert step.failed >= 0
@@ -184,7 +174,6 @@ def the_database_would_take_it(records: RunRowStore) -> None:
 
 
 def steps_count_their_units(records: RunRowStore) -> None:
-    """Check that the counters of a step equal the counts of its jobs."""
     jobs = _by_step(records)
     for key, step in records.run.steps.items():
         if step.closed_at is None:
@@ -212,7 +201,6 @@ def _ended(jobs: list[Job]) -> tuple[int, int]:
 
 
 def unit_has_single_open_job(records: RunRowStore) -> None:
-    """Check that no unit of work has two open jobs."""
     units = Counter((j.stage, j.step_key, j.unit.number) for j in records.open() if j.unit)
     assert all(count == 1 for count in units.values())
 
@@ -233,7 +221,6 @@ def _is_closed(step: StepRun) -> bool:
 
 
 def stages_and_the_run_end_with_their_steps(records: RunRowStore) -> None:
-    """Check that a stage ends with its last step, and that a run ends with its last stage."""
     compiled_dag, run = records.chart, records.run
     closed = Counter(step.stage for step in run.steps.values() if step.closed_at)
     for slug, stage in run.stages.items():
@@ -245,9 +232,6 @@ def stages_and_the_run_end_with_their_steps(records: RunRowStore) -> None:
         )
     complete = {slug for slug, stage in run.stages.items() if stage.completed_at}
     assert (run.completed_at is not None) == (complete == {*compiled_dag.order})
-
-
-# Reports
 
 
 def report_of_run(records: RunRowStore) -> Report:
@@ -283,11 +267,7 @@ def _standings_by_jobs(records: RunRowStore) -> Mapping[str, Mapping[str, object
     return statuses
 
 
-# Ends
-
-
 def check_end(records: RunRowStore, changes: Iterable[Change]) -> None:
-    """Check the invariants of a completed run and of its history."""
     assert records.run.completed_at is not None
     assert differences(replay(changes), records.rows()) == []
     every_document_is_there(records)

@@ -33,7 +33,6 @@ def open_place() -> int:
 
 
 def run_directory() -> Path:
-    """Return the directory of this test run, which is in memory if possible."""
     return Path(os.environ[PLACE])
 
 
@@ -45,7 +44,6 @@ def find_memory() -> Path | None:
 
 
 def remove_abandoned_places() -> None:
-    """Remove the directories in memory of test runs that were killed."""
     for pipe in MEMORY.glob(f"{PREFIX}*/alive"):
         try:
             os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
@@ -55,7 +53,6 @@ def remove_abandoned_places() -> None:
 
 
 def close_place(alive: int) -> None:
-    """Stop the database servers of this test run, and remove its directory."""
     place = Path(os.environ.pop(PLACE))
     os.close(alive)
     if (place / "18").exists():

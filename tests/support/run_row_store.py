@@ -58,7 +58,6 @@ class RunRowStore:
         )
 
     def write(self, decision: RunDecision[object]) -> None:
-        """Store all writes of a decision at once, as a transaction would."""
         self.run = decision.run
         self.jobs |= decision.jobs
         self.seen |= dict.fromkeys(decision.touched, self.now)
@@ -74,7 +73,6 @@ class RunRowStore:
     # Jobs
 
     def held(self, holder: Holder, model: str | None = None) -> Job | None:
-        """Return the open job that this holder's conversation has claimed, or None."""
         jobs = (job for job in self.open() if holder.is_same_conversation(job.holder))
         return _first(job for job in jobs if _is(job, model))
 
@@ -86,13 +84,11 @@ class RunRowStore:
         return _first(job for job in wanted if self.is_free(job))
 
     def is_free(self, job: Job) -> bool:
-        """Return whether a job can be claimed: it is pending and due, or its lease has expired."""
         if job.status in WAITING:
             return job.ready_at <= self.now
         return job.status is JobStatus.PROCESSING and self.last_seen(job) < self.now - LEASE
 
     def last_seen(self, job: Job) -> datetime:
-        """Return the time of the last heartbeat of the job's holder."""
         started = job.started_at or NOON
         return max(self.seen.get(job.id, started), started)
 
@@ -113,7 +109,6 @@ class RunRowStore:
         )
 
     def failed(self, stage: str, step_key: str | None = None) -> list[Job]:
-        """Return the permanently failed jobs of a stage, or of one of its steps."""
         jobs = (j for j in self.jobs.values() if j.stage == stage and j.status in FAILED_JOB)
         return sorted((j for j in jobs if step_key in {None, j.step_key}), key=_turn)
 
@@ -126,14 +121,12 @@ class RunRowStore:
         return texts[::-1]
 
     def to_render(self) -> list[Job]:
-        """Return the RENDER jobs that are not completed."""
         jobs = (job for job in self.jobs.values() if job.completed_at is None)
         return [job for job in jobs if job.job_type is JobType.RENDER]
 
     # Documents
 
     def latest(self, document_id: str) -> NewDocument:
-        """Return the latest version of a document."""
         place = row_key(self.documents[document_id])
         versions = [document for document in self.documents.values() if row_key(document) == place]
         return max(versions, key=lambda document: document.version)
@@ -174,7 +167,6 @@ class RunRowStore:
         return {entity: rows for entity, rows in rows_by_entity.items() if rows}
 
     def row(self, entity: Entity, row_id: str) -> Row | None:
-        """Return one row of the run, or None if the row does not exist."""
         if entity is Entity.RUN:
             at = self.run.completed_at
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}

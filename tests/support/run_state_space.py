@@ -47,8 +47,6 @@ State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...], tuple[ListKey,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of the exploration of a run's states."""
-
     #: Maximum number of parts in which a unit may be submitted.
     parts: int = 1
     #: Maximum number of document regenerations during the walk.
@@ -59,8 +57,6 @@ class Bounds:
 
 @dataclass(slots=True)
 class RunStateSpace:
-    """Results of an exploration of the state space."""
-
     bounds: Bounds
     records: list[RunRowStore] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
@@ -82,7 +78,6 @@ class RunStateSpace:
         return number
 
     def ends(self) -> list[int]:
-        """Return the states in which the run is complete or canceled."""
         runs = [records.run for records in self.records]
         return [n for n, run in enumerate(runs) if run.completed_at or run.canceled_at]
 
@@ -149,11 +144,7 @@ def _job_key(records: RunRowStore, job: Job) -> JobKey:
     return (*place, job.status, tries, free, job.attempt > 0, job.counted)
 
 
-# Transitions
-
-
 def calls(records: RunRowStore, bounds: Bounds) -> Iterator[Call]:
-    """Yield every call that is possible in this state."""
     run, compiled_dag = records.run, records.chart
     moment = DecisionContext(NOON, PAT, NEW_IDS, NEW_IDS)
     if bounds.cancellations:

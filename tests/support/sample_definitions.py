@@ -17,5 +17,4 @@ def make_stage(slug: str, *steps: Body, edges: Sequence[tuple[str, str]] = ()) -
 
 
 def make_definition(slug: str, *stages: Body, **more: object) -> Body:
-    """Return a workflow definition with these stages in sequence."""
     return {"slug": slug, "name": slug, "stages": [*stages], **more}

@@ -29,7 +29,6 @@ class Team:
     settings: Settings
 
     def app(self) -> ASGIApp:
-        """Return the complete HTTP application, which requires authentication."""
         services = make_application(self.world.dispatcher, self.settings)
         return build_http_app(services, LoadedSettings(self.settings, {}), self.issuer)
 
@@ -73,7 +72,6 @@ async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
 
 @asynccontextmanager
 async def serve_team(world: OrgEnv, **more: object) -> AsyncIterator[tuple[Team, str]]:
-    """Serve an application and its issuer; yield the `Team` and the address of the application."""
     listening: socket.socket = listen("127.0.0.1", 0)
     where = address(listening)
     async with (

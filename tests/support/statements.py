@@ -7,10 +7,6 @@ from waybook.store.driver.queries import Query, Statement
 
 
 def prepared(connection: psycopg.Connection, statement: Statement) -> str:
-    """Prepare the SQL statement on this connection; return the SQL text that executes it.
-
-    A statement that takes the org gets the org that is set on the connection.
-    """
     connection.execute(f"prepare asked as {statement}".encode())
     parameters = [None if value is None else value.decode() for value in statement.parameters]
     if statement.form.takes_org:

@@ -162,9 +162,6 @@ async def _nothing(_: AgentClient) -> Body:
     return {}
 
 
-# Research
-
-
 async def _store(agent: AgentClient) -> Body:
     taken = await agent.take(await agent.plan())
     source = {

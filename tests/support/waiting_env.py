@@ -25,8 +25,6 @@ class SkippedTimer:
 
 
 class SkippingLoop:
-    """Timers of the running event loop, with a clock that a test can advance."""
-
     def __init__(self) -> None:
         self._skipped = 0.0
         self._timers: set[SkippedTimer] = set()
@@ -76,7 +74,6 @@ class WaitingEnv:
     async def started(
         self, tool: str, *, wait: int = 55, agent: AgentClient | None = None, **arguments: object
     ) -> asyncio.Task[Body]:
-        """Start a call, and return its task once the call waits."""
         before = len(self.calls)
         caller = agent or self.agent
         task = asyncio.create_task(caller.call(tool, waitSeconds=wait, **arguments))
@@ -85,7 +82,6 @@ class WaitingEnv:
         return task
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until the function `condition` returns true."""
         async with asyncio.timeout(NOTICE_SECONDS):
             while not condition():  # noqa: ASYNC110 - calls report nothing before their answer
                 await asyncio.sleep(0.001)
@@ -103,5 +99,4 @@ async def canceled(task: asyncio.Task[Any]) -> None:
 
 
 async def together(*calls: Coroutine[Any, Any, Body]) -> list[Body]:
-    """Run calls concurrently; return their replies in the order of the calls."""
     return [*await asyncio.gather(*calls)]

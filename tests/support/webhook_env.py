@@ -35,7 +35,6 @@ PLENTY = 20.0
 
 
 def verified(request: ReceivedRequest, key: bytes = KEY) -> Body:
-    """Return the payload of a webhook request, after verifying its signature."""
     headers = request.headers
     signed = b".".join(
         [headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), request.raw]
@@ -48,8 +47,6 @@ def verified(request: ReceivedRequest, key: bytes = KEY) -> Body:
 
 @dataclass
 class WebhookEnv:
-    """Simulated process that sends the notifications of one org."""
-
     services: Services
     agent: AgentClient
 
@@ -59,7 +56,6 @@ class WebhookEnv:
         return RequestContext(services=self.services, caller=caller)
 
     async def deliver(self) -> int:
-        """Deliver webhook messages until none is due."""
         tried = 0
         while count := await deliver_notifications(self.call):
             tried += count

@@ -127,7 +127,6 @@ class WorkerSimulation:
         assert done.documents
 
     def go_on(self) -> None:
-        """Submit a part of a result, so that a continuation is created."""
         claim = self._claim()
         text = self._text()
         if claim and self._makes_list(claim):
@@ -154,7 +153,6 @@ class WorkerSimulation:
         return False
 
     def fail(self) -> None:
-        """Report the failure of a job, with or without a retry."""
         if claim := self._claim():
             retryable = self.chance.random() < 0.7
             held = self.world.job(claim)
@@ -197,7 +195,6 @@ class WorkerSimulation:
             self.world.feedback(slug, models=self._some_models())
 
     def begin(self) -> None:
-        """Call `start_stage` for a random stage; check that it changes nothing or is refused."""
         slug = self.chance.choice(self.world.chart.order)
         if slug in self.world.run.stages:
             assert self.world.begin(slug, self._some_models()) == ()
@@ -213,7 +210,6 @@ class WorkerSimulation:
         assert world.records.failed(slug, key) == []
 
     def regenerate(self) -> None:
-        """Regenerate a document; the call is refused if a regeneration is already in progress."""
         world = self.world
         if world.records.documents:
             document = self.chance.choice([*world.records.documents.values()])
@@ -241,7 +237,6 @@ class WorkerSimulation:
     # Completion
 
     def settle_down(self) -> None:
-        """Complete all remaining jobs without errors until the run ends."""
         world, calls = self.world, 0
         while not isinstance(reply := world.ask(another=True), RunComplete):
             self.heed(reply)

@@ -56,9 +56,6 @@ def pieces(line: EdgeLine) -> Iterator[Area]:
     return (between(*ends) for ends in pairwise(line.route))
 
 
-# Functions that check the properties of a drawing.
-
-
 def check(layout: Layout) -> None:
     check_boxes(layout)
     check_lines(layout)
@@ -176,9 +173,6 @@ def test_map_size_is_limited_by_number_of_steps_and_edges(sketch: Diagram, width
     edges = sum(len(lane.edges) for lane in sketch.lanes)
     assert layout.width <= width + 300 + 16 * steps
     assert layout.height <= 200 * len(sketch.lanes) + 100 * steps + 20 * edges
-
-
-# Examples
 
 
 def heights(layout: Layout) -> list[int]:
