@@ -19,11 +19,10 @@ from waybook.accounts.model import LOCAL_ORG, validate_slug
 from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import SharedTimes, TokenBuckets
-from waybook.app.request.search.search_backend import check_search
 from waybook.app.request.services import Services
 from waybook.core.decision_context import ALL_SCOPES, Channel, Scope
 from waybook.embedded_postgres.supervisor import attach
-from waybook.errors import Forbidden, WaybookError
+from waybook.errors import Forbidden, Misconfigured, WaybookError
 from waybook.integrations.config import action_links_from_settings, webhook_from_settings
 from waybook.integrations.factory import (
     open_embedder,
@@ -39,6 +38,7 @@ from waybook.loops import (
     token_use_flush_loop,
 )
 from waybook.page_address import current_base_url
+from waybook.research.embedding import Backend
 from waybook.settings import Settings
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
@@ -232,10 +232,25 @@ async def pending_migrations(postgres: DatabaseServer) -> list[str]:
     return await asyncio.to_thread(list_pending, postgres.owner_dsn)
 
 
+def _check_search(settings: Settings) -> None:
+    if settings.search_vectors not in {"auto", *Backend}:
+        raise Misconfigured(
+            f"search_vectors cannot be {settings.search_vectors!r}: use auto, portable or pgvector"
+        )
+    if settings.search_vectors == Backend.PGVECTOR and not settings.database_url:
+        raise Misconfigured(
+            "search_vectors is pgvector, which the embedded PostgreSQL does not use: its build may "
+            "not run on this processor. Set database_url to a server of your own, or "
+            "search_vectors to auto"
+        )
+    if settings.search_memory_mb < 1:
+        raise Misconfigured("search_memory_mb must be at least 1")
+
+
 @asynccontextmanager
 async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
     """Yield the configured PostgreSQL server, or the embedded one, which runs during the block."""
-    check_search(settings)
+    _check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
         vectors = settings.search_vectors != "portable"

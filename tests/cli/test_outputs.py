@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cli.sample_runs import completed_run, run_awaiting_feedback
 from cli.terminal import Body, Terminal
-from waybook.app.queries.documents import DocumentListItem
+from waybook.app.queries.runs.run import DocumentListItem
 from waybook.cli.commands.documents import file_names
 
 

@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from plan_builders import ANN, changes_of, events_of, make_context, make_plan, make_step
 from waybook.core.changes import text_hash
 from waybook.errors import InvalidInput, PlanTerminal, TooLarge
-from waybook.plan.model import MAX_OUTPUTS, Plan, PlanStatus, StepStatus
+from waybook.plan.model import MAX_OUTPUTS, Output, Plan, PlanStatus, StepStatus
+from waybook.plan.progress import is_missing, latest
 from waybook.plan.store_output import (
     NewOutput,
-    Output,
-    is_missing,
-    latest,
     latest_version,
     store_output,
 )

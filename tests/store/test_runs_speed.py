@@ -140,7 +140,7 @@ HOT = {
 def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
     lock, stages, steps = load.lock_statements(run_id)
     return {
-        "run_of_job": jobs.SQL["run_of_job"](job_id=job_id),
+        "run_of_job": load.SQL["run_of_job"](job_id=job_id),
         "load_job": jobs.SQL["load_job"](job_id=job_id),
         "held_job": jobs.held_statement(run_id, SELECT_1),
         "free_job": jobs.claimable_statement(run_id, ANY),

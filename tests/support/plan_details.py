@@ -15,8 +15,7 @@ from waybook.app.queries.plans.plan import (
     step_window,
 )
 from waybook.core.usage import Totals
-from waybook.plan.model import Plan, PlanId, Step, StepId, StepStatus
-from waybook.plan.store_output import Output
+from waybook.plan.model import Output, Plan, PlanId, Step, StepId, StepStatus
 
 OPEN = (StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT, StepStatus.FAILED)
 REACH = 40

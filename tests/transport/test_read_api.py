@@ -26,7 +26,8 @@ from waybook.core.decision_context import Channel
 from waybook.dag.progress.report import check
 from waybook.dag.templates.rendering import build_page
 from waybook.errors import NotFound, Unavailable, WaybookError
-from waybook.plan.store_output import FILE_EXTENSIONS, Output
+from waybook.plan.model import Output
+from waybook.plan.store_output import FILE_EXTENSIONS
 from waybook.transport.http.requests import (
     ReadApi,
     document_response,

@@ -410,6 +410,16 @@ class Plan(NamedTuple):
         return any(step.depends_on for step in self.steps)
 
 
+class Output(NamedTuple):
+    id: str
+    title: str
+    media_type: str
+    version: int
+    content_hash: str
+    created_at: datetime
+    created_by: str
+
+
 MAX_STEPS = 200
 MAX_CONDITIONS = 50
 DEFAULT_MAX_ATTEMPTS = 3

@@ -1,10 +1,10 @@
-"""The progress of a plan, its soft budget, the detection of stalls, and notifications.
+"""The progress and outputs of a plan, its soft budget, stall detection, and notifications.
 
 Exceeding the budget causes a warning, never a refusal.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from waybook.plan.model import (
     CLOSED_PLAN,
     DONE_STEP,
     Budget,
+    Output,
     Plan,
     PlanState,
     PlanStatus,
@@ -280,3 +281,14 @@ def _review(plan: Plan, review: Review) -> Json:
 def _step(step: Step) -> dict[str, Json]:
     title = shorten(step.title) if step.title else None
     return {"stepId": step.id, "stepOrder": step.order, "stepTitle": title}
+
+
+def latest(outputs: Iterable[Output]) -> list[Output]:
+    last: dict[tuple[str, str], Output] = {}
+    for output in sorted(outputs, key=lambda output: output.version):
+        last[output.title, output.media_type] = output
+    return sorted(last.values(), key=lambda output: (output.created_at, output.id), reverse=True)
+
+
+def is_missing(outputs: Iterable[Output], media_type: str | None) -> bool:
+    return media_type is not None and all(output.media_type != media_type for output in outputs)

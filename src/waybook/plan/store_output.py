@@ -4,15 +4,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from types import MappingProxyType
-from typing import NamedTuple
 
 from waybook.core.changes import Entity, Event, as_json, text_hash
 from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, TooLarge
 from waybook.plan.draft import Decision, Draft, require_open
-from waybook.plan.model import MAX_OUTPUTS, Plan, PlanStatus
+from waybook.plan.model import MAX_OUTPUTS, Output, Plan, PlanStatus
 from waybook.plan.settle import register_session
 
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
@@ -108,32 +106,11 @@ def file_extension(kind: str) -> str:
 OUTPUT = "output"
 
 
-class Output(NamedTuple):
-    id: str
-    title: str
-    media_type: str
-    version: int
-    content_hash: str
-    created_at: datetime
-    created_by: str
-
-
 def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) -> Output | None:
     same = (
         output for output in outputs if (output.title, output.media_type) == (title, media_type)
     )
     return max(same, key=lambda output: output.version, default=None)
-
-
-def latest(outputs: Iterable[Output]) -> list[Output]:
-    last: dict[tuple[str, str], Output] = {}
-    for output in sorted(outputs, key=lambda output: output.version):
-        last[output.title, output.media_type] = output
-    return sorted(last.values(), key=lambda output: (output.created_at, output.id), reverse=True)
-
-
-def is_missing(outputs: Iterable[Output], media_type: str | None) -> bool:
-    return media_type is not None and all(output.media_type != media_type for output in outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 import contextlib
 from datetime import datetime
-from typing import TypeAlias
 
 from waybook.app.request.access import load_plan
 from waybook.app.request.caller import ReadableOutput
@@ -11,14 +10,12 @@ from waybook.core.file_names import safe_file_name
 from waybook.core.ids import id_or_nil
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
-from waybook.plan.store_output import Output, file_extension
+from waybook.plan.model import Output
+from waybook.plan.store_output import file_extension
 from waybook.store.driver.queries import LAST_UUID, is_uuid
 from waybook.store.plans import details
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
-from waybook.store.runs.rows import ReadableRow
-
-DocumentListItem: TypeAlias = ReadableRow
 
 
 async def are_documents_pending(ctx: RequestContext) -> bool:

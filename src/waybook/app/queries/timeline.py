@@ -10,9 +10,9 @@ from io import StringIO
 from itertools import pairwise
 from typing import Final
 
-from waybook.app.queries.work_export import ExportedRows
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext
+from waybook.core.changes import Rows
 from waybook.core.ids import id_or_nil
 from waybook.json_values import Json, rfc3339
 from waybook.plan.model import StepStatus
@@ -164,14 +164,14 @@ async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
     return csv_text([_PLAN_COLUMNS, *lines])
 
 
-def run_timeline(exported: ExportedRows) -> str:
+def run_timeline(rows: Rows, now: datetime) -> str:
     """Return a CSV with the times when each job was worked on."""
     lines = []
-    for job in exported.rows.get("job", {}).values():
+    for job in rows.get("job", {}).values():
         start, end = _read_time(job["started_at"]), _read_time(job["completed_at"])
         named = ("stage_slug", "step_key", "job_type", "model", "status", "attempt")
         cells = tuple(str(job[name]) for name in named)
-        ended = end or (exported.now if start and job["status"] == "processing" else None)
+        ended = end or (now if start and job["status"] == "processing" else None)
         user = str(job["held_session"] or job["held_by"] or "")
         lines.append((*cells, *_interval(start, ended), user, str(job["error"] or "")))
     start_column = _RUN_COLUMNS.index("start")

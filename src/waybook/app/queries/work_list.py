@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import NamedTuple, Protocol, TypeVar
 
-from waybook.app.request.definition_cache import DefinitionCache, compile_definition
+from waybook.app.request.definition_cache import DefinitionCache, compile_stored
 from waybook.app.request.request_context import RequestContext
 from waybook.core.ids import ALPHABET, LAST_ID, LENGTH, is_id, normalize_id
 from waybook.dag.expansion.counts import documents_expected
@@ -403,6 +403,6 @@ async def load_definitions(
     if missing := sorted(keys - found.keys()):
         (rows,) = await ctx.read(load.named_statement(missing))
         for row in rows:
-            compiled_dag = compile_definition(row.body, row.version)
+            compiled_dag = compile_stored(row.body, row.version)
             found[row.slug, row.version] = cache.put(org_id, compiled_dag)
     return found

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from waybook.app.request.definition_cache import DefinitionCache, compile_definition
+from waybook.app.request.definition_cache import DefinitionCache, compile_stored
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.core.ids import id_or_nil
 from waybook.errors import NextCall, NotFound
@@ -13,7 +13,6 @@ from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.plans import load as plans
 from waybook.store.plans.load import LoadedPlan, PlanRequest
-from waybook.store.runs import jobs
 from waybook.store.runs import load as runs
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
@@ -101,7 +100,7 @@ async def load_definition(
     if compiled_dag is None:
         statement = runs.SQL["definition"](slug=slug, version=version)
         (rows,) = await (ctx.read(statement) if tx is None else tx.send(statement))
-        compiled_dag = cache.put(org_id, compile_definition(rows[0][2], rows[0][0]))
+        compiled_dag = cache.put(org_id, compile_stored(rows[0][2], rows[0][0]))
     return compiled_dag
 
 
@@ -114,7 +113,7 @@ async def run_of_job(ctx: RequestContext, job_id: str) -> str:
     remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
     if remembered is not None:
         return remembered
-    (rows,) = await ctx.read(jobs.SQL["run_of_job"](job_id=job_id))
+    (rows,) = await ctx.read(runs.SQL["run_of_job"](job_id=job_id))
     if not rows:
         raise job_not_found()
     run_id: str = first_value(rows)

@@ -11,7 +11,12 @@ from uuid import UUID
 
 import orjson
 
-from waybook.dag.definitions.definition import graphs_of, read_definition, write_definition
+from waybook.dag.definitions.definition import (
+    graphs_of,
+    read_checked_definition,
+    read_graphs,
+    write_definition,
+)
 from waybook.dag.model import Dag
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Json
@@ -55,7 +60,17 @@ class DefinitionCache:
 
 
 def compile_definition(body: object, version: int) -> CompiledDag:
-    dag = read_definition(body)
+    """Check and compile a definition from outside.
+
+    Raises:
+        BadRecipe: the definition is invalid.
+    """
+    return CompiledDag(*read_graphs(body), version)
+
+
+def compile_stored(body: object, version: int) -> CompiledDag:
+    """Compile a definition of the database or of this package, without checking it again."""
+    dag = read_checked_definition(body)
     return CompiledDag(dag, graphs_of(dag), version)
 
 
@@ -88,7 +103,7 @@ def _current_definition(slug: str, rows: Sequence[DefinitionRow]) -> _CurrentDef
         return _CurrentDefinition(builtin_dags()[slug], unsaved_body=True)
     stored = rows[0]
     if shipped is None or stored.created_by != BUILTIN_AUTHOR:
-        return _CurrentDefinition(compile_definition(stored.body, stored.version))
+        return _CurrentDefinition(compile_stored(stored.body, stored.version))
     if bytes.fromhex(stored.body_hash) == definition_hash(definition_body(shipped.dag)):
         return _CurrentDefinition(CompiledDag(shipped.dag, shipped.graphs, stored.version))
     return _CurrentDefinition(
@@ -101,6 +116,6 @@ def builtin_dags() -> dict[str, CompiledDag]:
     # Only the built-in definitions are in YAML, whose library takes long to import.
     source = import_module("waybook.dag.definitions.source_text")
     return {
-        slug: compile_definition(source.parse_definition(text), 1)
+        slug: compile_stored(source.parse_definition(text), 1)
         for slug, text in source.builtin_definitions().items()
     }

@@ -10,6 +10,7 @@ from waybook.core.decision_context import Channel
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import (
     MAX_WAIT_SECONDS,
+    Output,
     Plan,
     PlanId,
     PlanState,
@@ -18,8 +19,7 @@ from waybook.plan.model import (
     Step,
     StepType,
 )
-from waybook.plan.progress import budget_json, whole_minutes
-from waybook.plan.store_output import Output, is_missing
+from waybook.plan.progress import budget_json, is_missing, whole_minutes
 from waybook.research.packet import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 

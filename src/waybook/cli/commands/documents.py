@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from waybook.app.queries.documents import DocumentListItem, are_documents_pending
-from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.documents import are_documents_pending
+from waybook.app.queries.runs.run import DocumentListItem, RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
 from waybook.app.queries.work_list import resolve_run
 from waybook.cli.lazy import load

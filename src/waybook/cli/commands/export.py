@@ -127,7 +127,8 @@ async def _parts(
         case _ExportFormat.CSV if plan_id:
             text = await plan_timeline(ctx, plan_id)
         case _ExportFormat.CSV:
-            text = run_timeline(await read_run_rows(ctx, run_id))
+            exported = await read_run_rows(ctx, run_id)
+            text = run_timeline(exported.rows, exported.now)
         case _:
             drawing = (
                 plan_drawing(await read_plan_detail(ctx, plan_id, PlanInclude.NAMES))

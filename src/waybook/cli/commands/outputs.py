@@ -15,7 +15,8 @@ from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_a
 from waybook.cli.terminal.console import fitted_table, success
 from waybook.core.durations import format_age
 from waybook.core.file_names import unique_name
-from waybook.plan.store_output import Output, latest
+from waybook.plan.model import Output
+from waybook.plan.progress import latest
 
 _MIN_WIDTH_FOR_DETAILS = 120
 

@@ -59,6 +59,11 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
     return dag
 
 
+def read_checked_definition(data: object) -> Dag:
+    """Return the workflow of a definition that was checked before, when it was stored."""
+    return _dag(cast("Raw", data))
+
+
 def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str, Graph]]:
     faults = [
         Diagnostic(fault.name, fault.at.removeprefix(".") or "definition", fault.message)

@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from waybook.json_values import Json
-from waybook.plan.model import MAX_OUTPUTS, StepStatus
-from waybook.plan.store_output import Output
+from waybook.plan.model import MAX_OUTPUTS, Output, StepStatus
 from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.plans.rows import ConditionRow, ReviewRow
 

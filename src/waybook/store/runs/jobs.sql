@@ -1,7 +1,3 @@
--- name: run_of_job
--- This is a separate query, so that later statements can filter by run.
-select run_id::text from job where org_id = :org and id = %(job_id)s;
-
 -- name: load_job
 select :select_of_job
   from job j

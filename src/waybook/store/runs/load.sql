@@ -265,3 +265,7 @@ select d.version, d.created_at, d.created_by
  where d.org_id = :org and d.slug = %(slug)s
  order by d.version desc
  limit %(most)s;
+
+-- name: run_of_job
+-- This is a separate query, so that later statements can filter by run.
+select run_id::text from job where org_id = :org and id = %(job_id)s;

@@ -22,6 +22,7 @@ from waybook.dag.progress.structure import Evidence, Structure, valid_structure
 from waybook.json_values import Json, format_time
 from waybook.plan.model import (
     CLOSED_PLAN,
+    Output,
     Plan,
     PlanStatus,
     Review,
@@ -38,7 +39,6 @@ from waybook.plan.progress import (
     plan_outcome,
     plan_progress,
 )
-from waybook.plan.store_output import Output
 from waybook.store import calls
 from waybook.store.driver.queries import Statement
 from waybook.store.plans import details, lists, load

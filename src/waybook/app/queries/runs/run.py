@@ -7,7 +7,6 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import TypeAlias, cast
 
-from waybook.app.queries.documents import DocumentListItem
 from waybook.app.queries.forecast import FinishedRun, job_intervals, run_forecast
 from waybook.app.request.access import load_run
 from waybook.app.request.reply import cancellation_view, run_origin_view
@@ -44,6 +43,7 @@ _MAX_TIMELINE_JOBS = 400
 
 RunEvent: TypeAlias = RunEventRow
 FailedJob: TypeAlias = FailedJobRow
+DocumentListItem: TypeAlias = ReadableRow
 
 
 class RunInclude(Flag):

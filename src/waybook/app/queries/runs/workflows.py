@@ -7,7 +7,7 @@ from waybook.app.request.definition_cache import (
     BUILTIN_AUTHOR,
     DefinitionCache,
     builtin_dags,
-    compile_definition,
+    compile_stored,
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.expansion.counts import documents_expected
@@ -45,7 +45,7 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
     if version is not None and rows:
         row: DefinitionRow = rows[0]
         return Workflow(
-            compiled_dag=compile_definition(row.body, row.version),
+            compiled_dag=compile_stored(row.body, row.version),
             versions=versions,
             built_in=row.created_by == BUILTIN_AUTHOR,
         )

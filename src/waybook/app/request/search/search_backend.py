@@ -15,7 +15,7 @@ from waybook.app.request.search.portable_search import (
     make_vectors,
 )
 from waybook.app.request.services import Services
-from waybook.errors import EndpointFailed, Misconfigured
+from waybook.errors import EndpointFailed
 from waybook.research.embedding import (
     Backend,
     EmbeddingModel,
@@ -23,7 +23,6 @@ from waybook.research.embedding import (
     Vector,
     builtin_embedder,
 )
-from waybook.settings import Settings
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Statement
@@ -32,21 +31,6 @@ from waybook.store.research.artifacts import Embeddings, PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 log = logging.getLogger(__name__)
-
-
-def check_search(settings: Settings) -> None:
-    if settings.search_vectors not in {"auto", *Backend}:
-        raise Misconfigured(
-            f"search_vectors cannot be {settings.search_vectors!r}: use auto, portable or pgvector"
-        )
-    if settings.search_vectors == Backend.PGVECTOR and not settings.database_url:
-        raise Misconfigured(
-            "search_vectors is pgvector, which the embedded PostgreSQL does not use: its build may "
-            "not run on this processor. Set database_url to a server of your own, or "
-            "search_vectors to auto"
-        )
-    if settings.search_memory_mb < 1:
-        raise Misconfigured("search_memory_mb must be at least 1")
 
 
 class _BuiltinEmbeddingModel:

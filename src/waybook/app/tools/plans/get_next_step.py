@@ -52,9 +52,8 @@ from waybook.plan.next_step import (
     next_step,
     replaces_silent_holder,
 )
-from waybook.plan.progress import time_until_stall
+from waybook.plan.progress import is_missing, latest, time_until_stall
 from waybook.plan.repeat import round_of
-from waybook.plan.store_output import is_missing, latest
 from waybook.store.plans import details, load
 
 _MAX_LEFT_BEHIND = 10

@@ -29,8 +29,14 @@ from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.errors import InvalidInput
 from waybook.plan.model import MODIFIABLE, Step, StepStatus
-from waybook.plan.progress import BudgetShare, last_heartbeat, shares, stall_threshold, warning
-from waybook.plan.store_output import latest
+from waybook.plan.progress import (
+    BudgetShare,
+    last_heartbeat,
+    latest,
+    shares,
+    stall_threshold,
+    warning,
+)
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.inbox import decision_card
 from waybook.transport.http.dashboard.page import (

@@ -14,9 +14,13 @@ from starlette.responses import Response
 
 from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.documents import DocumentListItem
 from waybook.app.queries.forecast import StartPreview
-from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import (
+    DocumentListItem,
+    RunDetail,
+    RunInclude,
+    read_run_detail,
+)
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
 from waybook.dag.diagram.layers import box_of
