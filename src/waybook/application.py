@@ -309,7 +309,6 @@ async def _working(services: Services, calls: CallLog) -> AsyncIterator[None]:
 
 
 async def cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel the tasks and wait until they have ended."""
     for task in tasks:
         task.cancel()
     for task in tasks:

@@ -71,7 +71,8 @@ async def _in_orgs(
     done, failure = 0, None
     for org_id in orgs:
         try:
-            done += await work(_call(services, org_id))
+            caller = Caller(org_id=org_id, user="waybook", channel=Channel.SWEEP)
+            done += await work(RequestContext(services=services, caller=caller))
         except Exception as error:  # noqa: BLE001 - raised below
             failure = failure or error
     if failure is not None:
@@ -167,8 +168,3 @@ async def leadership_loop(services: Services) -> None:
         await asyncio.sleep(ATTEMPT_SECONDS)
 
     await repeat(services, "leading the background work", turn)
-
-
-def _call(services: Services, org_id: UUID) -> RequestContext:
-    caller = Caller(org_id=org_id, user="waybook", channel=Channel.SWEEP)
-    return RequestContext(services=services, caller=caller)

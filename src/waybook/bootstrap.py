@@ -63,7 +63,17 @@ async def start_application(
         rate_limit_times=rate_limit_times,
     ) as app:
         installed_skills(app.services)
-        tasks = _background(app) if sweeping and settings.sweep_seconds else []
+        tasks, services, seconds = [], app.services, settings.sweep_seconds
+        if sweeping and seconds:
+            loops = (
+                leadership_loop(services),
+                stall_sweep_loop(services, seconds),
+                render_loop(services, seconds),
+                index_loop(services, seconds),
+                delivery_loop(services, seconds),
+                retention_loop(services, app.owner_dsn, settings),
+            )
+            tasks = [asyncio.create_task(loop) for loop in loops]
         try:
             yield Application(
                 services=app.services,
@@ -76,19 +86,6 @@ async def start_application(
         finally:
             app.services.shared(LayoutWorker).close()
             await cancel(tasks)
-
-
-def _background(app: BasicApplication) -> list[asyncio.Task[None]]:
-    services, seconds = app.services, app.settings.sweep_seconds
-    loops = (
-        leadership_loop(services),
-        stall_sweep_loop(services, seconds),
-        render_loop(services, seconds),
-        index_loop(services, seconds),
-        delivery_loop(services, seconds),
-        retention_loop(services, app.owner_dsn, app.settings),
-    )
-    return [asyncio.create_task(loop) for loop in loops]
 
 
 async def _check_serving(app: BasicApplication) -> None:

@@ -1,33 +1,6 @@
-"""Hierarchy of all errors raised by Waybook, each with the error code that clients receive.
+"""All errors raised by Waybook, each with the error code that clients receive.
 
-A class docstring is also the default message of its error, so callers read it.
-
-::
-
-    WaybookError
-    ├── NotFound                 the object does not exist, or belongs to another org
-    ├── Refused                  rejected by a rule; nothing was written
-    │   ├── InvalidInput         the arguments do not match the tool's schema
-    │   │   ├── TooLarge         … or exceed a limit
-    │   │   ├── InvalidStepReference   … or name a step that does not exist
-    │   │   └── BadExpression    … or contain a condition that does not compile
-    │   ├── InvalidTransition    the state machine has no such transition
-    │   ├── PlanTerminal         the plan is closed and accepts no more changes
-    │   ├── RunCanceled         the run is canceled and accepts no more changes
-    │   ├── NotModifiable        the plan cannot be modified in its present status
-    │   ├── NotAwaitingReview    there is no open review to decide
-    │   ├── StaleAttempt         the step has moved on to another attempt
-    │   ├── StalePlan            the plan has changed since the caller read it
-    │   ├── IdempotencyConflict  the key was used with other arguments
-    │   ├── Forbidden            the caller may not do this
-    │   │   └── Unauthenticated  … because its identity is unknown
-    │   └── RateLimited          too many calls
-    ├── BadRecipe                the recipe is not a valid graph
-    ├── Busy                     another caller holds the lock; try again
-    │   └── DiskFull             the database has no disk space left; nothing was written
-    ├── Unavailable              the database is unreachable; try again
-    │   └── EndpointFailed       a model's endpoint gave no usable answer
-    └── Misconfigured            invalid settings, found at startup
+The docstring of a class is also the default message of its error, so callers read it.
 """
 
 from collections.abc import Mapping

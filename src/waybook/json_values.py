@@ -15,7 +15,6 @@ _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL
 
 @lru_cache(maxsize=4096)
 def rfc3339(at: datetime) -> str:
-    """Return a time in RFC 3339 format and UTC."""
     return at.astimezone(UTC).isoformat()
 
 

@@ -1,6 +1,5 @@
 """Loads settings at startup, in order of precedence: flags, environment, file, defaults."""
 
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
@@ -35,7 +34,11 @@ def read_settings(
     Raises:
         Misconfigured: a value has the wrong type, or is not one of the allowed values.
     """
-    path = file or _config_file(environment)
+    home = environment.get("HOME", "/")
+    configured = environment.get("XDG_CONFIG_HOME") or Path(home) / ".config"
+    named = environment.get("WAYBOOK_CONFIG")
+    path = file or Path(named or Path(configured) / "waybook" / "config.toml")
+    data = environment.get("XDG_DATA_HOME") or Path(home) / ".local" / "share"
     file_values = _read_file(path)
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
@@ -49,19 +52,13 @@ def read_settings(
         elif name in file_values:
             values[name], sources[name] = file_values[name], f"file {path}"
         else:
-            values[name], sources[name] = _default(name, setting.default, environment), "default"
+            values[name], sources[name] = setting.default, "default"
+            if name == "data_dir":
+                values[name] = Path(data) / "waybook"
         values[name] = _typed(name, values[name], setting.default, setting.type)
     settings = Settings(**values)  # type: ignore[arg-type]  # checked one by one just above
     _check(settings)
     return LoadedSettings(settings, sources)
-
-
-def _config_file(environment: Mapping[str, str]) -> Path:
-    named = environment.get("WAYBOOK_CONFIG")
-    if named:
-        return Path(named)
-    base = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "/")) / ".config"
-    return Path(base) / "waybook" / "config.toml"
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -79,15 +76,6 @@ def _read_file(path: Path) -> dict[str, Any]:
     if unknown:
         raise Misconfigured(f"{path} has unknown settings; remove: {', '.join(sorted(unknown))}")
     return file_values
-
-
-def _default(name: str, default: object, environment: Mapping[str, str]) -> object:
-    if name == "data_dir":
-        base = environment.get("XDG_DATA_HOME") or os.path.join(  # noqa: PTH118 - a text until it is read
-            environment.get("HOME", "/"), ".local", "share"
-        )
-        return Path(base) / "waybook"
-    return default
 
 
 def _typed(name: str, value: object, default: object, kind: object) -> object:
@@ -109,15 +97,13 @@ def _check(settings: Settings) -> None:
         if value not in allowed:
             *others, last = allowed
             raise Misconfigured(f"{name} must be {', '.join(others)} or {last}, not {value!r}")
-    _check_auth(settings)
+    _check_server(settings)
     if settings.log_level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
         raise Misconfigured(
             f"log_level must be DEBUG, INFO, WARNING or ERROR, not {settings.log_level!r}"
         )
-    _check_embedder(settings)
     _check_webhook(settings)
-    _check_listening(settings)
-    _check_model(settings)
+    _check_models(settings)
     if settings.effective_calls_per_second < 0:
         raise Misconfigured("calls_per_second must be 0 or more")
     if min(settings.keep_calls_days, settings.keep_archived_days) < 0:
@@ -132,7 +118,7 @@ def _check(settings: Settings) -> None:
         )
 
 
-def _check_listening(settings: Settings) -> None:
+def _check_server(settings: Settings) -> None:
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
         raise Misconfigured(f"port must be 0 to 65535, not {settings.port}")
     if not 1 <= settings.workers <= _MAX_WORKERS:
@@ -141,9 +127,6 @@ def _check_listening(settings: Settings) -> None:
         raise Misconfigured(
             f"drain_seconds must be 0 to {_MAX_DRAIN_SECONDS}, not {settings.drain_seconds}"
         )
-
-
-def _check_auth(settings: Settings) -> None:
     if settings.host not in LOOPBACK and not settings.requires_auth:
         raise Misconfigured(
             f"serving on {settings.host} without tokens would give everyone in the network access. "
@@ -159,16 +142,13 @@ def _check_auth(settings: Settings) -> None:
         )
 
 
-def _check_embedder(settings: Settings) -> None:
+def _check_models(settings: Settings) -> None:
     if bool(settings.embeddings_url) != bool(settings.embeddings_model):
         raise Misconfigured("embeddings_url and embeddings_model need each other; set both")
     _check_url("embeddings_url", settings.embeddings_url)
     where = urlsplit(settings.embeddings_url or "")
     if where.username or where.password or where.query or where.fragment:
         raise Misconfigured("embeddings_url must not contain a key; put it into embeddings_key")
-
-
-def _check_model(settings: Settings) -> None:
     if settings.model_url is None:
         return
     where = urlsplit(settings.model_url)

@@ -37,14 +37,13 @@ class _Tracer(Protocol):
 
 
 class _Tracing:
-    """The tracer of this process, if tracing is on."""
-
     __slots__ = ("tracer",)
 
     def __init__(self) -> None:
         self.tracer: _Tracer | None = None
 
 
+#: The tracer of this process, if tracing is on.
 TRACING: Final = _Tracing()
 
 
@@ -71,9 +70,7 @@ def describe_call(
 def trace_fields(
     headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return the trace context of an MCP message.
-
-    The message's metadata overrides the HTTP headers.
+    """Return the trace context of an MCP message: from its metadata, or else the HTTP headers.
 
     >>> trace_fields([(b"traceparent", b"00-a")], {"params": {"_meta": {"tracestate": "b=1"}}})
     {'traceparent': '00-a'}

@@ -5,7 +5,7 @@ from math import isclose
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.core.forecast import (
+from waybook.core.durations import (
     MIN_RUNS,
     MIN_UNITS,
     Estimate,

@@ -15,7 +15,7 @@ from waybook.cli.app import app
 from waybook.core.changes import Entity, Event
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
-from waybook.store.driver.fair_queue import MAX_QUEUED
+from waybook.store.driver.pool import MAX_QUEUED
 from waybook.store.driver.queries import expand_parts
 from waybook.store.maintenance.migrate import bundled_migrations
 from waybook.transport.http.dashboard import live

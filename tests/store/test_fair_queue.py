@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.errors import Busy
-from waybook.store.driver.fair_queue import FairQueue
+from waybook.store.driver.pool import FairQueue
 
 SIZES = st.integers(1, 12)
 ORGS = st.sampled_from("abcd")

@@ -122,7 +122,7 @@ async def test_request_slot_released_twice_admits_only_a_single_request() -> Non
 
 
 async def test_request_slot_held_too_long_admits_the_next_request() -> None:
-    places = ConcurrencyLimiter(1, patience=0)
+    places = ConcurrencyLimiter(1, max_seconds=0)
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_SECONDS):
         for _ in range(3):
             await stack.enter_async_context(places.slot("ours"))

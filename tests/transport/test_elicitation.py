@@ -54,10 +54,10 @@ async def open_client(
     person: Person | None,
     era: Era = "2026-07-28",
     *,
-    one_line: bool = False,
+    is_persistent: bool = False,
     extensions: Sequence[ClientExtension] | None = None,
 ) -> AsyncIterator[Client]:
-    server = build_server(published_tools(), gateway_of(agent), one_line=one_line)
+    server = build_server(published_tools(), gateway_of(agent), is_persistent=is_persistent)
     callback = person.complete if person else None
     async with Client(
         server, mode=era, elicitation_callback=callback, extensions=extensions
@@ -103,7 +103,7 @@ async def test_approval_in_a_review_form_continues_the_plan(
 async def test_review_stays_open_if_the_review_form_is_not_answered(
     agent: AgentClient, era: Era, action: Action
 ) -> None:
-    async with open_client(agent, Person(action), era, one_line=era == "legacy") as client:
+    async with open_client(agent, Person(action), era, is_persistent=era == "legacy") as client:
         plan, result = await ask_user(agent, client)
     assert result.structured_content is not None
     assert result.structured_content["planStatus"] == "awaiting_review"
@@ -132,7 +132,7 @@ async def test_review_stays_open_if_the_client_cannot_show_forms(
 
 async def test_older_client_gets_the_form_decision_as_reply(agent: AgentClient) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
-    async with open_client(agent, person, "legacy", one_line=True) as client:
+    async with open_client(agent, person, "legacy", is_persistent=True) as client:
         plan, result = await ask_user(agent, client, resultSummary="Nile")
     assert [form.message for form in person.forms] == ["Right?\n? Why?"]
     assert result.structured_content is not None
@@ -146,7 +146,7 @@ async def test_late_decision_in_form_of_older_client_is_stored(
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
     person = Person(content={"decision": "approve", "feedback": ""})
     person.ready.clear()
-    async with open_client(agent, person, "legacy", one_line=True) as client:
+    async with open_client(agent, person, "legacy", is_persistent=True) as client:
         plan, result = await ask_user(agent, client, resultSummary="Nile")
         assert result.structured_content is not None
         assert result.structured_content["planStatus"] == "awaiting_review"
@@ -161,7 +161,7 @@ async def test_number_of_open_forms_of_older_client_is_limited(
     monkeypatch.setattr(elicitation, "MAX_OPEN_FORMS", 1)
     person = Person(content={"decision": "approve"})
     person.ready.clear()
-    async with open_client(agent, person, "legacy", one_line=True) as client:
+    async with open_client(agent, person, "legacy", is_persistent=True) as client:
         for _ in range(3):
             _, result = await ask_user(agent, client)
             assert not result.is_error

@@ -127,7 +127,7 @@ async def test_stdio_client_is_notified_when_the_tools_for_runs_join(agent: Agen
         if isinstance(message, ToolListChangedNotification):
             joined.set()
 
-    server = build_server(published_tools(), gateway_of(agent), profile="auto", one_line=True)
+    server = build_server(published_tools(), gateway_of(agent), profile="auto", is_persistent=True)
     async with Client(server, mode="legacy", message_handler=receive) as client:
         assert client.server_capabilities.tools == ToolsCapability(list_changed=True)
         assert "start_run" not in {tool.name for tool in (await client.list_tools()).tools}

@@ -161,7 +161,7 @@ async def test_older_clients_over_http_are_named_by_the_user_agent(era: Era, nam
 @BOTH_ERAS
 async def test_client_name_on_a_connection_comes_from_handshake(era: Era) -> None:
     dispatcher = RecordingDispatcher()
-    server = make_server(dispatcher, one_line=True)
+    server = make_server(dispatcher, is_persistent=True)
     async with Client(server, mode=era, client_info=CODER) as client:
         await client.call_tool("get_next_step", {"planId": "1"})
         await client.call_tool("get_next_step", {"planId": "2"})

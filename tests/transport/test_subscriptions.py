@@ -96,7 +96,9 @@ async def test_older_mcp_client_on_a_lasting_connection_gets_plan_updates(world:
         if isinstance(message, wire.ResourceUpdatedNotification):
             await updated.put(str(message.params.uri))
 
-    server = build_server(published_tools(), gateway_of(world.agent), profile="all", one_line=True)
+    server = build_server(
+        published_tools(), gateway_of(world.agent), profile="all", is_persistent=True
+    )
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
         Client(server, mode="legacy", message_handler=hear) as client,

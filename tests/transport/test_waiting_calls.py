@@ -38,7 +38,7 @@ async def served(env: WaitingEnv) -> AsyncIterator[str]:
         build_server(published_tools(), gateway, profile="all"),
         hosts=AllowedHosts(),
         ready=gateway.is_ready,
-        pace=RequestThrottle(gateway, limiter=ConcurrencyLimiter(SLOTS, patience=10_000)),
+        pace=RequestThrottle(gateway, limiter=ConcurrencyLimiter(SLOTS, max_seconds=10_000)),
     )
     async with serve(app, env.bus.close) as address:
         yield f"{address}/mcp"

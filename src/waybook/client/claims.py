@@ -111,7 +111,6 @@ class Claim(ABC):
 
     @property
     def is_held(self) -> bool:
-        """Return whether the step or job is still held."""
         return self._state is State.HELD
 
     async def __aenter__(self) -> Self:
@@ -161,27 +160,26 @@ class Claim(ABC):
             return
         self._state = State.ENDED
         if self._on_error != "keep":
-            await self._try_give_back(error)
+            try:
+                async with asyncio.timeout(_MAX_GIVE_BACK_SECONDS):
+                    await self._give_back(error)
+            except (WaybookError, TimeoutError) as failure:
+                log.warning("%s %s was not given back: %s", self.KIND, self.id, failure)
         if error is None:
             raise NotSubmitted(
                 f"the work on {self.KIND} {self.id} ended without a result: call submit in the "
                 f"block; the {self.KIND} was {'kept' if self._on_error == 'keep' else 'given back'}"
             )
 
-    async def _try_give_back(self, error: BaseException | None) -> None:
-        """Give the claim back within a time limit. A failure is logged, not raised."""
-        try:
-            async with asyncio.timeout(_MAX_GIVE_BACK_SECONDS):
-                await self._give_back(error)
-        except (WaybookError, TimeoutError) as failure:
-            log.warning("%s %s was not given back: %s", self.KIND, self.id, failure)
-
     async def _end(self, tool: str, **arguments: object) -> dict[str, Any]:
         """Make the call that ends this claim. If the call is refused, the claim is still held."""
         if self._state is State.LOST:
             self._loss_is_reported = True
             raise self._hold_lost() from self._loss
-        key = _key_of(tool, {**arguments, "attempt": self.attempt, "id": self.id})
+        # A repeated call has the same key, so that it takes effect only once.
+        identity = [tool, {**arguments, "attempt": self.attempt, "id": self.id}]
+        text = json.dumps(identity, sort_keys=True, default=str)
+        key = hashlib.sha256(text.encode()).hexdigest()[:40]
         named = {name: value for name, value in arguments.items() if value is not None}
         async with self._without_heartbeat():
             reply = await self._caller.call(
@@ -228,7 +226,6 @@ class Claim(ABC):
 
     @property
     def attempt(self) -> int:
-        """Return the number of the attempt."""
         return int(self.reply["attempt"])
 
     @abstractmethod
@@ -253,8 +250,3 @@ def describe_error(error: BaseException | None) -> str:
 
 def new_key() -> str:
     return uuid4().hex
-
-
-def _key_of(tool: str, arguments: Mapping[str, object]) -> str:
-    text = json.dumps([tool, arguments], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:40]

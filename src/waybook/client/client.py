@@ -39,8 +39,8 @@ KEYED_TOOLS: Final = frozenset(
         "submit_user_decision",
     }
 )
-#: Tools that can be called again. `extract_data` is not listed, because a language model would work
-#: again.
+#: Tools that only read. `extract_data` is not listed, because a repeated call would make a language
+#: model work again.
 REPEATABLE_TOOLS: Final = frozenset(
     {
         "draw_map",
@@ -368,7 +368,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class _Claiming(Generic[_ClaimT]):
-    """Arguments with which a session claims steps of a plan or jobs of a run."""
+    """What a session claims: steps of a plan, or jobs of a run."""
 
     kind: Callable[[Client, Mapping[str, Any], ClaimTerms], _ClaimT]
     tool: str

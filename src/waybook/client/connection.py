@@ -26,9 +26,13 @@ class Connection(Protocol):
         *,
         waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request and return its result, within `left` seconds.
+        """Send a request and return its result, within `left` plus `waiting` seconds.
 
-        The server may wait `waiting` seconds longer before it answers.
+        The server may wait `waiting` seconds before it answers.
+
+        Raises:
+            Unreachable: there was no answer.
+            WaybookError: the answer is an error; the subclass depends on the error.
         """
 
     async def close(self) -> None: ...
@@ -61,12 +65,6 @@ class HttpConnection:
         *,
         waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request and return its result, within `left` plus `waiting` seconds.
-
-        Raises:
-            Unreachable: there was no answer.
-            WaybookError: the answer is an error; the subclass depends on the error.
-        """
         self._last_id += 1
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         seconds = waiting + (self.timeout if left is None else min(self.timeout, left))
@@ -77,23 +75,19 @@ class HttpConnection:
             raise Unreachable(f"no answer from {self.url} within {seconds:g} seconds") from error
         except httpx2.HTTPError as error:
             raise Unreachable(f"cannot reach {self.url}: {error}") from error
-        return _result_of(response, self.url)
+        try:
+            answer = response.json()
+        except ValueError as error:
+            raise _not_ours(response, self.url) from error
+        match answer:
+            case {"error": dict() as payload}:
+                raise _with_header(error_in_answer(payload), response)
+            case {"result": dict() as result}:
+                return result
+        raise _not_ours(response, self.url)
 
     async def close(self) -> None:
         await self._http.aclose()
-
-
-def _result_of(response: httpx2.Response, url: str) -> dict[str, Any]:
-    try:
-        answer = response.json()
-    except ValueError as error:
-        raise _not_ours(response, url) from error
-    match answer:
-        case {"error": dict() as payload}:
-            raise _with_header(error_in_answer(payload), response)
-        case {"result": dict() as result}:
-            return result
-    raise _not_ours(response, url)
 
 
 def _not_ours(response: httpx2.Response, url: str) -> WaybookError:
@@ -143,16 +137,6 @@ class Retry:
 NO_RETRY = Retry(deadline_seconds=0)
 
 
-def _is_transient(error: WaybookError, *, repeatable: bool) -> bool:
-    """Return whether the same call may succeed later.
-
-    A call without an answer may have taken effect, so it is sent again only if it is repeatable.
-    """
-    if isinstance(error, Busy | RateLimited):
-        return True
-    return repeatable and (isinstance(error, Unreachable) or retry_delay(error) is not None)
-
-
 async def call_with_retries(
     attempt: Callable[[float | None], Awaitable[T]], retry: Retry, *, repeatable: bool
 ) -> T:
@@ -166,7 +150,10 @@ async def call_with_retries(
         try:
             return await attempt(left)
         except WaybookError as error:
-            if not _is_transient(error, repeatable=repeatable):
+            # A call without an answer may have taken effect. A refused call has not.
+            is_refused = isinstance(error, Busy | RateLimited)
+            may_help = isinstance(error, Unreachable) or retry_delay(error) is not None
+            if not is_refused and not (repeatable and may_help):
                 raise
             delay = retry.delay(number, clock() - started, retry_delay(error))
             if delay is None:

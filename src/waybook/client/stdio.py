@@ -42,12 +42,6 @@ class StdioConnection:
         *,
         waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request and return its result, within `left` plus `waiting` seconds.
-
-        Raises:
-            Unreachable: there was no answer.
-            WaybookError: the answer is an error; the subclass depends on the error.
-        """
         seconds = waiting + (self._timeout if left is None else min(self._timeout, left))
         try:
             async with asyncio.timeout(seconds):
@@ -100,7 +94,6 @@ class _Server:
         self._is_initialized = True
 
     async def ask(self, method: str, params: Mapping[str, object]) -> dict[str, Any]:
-        """Send a request and wait for its answer."""
         if self.has_ended:
             raise Unreachable("the server process has ended")
         self._last_id += 1

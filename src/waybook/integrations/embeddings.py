@@ -104,7 +104,7 @@ class EmbeddingsClient:
 
 def _read_vectors(answer: Json) -> list[Vector]:
     try:
-        data = sorted(answer["data"], key=lambda item: item["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
+        data = sorted(answer["data"], key=lambda item: item["index"])  # type: ignore[index,call-overload,arg-type]  # a malformed answer raises one of the errors below
         return [resize_vector(item["embedding"]) for item in data]
     except (KeyError, TypeError, ValueError, OverflowError):
         raise EndpointFailed("its answer is not in the format of OpenAI's embeddings") from None

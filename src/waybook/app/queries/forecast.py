@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from waybook.app.request.request_context import RequestContext
-from waybook.core.forecast import (
+from waybook.core.durations import (
     MIN_RUNS,
     MIN_UNITS,
     Forecast,

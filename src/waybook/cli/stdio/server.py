@@ -116,7 +116,7 @@ async def _serve(loaded: LoadedSettings) -> None:
                 published_tools(),
                 gateway,
                 profile=loaded.settings.tools,
-                one_line=True,
+                is_persistent=True,
                 conversations=files,
             )
             await serve_stdio(server)

@@ -4,19 +4,19 @@ While the database is unreachable, calls try to connect until their deadline.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import partial
 from random import uniform
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from waybook.errors import Unavailable
+from waybook.errors import Busy, Unavailable
 from waybook.store.driver.addresses import first_opened, follows_primary
 from waybook.store.driver.connection import DbConnection
-from waybook.store.driver.fair_queue import FairQueue
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
 #: The org as an int, because ints hash fast. None for the server's own calls.
@@ -30,6 +30,98 @@ _RETRY_SECONDS = (0.05, 0.3)
 #: A call that holds a connection for longer than this is stuck.
 MAX_HOLD_SECONDS = 120.0
 _FULL = ("too many", "remaining connection slots", "no more connections")
+
+
+_Item = TypeVar("_Item")
+
+MAX_QUEUED: Final = 256
+
+
+class FairQueue(Generic[_Item]):
+    """Queue of calls that wait for a connection.
+
+    The waiting org that holds the fewest connections is served first. With several active orgs,
+    each may hold at most three quarters of the connections.
+    """
+
+    def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
+        self._size = size
+        self._share = size - size // 4
+        self._most_waiting = most_waiting
+        self._held: defaultdict[Hashable, int] = defaultdict(int)
+        self._waiting: defaultdict[int, dict[Hashable, deque[_Item]]] = defaultdict(dict)
+        self._crowd = 0
+        self._first_org: Hashable = None
+        self._most_each = size
+
+    def register(self, org: Hashable) -> None:
+        """Record that an org is active. None means the server itself."""
+        if org == self._first_org or org is None:
+            return
+        if self._first_org is None:
+            self._first_org = org
+        else:
+            self._most_each = self._share
+
+    def can_acquire(self, org: Hashable) -> bool:
+        return self._held.get(org, 0) < self._most_each
+
+    def acquire(self, org: Hashable) -> None:
+        held = self._held[org]
+        self._held[org] = held + 1
+        if self._crowd:
+            self._move(org, held, held + 1)
+
+    def release(self, org: Hashable) -> None:
+        held = self._held.pop(org)
+        if held > 1:
+            self._held[org] = held - 1
+        if self._crowd:
+            self._move(org, held, held - 1)
+
+    def enqueue(self, org: Hashable, waiting: _Item) -> None:
+        level = self._waiting[self._held.get(org, 0)]
+        queue = level.setdefault(org, deque())
+        if len(queue) >= self._most_waiting:
+            raise Busy(
+                f"{self._most_waiting} calls of your org wait for the database already; nothing "
+                "was written. Wait a second, then repeat the call, and make fewer at a time",
+                limit=self._most_waiting,
+            )
+        queue.append(waiting)
+        self._crowd += 1
+
+    def dequeue(self, org: Hashable, waiting: _Item) -> None:
+        level = self._waiting[self._held.get(org, 0)]
+        queue = level.get(org)
+        if queue is not None and waiting in queue:
+            queue.remove(waiting)
+            self._crowd -= 1
+            if not queue:
+                del level[org]
+
+    def pop_next(self) -> tuple[Hashable, _Item] | None:
+        """Remove and return the next call with its org. None if no org may get a connection now."""
+        for held in range(self._most_each if self._crowd else 0):
+            level = self._waiting.get(held)
+            if level:
+                org = next(iter(level))
+                queue = level[org]
+                waiting = queue.popleft()
+                self._crowd -= 1
+                if not queue:
+                    del level[org]
+                self.acquire(org)
+                return org, waiting
+        return None
+
+    def waiting_count(self) -> int:
+        return self._crowd
+
+    def _move(self, org: Hashable, old: int, new: int) -> None:
+        queue = self._waiting[old].pop(org, None) if old in self._waiting else None
+        if queue is not None:
+            self._waiting[new][org] = queue
 
 
 class _PoolUsage(NamedTuple):

@@ -85,7 +85,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
     _buffered = 0
     _timer: TimerHandle | None = None
 
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as theirs
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # narrower than in the base class
         super().connection_made(transport)
         self._expect()
 

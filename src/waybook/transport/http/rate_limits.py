@@ -36,10 +36,12 @@ _WAIT_TIMEOUT_SECONDS: Final = 0.5
 
 
 class ConcurrencyLimiter:
-    def __init__(self, each: int = MAX_CONCURRENT, patience: float = _WAIT_TIMEOUT_SECONDS) -> None:
-        """Give each org `each` slots. A request keeps its slot for at most `patience` seconds."""
+    def __init__(
+        self, each: int = MAX_CONCURRENT, max_seconds: float = _WAIT_TIMEOUT_SECONDS
+    ) -> None:
+        """Give each org `each` slots. A request keeps its slot for at most `max_seconds`."""
         self._each = each
-        self._patience = patience
+        self._max_seconds = max_seconds
         self._taken: Counter[Hashable] = Counter()
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
 
@@ -49,18 +51,18 @@ class ConcurrencyLimiter:
         await self._take(org)
         released = False
 
-        def give() -> None:
+        def release() -> None:
             nonlocal released
             if not released:
                 released = True
                 self._give(org)
 
-        timer = asyncio.get_running_loop().call_later(self._patience, give)
+        timer = asyncio.get_running_loop().call_later(self._max_seconds, release)
         try:
-            yield give
+            yield release
         finally:
             timer.cancel()
-            give()
+            release()
 
     async def _take(self, org: Hashable) -> None:
         if self._taken[org] < self._each:
@@ -160,10 +162,7 @@ class RequestThrottle:
         return json_response(error.as_json(), 429, retry_after_header(error.details))
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
-        """Return the org that a request counts for, and the limiter.
-
-        Without an org, it need not wait.
-        """
+        """Return the limiter of a request and its org, or None if the request need not wait."""
         path, caller = request.scope["path"], signed_in_caller(request)
         if path.startswith(LIMITED_PATHS):
             return await self.admit(request), self.limiter
@@ -176,8 +175,8 @@ class RequestThrottle:
         """Delay a request. The delay is longer if many requests of the org are delayed."""
         self.held[org_id] += 1
         try:
-            crowds = 1 + self.held[org_id] // QUEUE_STEP
-            await self.pause(next(self.pauses) * min(crowds, MAX_QUEUE_STEPS))
+            factor = min(1 + self.held[org_id] // QUEUE_STEP, MAX_QUEUE_STEPS)
+            await self.pause(next(self.pauses) * factor)
         finally:
             self.held[org_id] -= 1
             if not self.held[org_id]:

@@ -36,10 +36,14 @@ _LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh",
 _MAX_LAUNCHERS: Final = 4
 OWN_KEY: Final = f"process-{os.getpid()}"
 
+#: Error codes after which the named step is no longer held, or the named plan no longer open.
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 #: Tools that end the work on a step.
-_MOVING: Final = frozenset({"submit_step_result", "request_user_review", "submit_user_decision"})
-_READING: Final = frozenset({"get_plan_status", "get_research_context"})
+_ENDING_TOOLS: Final = frozenset(
+    {"submit_step_result", "request_user_review", "submit_user_decision"}
+)
+#: Tools that only read a plan.
+_READING_TOOLS: Final = frozenset({"get_plan_status", "get_research_context"})
 #: Tools whose reply lists the steps of a plan, and the field with the list.
 _STEP_LISTS: Final = {"get_plan_status": "activeSteps", "modify_plan": "steps"}
 #: The plan status that follows from a status of `get_next_step`.
@@ -48,9 +52,10 @@ _CLAIM_STATUSES: Final = {
     "plan_failed": "failed",
     "plan_complete": "completed",
 }
-_OBSERVED: Final = frozenset(
+#: Tools whose replies change the state.
+_OBSERVED_TOOLS: Final = frozenset(
     {"create_research_plan", "get_next_step", "store_research_output", "modify_plan"}
-    | {*_MOVING, *_READING}
+    | {*_ENDING_TOOLS, *_READING_TOOLS}
 )
 
 #: The content of a state file. Empty if the conversation has no open plan and holds no step.
@@ -71,11 +76,11 @@ def observe(state: State, tool: str, arguments: Mapping[str, Any], reply: State)
     if tool != "get_next_step" and "submitted" not in reply:
         status = result.get("planStatus", status)
     status = _CLAIM_STATUSES.get(str(status), status)
-    if tool in _READING and status is None:
+    if tool in _READING_TOOLS and status is None:
         return state
     next_tool = (result.get("next") or {}).get("tool")
     # A completed plan stays in the state until its output is stored.
-    is_over = status == "completed" and (tool in _READING or next_tool == "list_active_plans")
+    is_over = status == "completed" and (tool in _READING_TOOLS or next_tool == "list_active_plans")
     if status == "failed" or is_over:
         return _closed(state, plan_id)
     counts = result.get("counts") or result.get("progress") or {}
@@ -84,7 +89,7 @@ def observe(state: State, tool: str, arguments: Mapping[str, Any], reply: State)
     seen = {"name": _cut(result.get("name")), "status": status}
     seen |= {"done": counts.get("done"), "total": counts.get("total")}
     known = {**(plan if is_current else {"planId": plan_id}), **_without_none(seen)}
-    if tool in _MOVING and result.get("stepStatus") in {"completed", "skipped"}:
+    if tool in _ENDING_TOOLS and result.get("stepStatus") in {"completed", "skipped"}:
         known["finished"] = known.get("finished", 0) + 1
     return {
         "format": _FORMAT,
@@ -100,7 +105,7 @@ def _steps_after(
 ) -> list[State]:
     """Return the steps that the conversation holds after a call about a plan."""
     plan_id, steps = plan["planId"], state.get("steps", [])
-    if tool in _MOVING:
+    if tool in _ENDING_TOOLS:
         ended = _id(arguments, "stepId") if "submitted" in reply else reply.get("stepId")
     else:
         ended = (reply.get("review") or {}).get("stepId")
@@ -278,7 +283,9 @@ def _after(
         return before
     else:
         reply = dict(result.structured_content or {})
-    return observe(before, params.name, arguments, reply) if params.name in _OBSERVED else before
+    if params.name not in _OBSERVED_TOOLS:
+        return before
+    return observe(before, params.name, arguments, reply)
 
 
 def _is_file_name(text: str) -> bool:

@@ -16,38 +16,35 @@ from waybook.transport.mcp.tools import RunTools
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PromptTemplate:
-    """An MCP prompt. Its text may have a placeholder for one argument."""
+    """An MCP prompt. Its text has a placeholder for its argument."""
 
     name: str
     title: str
     description: str
     text: str
-    argument: str | None = None
-    argument_description: str = ""
+    argument: str
+    argument_description: str
     default: str | None = None
 
     def to_wire(self) -> wire.Prompt:
-        gaps = [self.argument] if self.argument else []
-        needed = self.default is None
         return wire.Prompt(
             name=self.name,
             title=self.title,
             description=self.description,
             arguments=[
                 wire.PromptArgument(
-                    name=gap, description=self.argument_description, required=needed
+                    name=self.argument,
+                    description=self.argument_description,
+                    required=self.default is None,
                 )
-                for gap in gaps
             ],
         )
 
     def render(self, arguments: Mapping[str, str]) -> wire.GetPromptResult:
-        text = self.text
-        if self.argument is not None:
-            value = arguments.get(self.argument, "").strip() or self.default
-            if not value:
-                raise invalid_params(f"The prompt {self.name} needs the argument {self.argument}.")
-            text = text.replace("{" + self.argument + "}", value)
+        value = arguments.get(self.argument, "").strip() or self.default
+        if not value:
+            raise invalid_params(f"The prompt {self.name} needs the argument {self.argument}.")
+        text = self.text.replace("{" + self.argument + "}", value)
         message = wire.PromptMessage(role="user", content=wire.TextContent(text=text))
         return wire.GetPromptResult(description=self.description, messages=[message])
 
@@ -115,7 +112,7 @@ open the next stage; never answer for me.
 )
 
 #: Prompts are offered if the tools that they name are offered.
-_PLAN_PROMPTS: Final = {way.name: way for way in (RESUME_PLAN, _PLAN_RESEARCH)}
+_PLAN_PROMPTS: Final = {prompt.name: prompt for prompt in (RESUME_PLAN, _PLAN_RESEARCH)}
 _RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 
 
@@ -151,33 +148,36 @@ class Prompts:
     run_tools: RunTools | None = None
 
     async def list(self, context: Context, _: object) -> wire.ListPromptsResult:
-        ways = dict(await self.all_prompts(context))
+        prompts = dict(await self.all_prompts(context))
         if self.run_tools is not None and not await self.run_tools.are_listed(context):
-            ways = {name: way for name, way in ways.items() if name not in _RUN_PROMPTS}
-        return wire.ListPromptsResult(prompts=[way.to_wire() for way in ways.values()])
+            prompts = {name: prompt for name, prompt in prompts.items() if name not in _RUN_PROMPTS}
+        return wire.ListPromptsResult(prompts=[prompt.to_wire() for prompt in prompts.values()])
 
     async def get(
         self, context: Context, params: wire.GetPromptRequestParams
     ) -> wire.GetPromptResult:
-        way = self.builtin_prompts.get(params.name) or (await self.all_prompts(context)).get(
+        prompt = self.builtin_prompts.get(params.name) or (await self.all_prompts(context)).get(
             params.name
         )
-        if way is None:
+        if prompt is None:
             raise invalid_params(f"Unknown prompt: {params.name}")
-        return way.render(params.arguments or {})
+        return prompt.render(params.arguments or {})
 
     @property
     def builtin_prompts(self) -> Mapping[str, _PromptTemplate]:
         return {**(_PLAN_PROMPTS if self.plans else {}), **(_RUN_PROMPTS if self.runs else {})}
 
     async def all_prompts(self, context: Context) -> Mapping[str, _PromptTemplate]:
-        ours = self.builtin_prompts
+        builtin = self.builtin_prompts
         if not self.skills:
-            return ours
+            return builtin
         answer = await self.gateway.call_tool(context.request, "list_skills", {})
         skills = answer.body.get("skills")
         skill_prompts = map(_skill_prompt, skills) if isinstance(skills, list) else ()
-        return {**ours, **{way.name: way for way in skill_prompts if way.name not in ours}}
+        return {
+            **builtin,
+            **{prompt.name: prompt for prompt in skill_prompts if prompt.name not in builtin},
+        }
 
 
 _PLANS: Final = """\

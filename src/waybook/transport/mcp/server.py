@@ -84,25 +84,25 @@ def build_server(
     gateway: ToolGateway,
     *,
     profile: str = "auto",
-    one_line: bool = False,
+    is_persistent: bool = False,
     conversations: ConversationFiles | None = None,
 ) -> ToolServer:
     """Return an MCP server with the tools of a profile.
 
-    `one_line` means that there is one client, on a persistent connection. The state of each
-    conversation is written to `conversations`.
+    `is_persistent` says that there is only one client, on a persistent connection. The state of
+    each conversation is written to `conversations`.
     """
     offered = tools_in_profile(tools, profile)
     schemas = {tool.name: tool.input_schema for tool in offered}
     is_auto, runs = profile == "auto", "get_next_job" in schemas
     always_listed = {t.name for t in tools_in_profile(tools, "research")} if is_auto else {*schemas}
-    run_tools = RunTools(gateway, persistent=one_line)
+    run_tools = RunTools(gateway, persistent=is_persistent)
     skills = Skills(gateway) if "start_skill" in schemas else None
     resources = Resources(gateway, runs=runs, skills=skills)
-    asking = ReviewElicitation(gateway, persistent=one_line)
-    plans, joining = "get_next_step" in schemas, run_tools if is_auto else None
-    prompts = Prompts(gateway, plans, runs, skills is not None, joining)
-    standing = ResourceSubscriptions(gateway)
+    elicitation = ReviewElicitation(gateway, persistent=is_persistent)
+    plans, listing = "get_next_step" in schemas, run_tools if is_auto else None
+    prompts = Prompts(gateway, plans, runs, skills is not None, listing)
+    subscriptions = ResourceSubscriptions(gateway)
 
     async def list_tools(context: Context, _: object) -> wire.ListToolsResult:
         hidden = frozenset() if shows_apps(context) else APP_TOOLS
@@ -113,7 +113,7 @@ def build_server(
     async def call_tool(context: Context, params: wire.CallToolRequestParams) -> ToolResult:
         if params.name not in schemas:
             raise invalid_params(unknown_tool(tools, params.name, profile))
-        result = await asking.call(context, params)
+        result = await elicitation.call(context, params)
         if conversations is not None:
             conversations.record(params, result)
         return result
@@ -125,7 +125,7 @@ def build_server(
         description="The plan book that AI agents and people share.",
         instructions=instructions_for(always_listed, later_runs=is_auto),
         cache_hints=CACHE_SECONDS,
-        lifespan=lambda _: _stopping(standing, asking, run_tools),
+        lifespan=lambda _: _stopping(subscriptions, elicitation, run_tools),
         get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -137,9 +137,9 @@ def build_server(
         on_completion=partial(complete, gateway),
         on_subscriptions_listen=ListenStreams(gateway, announce_tools=is_auto).listen,
     )
-    server.announces_tools = is_auto and one_line
-    if one_line:
-        standing.serve(server)
+    server.announces_tools = is_auto and is_persistent
+    if is_persistent:
+        subscriptions.serve(server)
     if skills is not None:
         skills.serve(server)
     server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
@@ -152,8 +152,8 @@ def build_server(
 
 @asynccontextmanager
 async def _stopping(
-    standing: ResourceSubscriptions, asking: ReviewElicitation, run_tools: RunTools
+    subscriptions: ResourceSubscriptions, elicitation: ReviewElicitation, run_tools: RunTools
 ) -> AsyncIterator[None]:
-    async with standing.lifespan(), asking.lifespan():
+    async with subscriptions.lifespan(), elicitation.lifespan():
         yield
     run_tools.on_close()

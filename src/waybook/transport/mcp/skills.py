@@ -91,7 +91,15 @@ class Skills:
         for skill in await self.all():
             for file in skill.files:
                 if _uri_of(skill, file.path) == uri:
-                    result = wire.ReadResourceResult(contents=[_to_contents(uri, file)])
+                    kind = _media_type_of(file)
+                    contents: wire.TextResourceContents | wire.BlobResourceContents
+                    try:
+                        text = file.content.decode()
+                        contents = wire.TextResourceContents(uri=uri, mime_type=kind, text=text)
+                    except UnicodeDecodeError:
+                        blob = b64encode(file.content).decode()
+                        contents = wire.BlobResourceContents(uri=uri, mime_type=kind, blob=blob)
+                    result = wire.ReadResourceResult(contents=[contents])
                     return result.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
         raise invalid_params("Resource not found", uri=uri)
 
@@ -134,17 +142,6 @@ def _children(skill: Skill, folder: str) -> list[dict[str, str]]:
             display_name = PurePosixPath(file.path).parts[folder.count("/") - SCHEME.count("/")]
             entries[name] = {"uri": uri, "name": display_name, "mimeType": kind}
     return [entries[name] for name in sorted(entries)]
-
-
-def _to_contents(
-    uri: str, file: SkillFile
-) -> wire.TextResourceContents | wire.BlobResourceContents:
-    kind = _media_type_of(file)
-    try:
-        return wire.TextResourceContents(uri=uri, mime_type=kind, text=file.content.decode())
-    except UnicodeDecodeError:
-        blob = b64encode(file.content).decode()
-        return wire.BlobResourceContents(uri=uri, mime_type=kind, blob=blob)
 
 
 def _media_type_of(file: SkillFile) -> str:

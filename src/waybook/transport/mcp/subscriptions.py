@@ -106,14 +106,14 @@ class ListenStreams:
         stream = _ListenStream(bus, org_id, self.announce_tools)
         handler = ListenHandler(stream)
         stream.close = handler.close
-        asking = asyncio.create_task(self._ask_again(context, stream))
+        checking = asyncio.create_task(self._reauthorize(context, stream))
         try:
             with self.listeners.acquire(org_id):
                 return await handler(context, params)
         finally:
-            asking.cancel()
+            checking.cancel()
 
-    async def _ask_again(self, context: Context, stream: _ListenStream) -> None:
+    async def _reauthorize(self, context: Context, stream: _ListenStream) -> None:
         while True:
             await asyncio.sleep(REAUTH_SECONDS)
             if not await self.gateway.still_authorized(context.request):
@@ -127,7 +127,7 @@ class ResourceSubscriptions:
     _uris: set[str] = field(default_factory=set)
     _changed: dict[str, None] = field(default_factory=dict)
     _has_news: asyncio.Event = field(default_factory=asyncio.Event)
-    _telling: asyncio.Task[None] | None = None
+    _sending: asyncio.Task[None] | None = None
 
     def serve(self, server: Server[None]) -> None:
         server.add_request_handler(
@@ -153,9 +153,9 @@ class ResourceSubscriptions:
             raise invalid_params(f"No more than {_MAX_RESOURCES} subscriptions at the same time")
         bus, org_id = await self.gateway.event_bus(context.request)
         self._uris.add(params.uri)
-        if self._telling is None:
+        if self._sending is None:
             bus.subscribe(org_id, self)
-            self._telling = asyncio.create_task(self._tell(context.session))
+            self._sending = asyncio.create_task(self._send_changes(context.session))
         return wire.EmptyResult()
 
     async def unsubscribe(
@@ -176,10 +176,10 @@ class ResourceSubscriptions:
         self._has_news.set()
 
     def on_close(self) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
 
-    async def _tell(self, session: ServerSession) -> None:
+    async def _send_changes(self, session: ServerSession) -> None:
         while True:
             await self._has_news.wait()
             self._has_news.clear()

@@ -57,10 +57,10 @@ def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[w
 def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) -> str:
     if name not in tools:
         return f"Unknown tool: {name}"
-    having = [other for other in PROFILES if tools[name].is_in(other)]
+    profiles = [other for other in PROFILES if tools[name].is_in(other)]
     return (
         f"Unknown tool: {name} is not in the tool profile {profile} of this server; "
-        f"profiles that include it: {', '.join(having)}"
+        f"profiles that include it: {', '.join(profiles)}"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from waybook.app.queries.forecast import FinishedStep, plan_forecast
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext
-from waybook.core.forecast import Forecast
+from waybook.core.durations import Forecast
 from waybook.core.ids import id_or_nil
 from waybook.core.usage import Totals
 from waybook.dag.diagram.model import DiagramStep, Lane, exceeds, steps_around

@@ -11,7 +11,7 @@ from waybook.app.queries.forecast import FinishedRun, job_intervals, run_forecas
 from waybook.app.request.access import load_run
 from waybook.app.request.reply import cancellation_view, run_origin_view
 from waybook.app.request.request_context import RequestContext
-from waybook.core.forecast import Forecast
+from waybook.core.durations import Forecast
 from waybook.core.ids import id_or_nil
 from waybook.core.usage import Totals
 from waybook.dag.expansion.counts import StageCounts

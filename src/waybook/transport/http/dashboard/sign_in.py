@@ -74,15 +74,15 @@ class SignInPage:
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     def routes(self) -> list[Route]:
-        there = [
+        routes = [
             Route(SIGN_IN_PATH, self.form, methods=["GET"]),
             Route(SIGN_IN_PATH, self.by_token, methods=["POST"]),
             Route("/sign-out", self.sign_out, methods=["POST"]),
         ]
         if not self._has_issuer:
-            return there
+            return routes
         return [
-            *there,
+            *routes,
             Route(f"{SIGN_IN_PATH}/oidc", self.redirect_to_issuer),
             Route(_CALLBACK_PATH, self.callback),
         ]
@@ -172,10 +172,10 @@ class SignInPage:
             raise Unauthenticated
         flow = new_attempt(then)
         try:
-            way = await authorization_url(self.issuer, flow, self._back)
+            url = await authorization_url(self.issuer, flow, self._back)
         except WaybookError as error:
             return self._page(request, then, error.message, HTTPStatus.SERVICE_UNAVAILABLE)
-        reply = RedirectResponse(way, HTTPStatus.SEE_OTHER, {"cache-control": "no-store"})
+        reply = RedirectResponse(url, HTTPStatus.SEE_OTHER, {"cache-control": "no-store"})
         set_flow_cookie(request, reply, flow.to_cookie())
         return reply
 
@@ -222,8 +222,8 @@ class SignInPage:
         self, request: Request, then: str, error: str = "", status: int = HTTPStatus.OK
     ) -> Response:
         token = csrf_token(request)
-        there = f"{SIGN_IN_PATH}/oidc?then={quote(then, safe='')}" if self._has_issuer else None
-        shown = {"token": mask_token(token), "then": then, "fault": error, "elsewhere": there}
+        oidc_url = f"{SIGN_IN_PATH}/oidc?then={quote(then, safe='')}" if self._has_issuer else None
+        shown = {"token": mask_token(token), "then": then, "fault": error, "elsewhere": oidc_url}
         reply = render_template(request, "sign_in", shown, status_code=status)
         set_csrf_cookie(request, reply, token)
         return reply

@@ -140,12 +140,11 @@ def job_badge(status: str) -> Markup:
 
 
 def time_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return a relative time as HTML, with the exact time on hover."""
+    """Return the age of a time as HTML, with the exact time on hover."""
     return _time(at, now, format_age(at, now)) if at else Markup("")
 
 
 def elapsed_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return the time elapsed since `at` as HTML."""
     attribute = Markup(" data-elapsed")
     return _time(at, now, format_duration(now - at), attribute) if at else Markup("")
 
@@ -384,6 +383,7 @@ def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
     return "".join(template.blocks[part](template.new_context(dict(context))))
 
 
+#: A text with more characters or more lines is shown folded.
 LONG, TALL = 700, 14
 #: Maximum number of characters of a text that a page shows.
 MAX_LENGTH = 40_000
