@@ -281,8 +281,8 @@ async def test_issuer_token_with_removed_key_is_rejected_after_key_refresh(
     await accepted_claims(issuer, old)
     there.keys, watch.at = [make_key()], STALE_SECONDS + 1
     await accepted_claims(issuer, old)
-    assert issuer._looking is not None
-    await issuer._looking
+    assert issuer._refreshing is not None
+    await issuer._refreshing
     with pytest.raises(Unauthenticated):
         await accepted_claims(issuer, old)
 

@@ -20,7 +20,6 @@ from waybook.transport.mcp.conversation_files import (
     MAX_HELD_STEPS,
     NOT_HELD,
     OWN_KEY,
-    ClientProcess,
     ConversationFiles,
     State,
     observe,
@@ -32,7 +31,7 @@ READY = {"status": "step_ready", "planId": "p", "stepId": "s", "attempt": 1}
 
 
 def make_files(folder: Path, conversation: str | None = "one") -> ConversationFiles:
-    return ConversationFiles(folder / "states", ClientProcess(7, "/work", conversation))
+    return ConversationFiles(folder / "states", conversation, 7, "/work")
 
 
 def record(
@@ -168,9 +167,19 @@ def test_reply_of_unexpected_form_does_not_fail_the_call(tmp_path: Path) -> None
 
 
 def test_conversation_id_is_read_from_the_environment() -> None:
-    assert ClientProcess.of({"CLAUDE_CODE_SESSION_ID": "0199-ab"}).conversation == "0199-ab"
-    assert ClientProcess.of({"CLAUDE_CODE_SESSION_ID": "../x"}).conversation is None
-    assert ClientProcess.of({}).directory == str(Path.cwd())
+    assert (
+        ConversationFiles.of_process(
+            Path("states"), {"CLAUDE_CODE_SESSION_ID": "0199-ab"}
+        ).conversation
+        == "0199-ab"
+    )
+    assert (
+        ConversationFiles.of_process(
+            Path("states"), {"CLAUDE_CODE_SESSION_ID": "../x"}
+        ).conversation
+        is None
+    )
+    assert ConversationFiles.of_process(Path("states"), {}).directory == str(Path.cwd())
 
 
 # Tests of the state.

@@ -9,7 +9,7 @@ from mcp import Client
 from org_env import AgentClient
 from plugins.hook_process import HookFolder
 from transport.full_app import gateway_of
-from waybook.transport.mcp.conversation_files import FOLDER, ClientProcess, ConversationFiles
+from waybook.transport.mcp.conversation_files import FOLDER, ConversationFiles
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
@@ -18,7 +18,7 @@ async def test_stop_hook_holds_an_agent_once_per_completed_step(
     agent: AgentClient, tmp_path: Path
 ) -> None:
     hook = HookFolder(tmp_path)
-    files = ConversationFiles(tmp_path / FOLDER, ClientProcess(os.getpid(), str(tmp_path), "one"))
+    files = ConversationFiles(tmp_path / FOLDER, "one", os.getpid(), str(tmp_path))
     server = build_server(
         published_tools(), gateway_of(agent), profile="research", conversations=files
     )

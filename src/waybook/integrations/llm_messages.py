@@ -89,11 +89,15 @@ def extract_json(text: str) -> Json:
     ({'a': 1}, {'a': 2})
     """
     _, _, answer = text.rpartition(_THINKING_BLOCK)
-    for piece in _pieces(answer):
+    for piece in map(str.strip, _pieces(answer)):
+        value: Json
         try:
-            return _decoded(piece)
+            value, end = _DECODER.raw_decode(piece)
         except (ValueError, RecursionError):
             continue
+        # A number or word at the beginning of a text is not the reply.
+        if end == len(piece) or isinstance(value, list | dict):
+            return value
     raise ValueError("there is no JSON in it")
 
 
@@ -105,16 +109,6 @@ def _pieces(answer: str) -> Iterator[str]:
     starts = [place for place in (answer.find("{"), answer.find("[")) if place >= 0]
     if starts:
         yield answer[min(starts) :]
-
-
-def _decoded(piece: str) -> Json:
-    """Decode the JSON value at the start of a text."""
-    piece = piece.strip()
-    value: Json
-    value, end = _DECODER.raw_decode(piece)
-    if end < len(piece) and not isinstance(value, list | dict):
-        raise ValueError("words, not JSON")
-    return value
 
 
 def _refuse(constant: str) -> Json:

@@ -281,7 +281,7 @@ class Issuer:
         self._endpoints: IssuerEndpoints | None = None
         self._tried_at: float | None = None
         self._fetched_at: float | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
         """Verify a token's signature, issuer, audience and validity, and return its claims.
@@ -302,7 +302,7 @@ class Issuer:
             Unavailable: the URLs are not cached, and the issuer is unreachable.
         """
         if self._endpoints is None:
-            await self._look()
+            await self._refresh()
         if self._endpoints is None or not all(
             map(is_secure_url, (self._endpoints.authorize, self._endpoints.token))
         ):
@@ -347,17 +347,17 @@ class Issuer:
         return {**fields}, {"authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
 
     async def _key(self, header: Claims) -> Key:
         key = self._known(header)
         if key is None:
-            await self._look()
+            await self._refresh()
             key = self._known(header)
         elif self._is_stale():
-            self._start()
+            self._start_refresh()
         if key is not None:
             return key
         if self._fetched_at is None or self._fetched_at != self._tried_at:
@@ -374,20 +374,20 @@ class Issuer:
     def _is_stale(self) -> bool:
         return self._fetched_at is None or self._clock() - self._fetched_at > STALE_SECONDS
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         """Fetch keys and endpoints, unless that was done recently."""
-        looking = self._start()
-        if looking is not None:
-            await asyncio.shield(looking)
+        refreshing = self._start_refresh()
+        if refreshing is not None:
+            await asyncio.shield(refreshing)
 
-    def _start(self) -> asyncio.Task[None] | None:
-        if self._looking is not None and not self._looking.done():
-            return self._looking
+    def _start_refresh(self) -> asyncio.Task[None] | None:
+        if self._refreshing is not None and not self._refreshing.done():
+            return self._refreshing
         if self._tried_at is not None and self._clock() - self._tried_at < MIN_REFRESH_SECONDS:
             return None
         self._tried_at = self._clock()
-        self._looking = asyncio.create_task(self._fetch(self._tried_at))
-        return self._looking
+        self._refreshing = asyncio.create_task(self._fetch(self._tried_at))
+        return self._refreshing
 
     async def _fetch(self, at: float) -> None:
         try:

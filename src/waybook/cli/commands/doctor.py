@@ -126,7 +126,7 @@ def _proxies(settings: Settings) -> Iterator[CheckResult]:
         todo = "name addresses or networks, separated by commas"
         yield CheckResult("proxies", CheckState.FAIL, error.message, todo)
         return
-    message = ", ".join(map(str, proxies.networks)) or "none (client address = peer address)"
+    message = ", ".join(map(str, proxies)) or "none (client address = peer address)"
     yield CheckResult("proxies", CheckState.OK, message)
 
 

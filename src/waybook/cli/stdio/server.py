@@ -14,7 +14,7 @@ from waybook.core.decision_context import Channel
 from waybook.errors import Unauthenticated, Unavailable, WaybookError
 from waybook.settings import LoadedSettings
 from waybook.transport.gateway import DispatcherPort, ToolGateway
-from waybook.transport.mcp.conversation_files import FOLDER, ClientProcess, ConversationFiles
+from waybook.transport.mcp.conversation_files import FOLDER, ConversationFiles
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
 from waybook.transport.mcp.tools import published_tools
@@ -111,7 +111,7 @@ async def _serve(loaded: LoadedSettings) -> None:
         try:
             gateway = ToolGateway(dispatcher, caller, still)
             folder = loaded.settings.data_dir / FOLDER
-            files = ConversationFiles(folder, ClientProcess.of(os.environ))
+            files = ConversationFiles.of_process(folder, os.environ)
             server = build_server(
                 published_tools(),
                 gateway,

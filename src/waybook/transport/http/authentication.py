@@ -25,7 +25,7 @@ from waybook.transport.http.bearer import challenge, read_bearer
 from waybook.transport.http.browser_session import SESSION, read_cookie
 from waybook.transport.http.html.layout import error_page, redirect_page, requested_path, wants_html
 from waybook.transport.http.rate_limits import FailedCredentials
-from waybook.transport.http.request_checks import TrustedProxies, client_address_of
+from waybook.transport.http.request_checks import Proxies, client_address_of
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.response_send import expect_caller
 from waybook.transport.http.responses import error_response, json_response, retry_after_header
@@ -59,7 +59,7 @@ class AuthGate:
     metrics_token: str | None = None
     metadata_url: str | None = None
     failures: FailedCredentials = field(default_factory=FailedCredentials)
-    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    proxies: Proxies = ()
 
     async def refusal(self, request: Request) -> Response | None:
         """Authenticate a request. Return an error response, or None to proceed.

@@ -1,4 +1,4 @@
-"""Limits per org on the rate of requests and on concurrent ones, and per address on credentials.
+"""Limits on the requests of each org, and on the invalid credentials from each address.
 
 Only a few requests of each org are processed at a time, so that one org cannot slow down the
 others. A request over the rate limit is delayed before it is refused, so that clients that retry
@@ -248,6 +248,7 @@ class FailedCredentials:
     ) -> None:
         self._clock = clock
         self._pause = pause
+        #: When each address may fail `MAX_FAILURES` times again.
         self._full_at: OrderedDict[str, float] = OrderedDict()
         #: When each secret was last valid. Only a hash of the secret is kept.
         self._recent: OrderedDict[int, float] = OrderedDict()

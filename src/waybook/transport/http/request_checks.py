@@ -215,43 +215,35 @@ def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[
 
 
 _Address: TypeAlias = IPv4Address | IPv6Address
-_Network: TypeAlias = IPv4Network | IPv6Network
+#: Networks of the trusted proxies.
+Proxies: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
 
 _MAX_HOPS: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedProxies:
-    """Networks of the trusted proxies. By default, no proxy is trusted."""
+def client_address(proxies: Proxies, peer: str, forwarded: Iterable[str]) -> str:
+    """Return the peer's address or, if the peer is a trusted proxy, the client's address.
 
-    networks: tuple[_Network, ...] = ()
-
-    def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return the peer's address or, if the peer is a trusted proxy, the client's address.
-
-        >>> ours = read_proxies("10.0.0.0/8")
-        >>> (
-        ...     ours.client_address("10.0.0.1", ["6.6.6.6, 198.51.100.7"]),
-        ...     ours.client_address("6.6.6.6", ["1.1.1.1"]),
-        ... )
-        ('198.51.100.7', '6.6.6.6')
-        """
-        address = read_address(peer)
-        if address is None:
-            return peer
-        hops = [hop for value in forwarded for hop in value.split(",")]
-        for hop in reversed(hops[-_MAX_HOPS:]):
-            before = read_address(hop) if self._trusts(address) else None
-            if before is None:
-                break
-            address = before
-        return str(address)
-
-    def _trusts(self, address: _Address) -> bool:
-        return any(address in network for network in self.networks)
+    >>> ours = read_proxies("10.0.0.0/8")
+    >>> client_address(ours, "10.0.0.1", ["6.6.6.6, 198.51.100.7"])
+    '198.51.100.7'
+    >>> client_address(ours, "6.6.6.6", ["1.1.1.1"])
+    '6.6.6.6'
+    """
+    address = read_address(peer)
+    if address is None:
+        return peer
+    hops = [hop for value in forwarded for hop in value.split(",")]
+    for hop in reversed(hops[-_MAX_HOPS:]):
+        is_trusted = any(address in network for network in proxies)
+        before = read_address(hop) if is_trusted else None
+        if before is None:
+            break
+        address = before
+    return str(address)
 
 
-def read_proxies(text: str) -> TrustedProxies:
+def read_proxies(text: str) -> Proxies:
     """Parse a comma-separated list of proxy addresses or networks.
 
     Raises:
@@ -259,7 +251,7 @@ def read_proxies(text: str) -> TrustedProxies:
     """
     named = [word.strip() for word in text.split(",") if word.strip()]
     try:
-        return TrustedProxies(tuple(ip_network(word) for word in named))
+        return tuple(ip_network(word) for word in named)
     except ValueError as error:
         raise Misconfigured(f"trusted_proxies: {error}") from None
 
@@ -284,9 +276,9 @@ def read_address(text: str) -> _Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def client_address_of(request: Request, proxies: TrustedProxies) -> str:
+def client_address_of(request: Request, proxies: Proxies) -> str:
     peer = request.client.host if request.client else ""
-    return proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))
+    return client_address(proxies, peer, request.headers.getlist("x-forwarded-for"))
 
 
 COOKIE: Final = "waybook_form"

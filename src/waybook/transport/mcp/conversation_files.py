@@ -28,7 +28,7 @@ _MAX_NAME_LENGTH: Final = 64
 MAX_HELD_STEPS: Final = 8
 #: Maximum length of a name or title, which is then cut.
 _MAX_TEXT_LENGTH: Final = 200
-_CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
+_CONVERSATION_VARIABLE: Final = "CLAUDE_CODE_SESSION_ID"
 #: Codex sends the name of the conversation in this field.
 _THREAD_FIELD: Final = "threadId"
 #: Programs that may run between a client and its MCP server process.
@@ -173,29 +173,23 @@ def _read_state(path: Path) -> State:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class ClientProcess:
-    pid: int
-    directory: str
-    conversation: str | None
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "ClientProcess":
-        named = (environment.get(name, "") for name in _CONVERSATION_VARIABLES)
-        return cls(
-            pid=_client_pid(),
-            directory=str(Path.cwd()),
-            conversation=next((name for name in named if _is_file_name(name)), None),
-        )
-
-
 @dataclass(slots=True)
 class ConversationFiles:
     """Files with the state of one client's conversations."""
 
     folder: Path
-    client: ClientProcess
+    #: Name of the conversation, if the client gives it to its processes.
+    conversation: str | None
+    client_pid: int
+    directory: str
     _states: dict[str, State] = field(default_factory=dict)
+
+    @classmethod
+    def of_process(cls, folder: Path, environment: Mapping[str, str]) -> "ConversationFiles":
+        """Return the files of the client that started this process."""
+        name = environment.get(_CONVERSATION_VARIABLE, "")
+        conversation = name if _is_file_name(name) else None
+        return cls(folder, conversation, _client_pid(), str(Path.cwd()))
 
     def record(
         self,
@@ -205,7 +199,7 @@ class ConversationFiles:
         """Update the state file after a tool call. If that fails, the error is only logged."""
         thread = dict(params.meta or {}).get(_THREAD_FIELD)
         is_named = isinstance(thread, str) and _is_file_name(thread)
-        key = str(thread) if is_named else self.client.conversation or OWN_KEY
+        key = str(thread) if is_named else self.conversation or OWN_KEY
         try:
             before = self._states.get(key)
             if before is None:
@@ -239,7 +233,7 @@ class ConversationFiles:
             path.with_suffix(".holds").unlink(missing_ok=True)
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        client = {"directory": self.client.directory, "client": self.client.pid}
+        client = {"directory": self.directory, "client": self.client_pid}
         temporary = self.folder / f".{key}.{os.getpid()}"
         temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -253,7 +247,7 @@ class ConversationFiles:
         for place, path in enumerate(newest_first):
             other = _read_state(path)
             is_superseded = (
-                other.get("directory") == self.client.directory
+                other.get("directory") == self.directory
                 and (other.get("plan") or {}).get("planId") == plan_id
                 and not _is_running(other.get("process"))
             )

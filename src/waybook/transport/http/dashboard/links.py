@@ -52,7 +52,7 @@ from waybook.transport.http.dashboard.page import PageRequest, error_message, is
 from waybook.transport.http.html.layout import error_page, redirect_page, render_template
 from waybook.transport.http.rate_limits import FailedCredentials
 from waybook.transport.http.request_checks import (
-    TrustedProxies,
+    Proxies,
     client_address_of,
     csrf_token,
     mask_token,
@@ -82,7 +82,7 @@ _SNAPSHOT_HEADERS: Final = {
 class LinkAccess:
     """Finds links by their secrets, and limits failures per client address."""
 
-    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    proxies: Proxies = ()
     failures: FailedCredentials = field(default_factory=FailedCredentials)
 
     async def find(self, page: PageRequest, kind: LinkKind) -> AccessLink:

@@ -41,7 +41,7 @@ from waybook.transport.http.browser_session import (
 from waybook.transport.http.html.layout import redirect_page, render_template
 from waybook.transport.http.rate_limits import FailedCredentials
 from waybook.transport.http.request_checks import (
-    TrustedProxies,
+    Proxies,
     client_address_of,
     csrf_token,
     mask_token,
@@ -71,7 +71,7 @@ class SignInPage:
     issuer: IssuerClient | None = None
     attempts: LoginThrottle = field(default_factory=LoginThrottle)
     failures: FailedCredentials = field(default_factory=FailedCredentials)
-    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    proxies: Proxies = ()
 
     def routes(self) -> list[Route]:
         routes = [

@@ -91,16 +91,12 @@ async def serve_asset(request: Request) -> Response:
         raise HTTPException(404)
     tag = f'"{_asset_version(name)}"'
     headers = {**_ASSET_HEADERS, "etag": tag, "vary": "accept-encoding"}
-    if _has_version(request, tag):
+    # A compressing proxy adds the prefix `W/` to the entity tag.
+    known = request.headers.get("if-none-match", "").split(",")
+    if not {tag, "*"}.isdisjoint(text.strip().removeprefix("W/") for text in known):
         return Response(status_code=304, headers=headers)
     kind = _MEDIA_TYPES[name.rpartition(".")[2]]
     if not accepts_gzip(index_headers(request.headers.raw)):
         return Response(read_asset(name), headers=headers, media_type=kind)
     headers["content-encoding"] = "gzip"
     return Response(_compressed_asset(name), headers=headers, media_type=kind)
-
-
-def _has_version(request: Request, tag: str) -> bool:
-    tags = request.headers.get("if-none-match", "").split(",")
-    # A compressing proxy adds the prefix `W/` to the entity tag.
-    return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)

@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -270,18 +270,12 @@ def _changed(new: _Fragment, outline: bytes, place: int) -> Iterator[_Fragment]:
         place += int.from_bytes(outline[size_at : size_at + _SIZE_BYTES], "big")
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedText:
-    text: str
-    version: str | None = None
-
-
 def finish_rendering(
     text: str, memory: VersionMemory, *, volatile: Sequence[str], known_version: str | None
-) -> RenderedText:
-    """Return a page without fragment marks, or only the fragments that changed."""
+) -> tuple[str, str | None]:
+    """Return a page without fragment marks, or the fragments that changed and their version."""
     if _NONCE not in text:
-        return RenderedText(text)
+        return text, None
     page = _Fragment("")
     open_fragments, at = [page], 0
     for mark in _MARK.finditer(text):
@@ -299,18 +293,16 @@ def finish_rendering(
         changed = memory.changes_since(known_version, part) if known_version else None
         version = memory.remember(part)
         if changed is not None:
-            return RenderedText("".join(map(_template, changed)), version)
+            templates = []
+            for item in changed:
+                html = f"<svg>{item.html()}</svg>" if item.is_drawn else item.html()
+                templates.append(f'<template data-fragment="{item.name}">{html}</template>')
+            return "".join(templates), version
         part.pieces = [
             piece.replace(_VERSION_SLOT, version) if isinstance(piece, str) else piece
             for piece in part.pieces
         ]
-    return RenderedText(page.html())
-
-
-def _template(changed: _Fragment) -> str:
-    """Return a changed fragment in a form that a browser can parse on its own."""
-    html = f"<svg>{changed.html()}</svg>" if changed.is_drawn else changed.html()
-    return f'<template data-fragment="{changed.name}">{html}</template>'
+    return page.html(), None
 
 
 _TEMPLATE_HELPERS: Final = (
@@ -367,20 +359,19 @@ def render_template(
     }
     part = request.query_params.get("part", "")
     is_part = part in template.blocks
-    text = _part(template, part, context) if is_part else template.render(context)
-    rendered = finish_rendering(
+    if is_part:
+        text = "".join(template.blocks[part](template.new_context(dict(context))))
+    else:
+        text = template.render(context)
+    text, version = finish_rendering(
         text,
         _VERSIONS,
         volatile=[str(view[name]) for name in ("token", "key") if view.get(name)],
         known_version=request.headers.get(VERSION_HEADER) if is_part else None,
     )
-    headers = {VERSION_HEADER: rendered.version} if rendered.version else {}
-    shown = escape_hidden_in_html(rendered.text)
+    headers = {VERSION_HEADER: version} if version else {}
+    shown = escape_hidden_in_html(text)
     return HTMLResponse(shown, status_code, {**PAGE_HEADERS, **headers})
-
-
-def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
-    return "".join(template.blocks[part](template.new_context(dict(context))))
 
 
 #: A text with more characters or more lines is shown folded.

@@ -95,9 +95,9 @@ class _ConditionForm:
 
 def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, object]:
     """Return the forms, and the values that they offer."""
-    arguments = _own_arguments(detail)
+    arguments = _condition_arguments(detail)
     orders = {step.id: step.order for step in detail.plan.steps}
-    stored = [_form(str(n), item, orders) for n, item in enumerate(_own(detail))]
+    stored = [_form(str(n), item, orders) for n, item in enumerate(_step_conditions(detail))]
     forms = [*stored, _ConditionForm(key=NEW, values={"operator": "==", "then": "continue"})]
     key = reply.typed.get("condition") if reply and reply.action == "set_conditions" else None
     if reply and key is not None:
@@ -115,14 +115,16 @@ def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, ob
     }
 
 
-def _own(detail: StepDetail) -> list[Condition]:
+def _step_conditions(detail: StepDetail) -> list[Condition]:
     return [item for item in detail.conditions if item.step_id == detail.step.id]
 
 
-def _own_arguments(detail: StepDetail) -> list[Json]:
+def _condition_arguments(detail: StepDetail) -> list[Json]:
     orders = {str(step.id): step.order for step in detail.plan.steps}
     order = detail.step.order
-    return [condition_arguments(condition_row(item), orders, order) for item in _own(detail)]
+    return [
+        condition_arguments(condition_row(item), orders, order) for item in _step_conditions(detail)
+    ]
 
 
 def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> _ConditionForm:
@@ -154,7 +156,7 @@ def submitted_conditions(
     detail: StepDetail, typed: Mapping[str, str]
 ) -> tuple[list[Json], FormReply | None]:
     """Return the conditions after the change, or the form with its faults."""
-    conditions, key = _own_arguments(detail), typed.get("condition", "")
+    conditions, key = _condition_arguments(detail), typed.get("condition", "")
     place = int(key) if is_number(key) else len(conditions)
     if "remove" in typed:
         return [item for n, item in enumerate(conditions) if n != place], None

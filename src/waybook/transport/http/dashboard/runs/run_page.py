@@ -41,6 +41,7 @@ from waybook.transport.http.request_checks import safe_return_path
 _MAX_CELL_DOCUMENTS: Final = 3
 _MAX_STAGE_ROWS: Final = 25
 _MAX_PAGE_ROWS: Final = 60
+#: Statuses of steps, the most urgent first.
 _ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 
 
