@@ -88,23 +88,14 @@ class BasicApplication:
         )
 
     async def caller_resolver(self, channel: Channel) -> Caller:
-        """Return the caller of a long-lived connection, after checking the configured token again.
-
-        Raises:
-            Unauthenticated: the token has expired or was revoked.
-        """
+        """Check the configured token again, and return the caller of a long-lived connection."""
         token = self.settings.token
         if token is None:
             return self.caller(channel)
         return await authenticate_token(self.services, token, channel)
 
     async def create_org(self, slug: str) -> UUID:
-        """Create an org, using the database role that owns the tables.
-
-        Raises:
-            InvalidInput: the slug is in use, or not valid.
-            Forbidden: the application was started with a token.
-        """
+        """Create an org, using the database role that owns the tables."""
         if self.bearer is not None:
             raise Forbidden("orgs are created by the server operator, without a token")
         org_id = UUID(new_uuid())

@@ -63,10 +63,9 @@ async def _in_every_org(
 async def _in_orgs(
     services: Services, orgs: Iterable[UUID], work: Callable[[RequestContext], Awaitable[int]]
 ) -> int:
-    """Run a function for these orgs, even if it fails for some. Return the sum of the results.
+    """Run a function for each org, and return the sum of its results.
 
-    Raises:
-        Exception: the first failure, after all orgs were processed.
+    If it fails for an org, the error is raised after the other orgs were processed.
     """
     done, failure = 0, None
     for org_id in orgs:

@@ -46,11 +46,6 @@ class WebhookSettings:
 
 
 def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
-    """Return the settings of the webhook, or None if no webhook is configured.
-
-    Raises:
-        Misconfigured: the settings contradict each other.
-    """
     if settings.webhook_url is None:
         return None
     secrets = parse_secrets(settings.webhook_secret or "")
@@ -122,11 +117,6 @@ class IssuerSettings:
 
 
 def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
-    """Return the settings of the OpenID Connect issuer, or None if no issuer is configured.
-
-    Raises:
-        Misconfigured: the settings contradict each other.
-    """
     if settings.oidc_issuer is None:
         return None
     _check_issuer(settings, settings.oidc_issuer)

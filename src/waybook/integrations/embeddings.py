@@ -52,11 +52,7 @@ class EmbeddingsClient:
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one embedding vector for each text.
-
-        Raises:
-            EndpointFailed: the endpoint does not answer, or its answer is malformed.
-        """
+        """Return one embedding vector for each text."""
         now = asyncio.get_running_loop().time
         if now() < self._resting_until:
             raise EndpointFailed("it failed a moment ago and is not asked again yet")

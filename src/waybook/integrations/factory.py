@@ -118,11 +118,7 @@ def _trace_exporter(environment: Mapping[str, str]) -> str | None:
 
 @asynccontextmanager
 async def open_tracing(environment: Mapping[str, str]) -> AsyncIterator[None]:
-    """Trace the calls within the block, if OpenTelemetry's environment variables say so.
-
-    Raises:
-        Misconfigured: the packages of the extra `otel` are missing, or there is no such exporter.
-    """
+    """Trace the calls within the block, if OpenTelemetry's environment variables say so."""
     exporter = _trace_exporter(environment)
     if exporter is None:
         yield

@@ -40,11 +40,7 @@ class BoundedHttpClient:
         secret: str | None = None,
         most_bytes: int = MAX_BYTES,
     ) -> None:
-        """Create a client that sends these headers. `secret` is removed from error messages.
-
-        Raises:
-            Misconfigured: a header value is not printable ASCII.
-        """
+        """Create a client that sends these headers. `secret` is removed from error messages."""
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
                 raise Misconfigured(f"the value of the header {name} must be printable ASCII")
@@ -91,11 +87,7 @@ class BoundedHttpClient:
         raise failed
 
     async def deliver(self, content: bytes, headers: Mapping[str, str], *, seconds: float) -> int:
-        """Send a POST request and return the status code. The response body is ignored.
-
-        Raises:
-            EndpointFailed: there was no answer.
-        """
+        """Send a POST request and return the status code. The response body is ignored."""
         try:
             async with (
                 asyncio.timeout(max(0.0, seconds)),

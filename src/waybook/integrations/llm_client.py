@@ -55,11 +55,6 @@ def _openai_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _openai_reply(answer: Json, model: str) -> ModelReply:
-    """Parse the language model's reply.
-
-    Raises:
-        EndpointFailed: the JSON is not a chat completion, or the model refused to answer.
-    """
     message = get_path(answer, "choices", 0, "message")
     if not isinstance(message, dict):
         raise EndpointFailed("its answer is not a chat completion of the OpenAI API")
@@ -129,11 +124,7 @@ def _anthropic_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _anthropic_reply(answer: Json, model: str) -> ModelReply:
-    """Return the model's reply: its tool input, or its text if it called no tool.
-
-    Raises:
-        EndpointFailed: the JSON is not a message, or the model refused to answer.
-    """
+    """Return the model's reply: its tool input, or its text if it called no tool."""
     blocks = get_path(answer, "content")
     if not isinstance(blocks, list):
         raise EndpointFailed("its answer is not a message of the Anthropic API")

@@ -57,11 +57,7 @@ class Key:
 
 
 def parse_header(text: str) -> Claims:
-    """Return the header of a well-formed JWT. Its signature and claims are not verified.
-
-    Raises:
-        Unauthenticated: the token is not a well-formed JWT, or its header is not acceptable.
-    """
+    """Return the header of a well-formed JWT. Its signature and claims are not verified."""
     matched = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN_BYTES else None
     if matched is None:
         raise Unauthenticated("it is too long or not a signed JWT")
@@ -94,11 +90,7 @@ def parse_key(jwk: object) -> Key | None:
 
 
 def verify_signature(text: str, key: Key, header: Claims) -> Claims:
-    """Verify a token's signature and return its claims; `header` comes from `parse_header`.
-
-    Raises:
-        Unauthenticated: the signature is not valid, or there are no claims.
-    """
+    """Verify a token's signature and return its claims; `header` comes from `parse_header`."""
     signed, _, signature = text.rpartition(".")
     algorithm = _ALGORITHMS[str(header["alg"])]
     try:
@@ -111,12 +103,7 @@ def verify_signature(text: str, key: Key, header: Claims) -> Claims:
 
 
 def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime) -> None:
-    """Check that claims name this issuer and audience, and that the token is valid now.
-
-    Raises:
-        Unauthenticated: the claims name another issuer or audience, or no subject, or the token is
-        not valid now.
-    """
+    """Check that claims name this issuer and audience, and that the token is valid now."""
     if claims.get("iss") != issuer:
         raise Unauthenticated("it was issued by another issuer")
     token_audience = claims.get("aud")
@@ -296,11 +283,7 @@ class Issuer:
         return claims
 
     async def endpoints(self) -> IssuerEndpoints:
-        """Return the issuer's endpoint URLs for browser sign-in.
-
-        Raises:
-            Unavailable: the URLs are not cached, and the issuer is unreachable.
-        """
+        """Return the issuer's endpoint URLs for browser sign-in."""
         if self._endpoints is None:
             await self._refresh()
         if self._endpoints is None or not all(
@@ -310,12 +293,7 @@ class Issuer:
         return self._endpoints
 
     async def redeem(self, fields: Mapping[str, str]) -> Claims:
-        """Exchange an authorization code at the token endpoint and return the response.
-
-        Raises:
-            Unauthenticated: the issuer rejected the code.
-            Unavailable: the issuer is unreachable.
-        """
+        """Exchange an authorization code at the token endpoint and return the response."""
         endpoints = await self.endpoints()
         sent, headers = self._as_client(fields, in_form=endpoints.secret_in_form)
         exchange = BoundedHttpClient(

@@ -82,11 +82,6 @@ def _parse_scopes(claim: Json) -> frozenset[Scope]:
 
 
 def check_times(claims: Claims, now: datetime) -> None:
-    """Check that a token with these claims is valid at this time.
-
-    Raises:
-        Unauthenticated: the token is not valid yet, has expired, or has no expiry.
-    """
     at = now.timestamp()
     ends, begins, made = (_time(claims, name) for name in ("exp", "nbf", "iat"))
     if ends is None or at >= ends + LEEWAY:

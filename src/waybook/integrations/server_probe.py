@@ -35,9 +35,6 @@ def read_urls(text: str) -> list[str]:
 
     >>> read_urls("http://127.0.0.1:8080/, https://waybook.example")
     ['http://127.0.0.1:8080', 'https://waybook.example']
-
-    Raises:
-        InvalidInput: a part is not a URL, or there are too many or none.
     """
     urls = [part.strip().rstrip("/") for part in text.split(",") if part.strip()]
     for url in urls:

@@ -244,11 +244,7 @@ def client_address(proxies: Proxies, peer: str, forwarded: Iterable[str]) -> str
 
 
 def read_proxies(text: str) -> Proxies:
-    """Parse a comma-separated list of proxy addresses or networks.
-
-    Raises:
-        Misconfigured: an entry is neither an address nor a network.
-    """
+    """Parse a comma-separated list of proxy addresses or networks."""
     named = [word.strip() for word in text.split(",") if word.strip()]
     try:
         return tuple(ip_network(word) for word in named)
@@ -329,11 +325,7 @@ def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
 
 
 async def read_form(request: Request) -> FormData:
-    """Check the CSRF token of a form, and return its fields.
-
-    Raises:
-        Forbidden: the form was not rendered for this browser, or the browser rejects cookies.
-    """
+    """Check the CSRF token of a form, and return its fields."""
     known = request.cookies.get(COOKIE, "")
     if _is_valid_token(known) and _is_plain(request):
         fields = await request.form(max_files=0, max_fields=_MAX_FIELDS)

@@ -38,9 +38,6 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
     The protocol number is given, because asyncio sets TCP_NODELAY only on such sockets. Otherwise a
     short response could wait 40 ms.
-
-    Raises:
-        Misconfigured: the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -101,11 +101,6 @@ class PageRequest:
         return f"{path}?{urlencode(kept)}" if kept else path
 
     async def form(self) -> SubmittedForm:
-        """Return the submitted form.
-
-        Raises:
-            Forbidden: the form has no valid CSRF token.
-        """
         return SubmittedForm(await read_form(self.request))
 
     async def caller(self) -> Caller:
