@@ -20,10 +20,10 @@ from patience import PATIENCE_SECONDS
 from waybook.app.accounts.authentication import start_by_token
 from waybook.app.accounts.members import IssuedToken
 from waybook.errors import RateLimited, Unavailable
+from waybook.transport.gateway import StreamLimiter
 from waybook.transport.http.browser_session import SESSION
 from waybook.transport.http.dashboard import live
 from waybook.transport.mcp import subscriptions
-from waybook.transport.stream_limits import StreamLimiter
 
 ORGS = st.integers(0, 3).map(lambda number: UUID(int=number))
 

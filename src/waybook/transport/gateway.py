@@ -1,7 +1,9 @@
-"""Gateway from HTTP or stdio to the tool dispatcher."""
+"""Gateway from HTTP or stdio to the tool dispatcher, and limits on open change streams."""
 
 from asyncio import get_running_loop
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -19,7 +21,7 @@ from waybook.app.request.caller import (
     keep_slot,
 )
 from waybook.app.skills.skill import Skill
-from waybook.errors import RateLimited, WaybookError
+from waybook.errors import RateLimited, Unavailable, WaybookError
 from waybook.store.driver.bus import Bus
 
 #: Request state: whether the rate limiter admitted the request.
@@ -136,3 +138,36 @@ class ToolGateway:
 
 def request_state(request: Request | None) -> Mapping[str, Any]:
     return request.scope.get("state", {}) if request is not None else {}
+
+
+#: Seconds after which a refused client should try again.
+_RETRY_SECONDS: Final = 30
+
+
+class StreamLimiter:
+    def __init__(self, most: int, most_of_org: int) -> None:
+        self._most, self._most_of_org = most, most_of_org
+        self._open: Counter[UUID] = Counter()
+
+    def limit_error(self, org_id: UUID) -> WaybookError | None:
+        if self._open[org_id] >= self._most_of_org:
+            return RateLimited(
+                f"your org already has {self._most_of_org} streams of changes open, which is the "
+                "limit; close one, or try again later",
+                retryAfter=_RETRY_SECONDS,
+            )
+        if self._open.total() >= self._most:
+            return Unavailable(
+                "too many streams of changes are open; try again later", retryAfter=_RETRY_SECONDS
+            )
+        return None
+
+    @contextmanager
+    def acquire(self, org_id: UUID) -> Iterator[None]:
+        self._open[org_id] += 1
+        try:
+            yield
+        finally:
+            self._open[org_id] -= 1
+            if not self._open[org_id]:
+                del self._open[org_id]

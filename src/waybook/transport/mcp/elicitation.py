@@ -1,6 +1,9 @@
-"""Review decisions in the chat, through MCP elicitation.
+"""Review decisions in the chat: with a form (MCP elicitation), or as a task.
 
 The review is stored first, so it stays open if the user declines or never answers the form.
+
+A client that supports the extension `io.modelcontextprotocol/tasks` gets a task instead of the
+reply to `request_user_review`, and polls the task until a person has decided.
 """
 
 import asyncio
@@ -8,19 +11,30 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import mcp_types as wire
 import orjson
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from waybook.app.request.caller import Answer
+from waybook.app.request.caller import Answer, ReadableReview
+from waybook.errors import WaybookError
 from waybook.redaction import redact
-from waybook.transport.errors import Context, invalid_params
+from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.mcp.tools import client_name, declares_tasks, to_tool_result
+from waybook.transport.mcp.tools import (
+    TASKS_EXTENSION,
+    client_name,
+    declares_tasks,
+    require_tasks,
+    to_tool_result,
+)
 
 log = logging.getLogger(__name__)
 
@@ -154,3 +168,156 @@ def form_message(arguments: Mapping[str, object]) -> str:
     questions = arguments.get("questions")
     lines = [f"? {question}" for question in questions] if isinstance(questions, list) else []
     return "\n".join([str(arguments.get("summary")), *lines])[:MAX_MESSAGE_LENGTH]
+
+
+_POLL_INTERVAL_MS: Final = 5_000
+#: Errors for a decision that came too late and is ignored.
+_OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
+
+
+class _TaskParams(wire.RequestParams):
+    task_id: str
+
+
+class _UpdateTaskParams(_TaskParams):
+    input_responses: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewTasks:
+    """One task per review, for clients that declare the tasks extension."""
+
+    gateway: ToolGateway
+
+    def serve(self, server: Server[None]) -> None:
+        server.extensions[TASKS_EXTENSION] = {}
+        call_tool = server.get_request_handler("tools/call")
+        if call_tool is None:
+            raise LookupError("tools/call")
+
+        async def call(context: Context, params: wire.CallToolRequestParams) -> HandlerResult:
+            result = await call_tool.handler(context, params)
+            is_review = params.name == REVIEW and declares_tasks(context)
+            return await self.start(context, result) if is_review else result
+
+        server.add_request_handler("tools/call", wire.CallToolRequestParams, call)
+        server.add_request_handler("tasks/get", _TaskParams, self.get)
+        server.add_request_handler("tasks/update", _UpdateTaskParams, self.update)
+        server.add_request_handler("tasks/cancel", _TaskParams, self.cancel)
+        server.middleware.append(_hide_from_older_revisions)
+
+    async def start(self, context: Context, result: HandlerResult) -> HandlerResult:
+        """Return the task of a review that was just requested, or else the result of the call."""
+        body = result.structured_content if isinstance(result, wire.CallToolResult) else None
+        review_id = (body or {}).get("reviewId")
+        if not isinstance(review_id, str):
+            return result
+        try:
+            dispatcher, caller = await self.gateway.enter(context.request)
+            review = await dispatcher.read_review(caller, review_id)
+        except WaybookError:
+            return result
+        if review.is_decided:
+            return to_tool_result(Answer(review.reply))
+        return {"resultType": "task", **_task_of(review)} if review.ended_at is None else result
+
+    async def get(self, context: Context, params: _TaskParams) -> dict[str, Any]:
+        review = await self._review(context, params)
+        task = _task_of(review)
+        if review.is_decided:
+            result = to_tool_result(Answer(review.reply))
+            shape = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+            return {**task, "status": "completed", "result": shape}
+        if review.ended_at is not None:
+            return {**task, "status": "cancelled"}
+        if review.may_decide and supports_forms(context):
+            message = form_message({"summary": review.summary, "questions": [*review.questions]})
+            form = {"mode": "form", "message": message, "requestedSchema": FORM}
+            request = {ELICITATION_KEY: {"method": "elicitation/create", "params": form}}
+            return {**task, "status": "input_required", "inputRequests": request}
+        return task
+
+    async def update(self, context: Context, params: _UpdateTaskParams) -> dict[str, Any]:
+        """Submit the decision in a form, if the review is still open."""
+        review = await self._review(context, params)
+        response = params.input_responses.get(ELICITATION_KEY)
+        if review.ended_at is not None or response is None:
+            return {}
+        try:
+            form = wire.ElicitResult.model_validate(response)
+        except ValidationError:
+            raise invalid_params(f"inputResponses.{ELICITATION_KEY} is not an answer") from None
+        if form.action != "accept":
+            return {}
+        content = form.content or {}
+        decision = {
+            **{name: content[name] for name in FORM["properties"] if content.get(name)},
+            **{name: review.reply[name] for name in ("planId", "reviewId")},
+            "place": "task",
+        }
+        answer = await self.gateway.call_tool(
+            context.request, "submit_user_decision", decision, client_name(context)
+        )
+        if answer.is_error and code_of(answer) not in _OUTDATED:
+            raise error_from_answer(answer, "The decision was not accepted")
+        return {}
+
+    async def cancel(self, context: Context, params: _TaskParams) -> dict[str, Any]:
+        """Acknowledge the cancellation of a task. The review stays open."""
+        await self._review(context, params)
+        return {}
+
+    async def _review(self, context: Context, params: _TaskParams) -> ReadableReview:
+        if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", context.method)
+        require_tasks(context)
+        _require_matching_header(context, params.task_id)
+        try:
+            dispatcher, caller = await self.gateway.enter(context.request)
+            return await dispatcher.read_review(caller, params.task_id)
+        except WaybookError as error:
+            answer = Answer(error.as_json(), is_error=True)
+            if code_of(answer) == "NOT_FOUND":
+                raise invalid_params("Task not found", taskId=params.task_id) from None
+            raise error_from_answer(answer, "The task cannot be read now") from None
+
+
+def _task_of(review: ReadableReview) -> dict[str, Any]:
+    message = f"A person decides: {review.reply['reviewUrl']}"
+    if review.is_decided:
+        message = f"A person decided: {review.reply['decision']}."
+    elif review.ended_at is not None:
+        message = "The plan ended before a person decided."
+    return {
+        "taskId": review.reply["reviewId"],
+        "status": "working",
+        "statusMessage": message,
+        "createdAt": _utc_time(review.requested_at),
+        "lastUpdatedAt": _utc_time(review.ended_at or review.requested_at),
+        "ttlMs": None,
+        "pollIntervalMs": _POLL_INTERVAL_MS,
+    }
+
+
+def _utc_time(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()
+
+
+def _require_matching_header(context: Context, task_id: str) -> None:
+    """Raise an error if the header of an HTTP request names another task than its body."""
+    if context.request is None:
+        return
+    if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task_id:
+        message = f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
+        raise MCPError(wire.HEADER_MISMATCH, message)
+
+
+async def _hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Remove the tasks extension from the reply to `initialize`. Older revisions lack it."""
+    result = await call_next(ctx)
+    if ctx.method == "initialize" and isinstance(result, dict):
+        capabilities = result.get("capabilities")
+        extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
+        if isinstance(extensions, dict):
+            extensions.pop(TASKS_EXTENSION, None)
+    return result

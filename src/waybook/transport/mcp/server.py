@@ -14,7 +14,7 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import APPS_EXTENSION
 from waybook.transport.mcp.conversation_files import ConversationFiles
 from waybook.transport.mcp.direct_calls import ToolServer
-from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation, ToolResult
+from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation, ReviewTasks, ToolResult
 from waybook.transport.mcp.prompts import Prompts, instructions_for
 from waybook.transport.mcp.resources import (
     APP_TOOLS,
@@ -25,7 +25,6 @@ from waybook.transport.mcp.resources import (
     open_runs,
     shows_apps,
 )
-from waybook.transport.mcp.review_tasks import ReviewTasks
 from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, RunTools, tools_in_profile, unknown_tool

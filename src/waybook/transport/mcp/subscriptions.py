@@ -26,10 +26,9 @@ from mcp.shared.subscriptions import ServerEvent
 from waybook.core.events import RUN, ChangeEvent
 from waybook.store.driver.bus import Bus
 from waybook.transport.errors import Context, invalid_params
-from waybook.transport.gateway import ToolGateway
+from waybook.transport.gateway import StreamLimiter, ToolGateway
 from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.tools import require_tasks
-from waybook.transport.stream_limits import StreamLimiter
 
 #: Maximum numbers of streams, in total and per org, and of subscriptions.
 MAX_STREAMS: Final = 500

@@ -1,9 +1,10 @@
-"""Audit page: filtered audit entries with their changes, and export as CSV or JSON Lines."""
+"""Audit page with its export, and the pages of agents and their work."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -11,7 +12,17 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from waybook.app.queries.agents import Names, RowName, find_names, find_subjects, item_of
+from waybook.app.queries.agents import (
+    AgentActivity,
+    AgentKey,
+    Names,
+    RowName,
+    find_names,
+    find_subjects,
+    item_of,
+    list_agents,
+    read_agent,
+)
 from waybook.app.queries.audit import (
     RUN,
     AuditEntry,
@@ -32,6 +43,7 @@ from waybook.errors import InvalidInput
 from waybook.json_values import Json
 from waybook.transport.http.dashboard.outputs import file_headers
 from waybook.transport.http.dashboard.page import PageRequest
+from waybook.transport.http.html.layout import agent_url, from_segment
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
                   "details")  # fmt: skip
@@ -226,3 +238,80 @@ def _display_value(value: Json) -> tuple[str, int]:
         return "∅", 0
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text[:MAX_VALUE_LENGTH], max(0, len(text) - MAX_VALUE_LENGTH)
+
+
+_EVENT_STATUS: Final = {
+    "step_started": "in_progress",
+    "step_completed": "completed",
+    "step_failed": "failed",
+    "user_reviewed": "awaiting_input",
+}
+_COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
+_MAX_COMMENT_LENGTH: Final = 200
+_DAYS_OFFERED: Final = 7
+
+
+async def agent_list(page: PageRequest) -> Response:
+    behind = page.query("behind")
+    listed = await list_agents(await page.context(), behind)
+    cursor = listed.next_cursor
+    return await page.render(
+        "agents",
+        agents=listed.agents,
+        held=listed.held,
+        first=behind is None,
+        further=page.url_with(behind=cursor) if cursor else None,
+        newest=page.url_with(behind=None),
+    )
+
+
+async def agent_page(page: PageRequest) -> Response:
+    name = from_segment(page.path("agent")).replace("\0", "")
+    key = AgentKey(name, page.query("session") or "")
+    text, day, behind = page.query("day"), None, page.query("behind")
+    try:
+        day = date.fromisoformat(text) if text else None
+    except ValueError:
+        raise InvalidInput(f"“{text}” is not a day; write it like 2030-01-31") from None
+    activity = await read_agent(await page.context(), key, day, behind)
+    # A failed step has two audit entries, one for the step and one for the plan. Show only one.
+    rows = [row for row, _ in groupby(_activity_row(entry, activity) for entry in activity.entries)]
+    recent = [activity.now.astimezone(UTC).date() - timedelta(days=n) for n in range(_DAYS_OFFERED)]
+    labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]
+    cursor = activity.next_cursor
+    return await page.render(
+        "agent",
+        agent=activity.agent,
+        held=activity.held,
+        activity=activity,
+        days=[
+            (shown, [*of_day])
+            for shown, of_day in groupby(rows, key=lambda row: row["at"].astimezone(UTC).date())
+        ],
+        day=day,
+        choices=[
+            ("All days", agent_url(*key), None),
+            *(
+                (label, agent_url(*key, day=other.isoformat()), other)
+                for label, other in zip(labels, recent, strict=True)
+            ),
+        ],
+        first=behind is None,
+        further=page.url_with(behind=cursor) if cursor else None,
+        newest=page.url_with(behind=None),
+    )
+
+
+def _activity_row(entry: AuditEntry, activity: AgentActivity) -> dict[str, Any]:
+    details = entry_details(entry)
+    action = details.get("action")
+    comment = next((str(details[name]) for name in _COMMENT_FIELDS if details.get(name)), "")
+    cut = len(comment) > _MAX_COMMENT_LENGTH
+    return {
+        "at": entry.at,
+        "what": entry_event(entry),
+        "status": "failed" if action == "fail_step" else _EVENT_STATUS.get(entry.event, ""),
+        "comment": f"{comment[:_MAX_COMMENT_LENGTH]}…" if cut else comment,
+        "item": item_link(entry, activity.names),
+        "subject": subject_link(entry, activity.names),
+    }

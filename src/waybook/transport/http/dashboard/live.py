@@ -16,11 +16,11 @@ from starlette.responses import Response, StreamingResponse
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.store.driver.bus import ChangeFeed
+from waybook.transport.gateway import StreamLimiter
 from waybook.transport.http.authentication import reauthenticate
 from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.layout import PAGE_HEADERS
 from waybook.transport.http.responses import http_status, json_response, retry_after_header
-from waybook.transport.stream_limits import StreamLimiter
 
 HEARTBEAT_SECONDS: Final = 15.0
 _MIN_EVENT_INTERVAL_SECONDS: Final = 0.1

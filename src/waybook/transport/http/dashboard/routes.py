@@ -13,7 +13,6 @@ from waybook.app.request.caller import Caller
 from waybook.notifications.delivery import ACTION_PATH, FEEDBACK_ACTION
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard import (
-    agents,
     audit,
     inbox,
     links,
@@ -24,22 +23,21 @@ from waybook.transport.http.dashboard import (
     search,
     tokens,
     work_actions,
-    work_lists,
 )
 from waybook.transport.http.dashboard.page import Handler, page_endpoint
-from waybook.transport.http.dashboard.plans import new_plan, plan_page, step_page
+from waybook.transport.http.dashboard.plans import plan_page, step_page
 from waybook.transport.http.dashboard.runs import run_page, run_work, start_run
 from waybook.transport.http.html.assets import serve_asset
 from waybook.transport.http.request_checks import read_proxies
 
 PAGES: Final[Mapping[str, Handler]] = {
     "/": overview.overview_page,
-    "/plans": work_lists.plan_list,
+    "/plans": overview.plan_list,
     "/plans/{plan_id}": plan_page.plan_page,
     "/inbox": inbox.inbox_page,
     "/plans/{plan_id}/export.{ending}": outputs.export_plan,
     "/plans/{plan_id}/history": plan_page.plan_history,
-    "/runs": work_lists.run_list,
+    "/runs": overview.run_list,
     "/runs/{run_id}": run_page.run_page,
     "/runs/{run_id}/stages/{stage}": run_work.stage_page,
     "/runs/{run_id}/jobs": run_work.jobs_page,
@@ -50,8 +48,8 @@ PAGES: Final[Mapping[str, Handler]] = {
     "/runs/{run_id}/export.{ending}": outputs.export_run,
     "/dags": start_run.workflow_list,
     "/dags/{slug:path}": start_run.workflow_page,
-    "/agents": agents.agent_list,
-    "/agents/{agent}": agents.agent_page,
+    "/agents": audit.agent_list,
+    "/agents/{agent}": audit.agent_page,
     "/cost": operations.cost_page,
     "/search": search.search_page,
     "/research/{research_id}": search.research_page,
@@ -103,7 +101,7 @@ def dashboard_routes(
     first: dict[str, Handler] = {
         f"{action}/{FEEDBACK_ACTION}": partial(links.feedback_link_page, access),
         f"{action}/{{decision}}": partial(links.action_link_page, access),
-        "/plans/new": partial(new_plan.new_plan_page, data_dir),
+        "/plans/new": partial(work_actions.new_plan_page, data_dir),
         "/runs/new": start_run.start_run_page,
     }
     more: dict[str, Handler] = {
