@@ -65,7 +65,7 @@ _FLUSH_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicApplication:
-    """Running application: its services, settings, and the owner of its token, if any."""
+    """Running application without its tools."""
 
     services: Services
     calls: CallLog

@@ -1,6 +1,6 @@
 """All errors raised by Waybook, each with the error code that clients receive.
 
-The docstring of a class is also the default message of its error, so callers read it.
+Callers read the docstring of a class, because it is the default message of the error.
 """
 
 from collections.abc import Mapping

@@ -31,8 +31,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8750
     workers: int = 1
-    #: A stopping server serves requests for this many seconds while /readyz reports that it is not
-    #: ready.
+    #: Seconds for which a stopping server still serves requests. Meanwhile, /readyz reports that
+    #: the server is not ready.
     drain_seconds: int = 0
     #: Whether `waybook mcp` serves the dashboard while no other process serves it: on or off.
     pages: str = "on"

@@ -31,7 +31,7 @@ class _Tracer(Protocol):
     def message(self, statements: int, /) -> AbstractContextManager[None] | None: ...
 
     def remote(self, fields: Mapping[str, str], /) -> AbstractContextManager[None]:
-        """Return a context manager whose spans belong to the trace that these fields identify."""
+        """Make the spans of the block part of the trace with these ids."""
 
     def ids(self) -> Mapping[str, str]: ...
 

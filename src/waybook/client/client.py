@@ -226,7 +226,7 @@ class Client:
     ) -> dict[str, Any]:
         """Decide a review as a person, and return the reply; `modify` needs feedback.
 
-        The step stays with the agents: after `modify`, the next one that claims a step gets it.
+        After `modify`, the next agent that claims a step gets the step again.
         """
         # The place keeps the step from being assigned to this client.
         named = {"planId": review["planId"], "reviewId": review["reviewId"], "place": "client"}

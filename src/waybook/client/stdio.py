@@ -13,7 +13,7 @@ from waybook.client.errors import Unreachable, error_in_answer
 
 DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "all")
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-#: Seconds that the server gets to exit after its input is closed, before it is killed.
+#: The server is killed if it runs for this many seconds after its input was closed.
 MAX_EXIT_SECONDS: Final = 10.0
 _CLIENT_INFO: Final = {"name": "waybook.client", "version": "1"}
 

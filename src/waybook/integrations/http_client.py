@@ -30,7 +30,7 @@ MAX_ERROR_LENGTH = 300
 
 
 class BoundedHttpClient:
-    """HTTP client for one URL. It keeps its connections open until it is closed."""
+    """HTTP client for one URL. Its connections stay open until `close` is called."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """OpenID Connect issuer: discovery, cached signing keys, and verification of tokens.
 
-Only asymmetric signatures are accepted, so that a server that verifies tokens cannot make them.
+Only asymmetric signatures are accepted, because a symmetric key would let this server make tokens.
 """
 
 import asyncio

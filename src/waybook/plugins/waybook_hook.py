@@ -51,7 +51,7 @@ def inject(folder: str, name: str, event: dict[str, object]) -> str | None:
 
 
 def instruct_summary(folder: str, _: str, event: dict[str, object]) -> str | None:
-    """Return instructions for the summary that the client writes when it compacts its context."""
+    """Return instructions for the summary of a conversation that is being compacted."""
     text = describe(own_state(folder, event)[1])
     return text and f"Copy these facts about the Waybook plan into the summary unchanged:\n{text}"
 
@@ -227,7 +227,7 @@ def note_hold(path: str, moment: str, plan: dict[str, object], event: dict[str, 
 
 
 def describe(state: dict[str, object]) -> str | None:
-    """Return the text for the agent about its open plan, the step it holds and the next call."""
+    """Return a text about the agent's open plan, the held step and the next call."""
     plan, steps = as_mapping(state.get("plan")), held_steps(state)
     if steps and steps[-1].get("planId") != plan.get("planId"):
         plan = {"planId": steps[-1].get("planId")}

@@ -283,7 +283,7 @@ class Operations:
 log = logging.getLogger(__name__)
 
 PUBLISH_SECONDS: Final = 1.0
-#: Gauges older than this are left out, because their worker has ended.
+#: Older gauges are left out, because the worker that published them has ended.
 MAX_AGE_SECONDS: Final = 10.0
 MAX_BYTES: Final = 128 * 1024
 _MAX_READS: Final = 3

@@ -35,7 +35,7 @@ class _HeadTooLarge(Exception):
 
 
 class Exchange:
-    """A request that is read as a whole, and a response that is written as a whole."""
+    """Reads the whole body of a request at once, and writes the whole response at once."""
 
     __slots__ = ("_cycle",)
 

@@ -1,7 +1,7 @@
 """Limits on the requests of each org, and on the invalid credentials from each address.
 
 Only a few requests of each org are processed at a time, so that one org cannot slow down the
-others. A request over the rate limit is delayed before it is refused, so that clients that retry
+others. A request over the rate limit is delayed before it is refused, so that retries
 use little CPU time.
 """
 
@@ -103,7 +103,7 @@ MAX_CONCURRENT_PAGES: Final = 1
 _PAGE_WAIT_SECONDS: Final = 1.0
 #: Every 4 KiB of a body count as one more call.
 BODY_BYTES_PER_CALL: Final = 4 * 1024
-#: Everyone who is not signed in shares this caller, and so one rate limit.
+#: Caller of all requests without sign-in. They share one rate limit.
 ANONYMOUS: Final = Caller(org_id=UUID(int=0), user="", channel=Channel.DASHBOARD)
 #: Health checks and metrics are never delayed. Static files are not counted, because the pages of
 #: signed-in people need them too.
@@ -227,8 +227,8 @@ def mcp_error_response(
 MAX_FAILURES: Final = 10
 REFILL_SECONDS: Final = 1.0
 MAX_ADDRESSES: Final = 10_000
-#: Seconds for which a secret that was valid is remembered after its last use.
 MAX_RECENT_SECRETS: Final = 10_000
+#: A valid secret is remembered for this many seconds after its last use.
 RECENT_SECONDS: Final = 3_600.0
 #: Number of parallel lookups of one secret that count as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32

@@ -42,7 +42,7 @@ _COMPRESSIBLE: Final = frozenset(
 )
 #: Smaller responses fit into one packet and are not compressed.
 MIN_BYTES: Final = 1_200
-#: Size from which responses are compressed in a thread, because that takes more than 5 ms.
+#: Responses from this size are compressed in a thread, because compression takes over 5 ms.
 MIN_THREAD_BYTES: Final = 256 * 1024
 _LEVEL: Final = 6
 GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS

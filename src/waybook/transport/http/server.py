@@ -80,7 +80,7 @@ class _SignalFreeServer(uvicorn.Server):
 
 @dataclass(slots=True)
 class Drain:
-    """Time in which a stopping server reports that it is not ready, but still serves.
+    """Seconds for which a stopping server still serves, but reports that it is not ready.
 
     Load balancers need this time to notice that the server is stopping.
     """

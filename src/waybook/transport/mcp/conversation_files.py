@@ -178,7 +178,7 @@ class ConversationFiles:
     """Files with the state of one client's conversations."""
 
     folder: Path
-    #: Name of the conversation, if the client gives it to its processes.
+    #: Id of the conversation, if the client puts it into the environment.
     conversation: str | None
     client_pid: int
     directory: str

@@ -92,7 +92,7 @@ class ReviewElicitation:
         arguments = params.arguments or {}
         if params.request_state is not None:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
-            # Parse the state from the first call. Clients can forge it, so its type is checked.
+            # Clients can forge the state of the first call, so check its type.
             try:
                 state = orjson.loads(params.request_state)
             except orjson.JSONDecodeError:

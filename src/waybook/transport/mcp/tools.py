@@ -149,7 +149,7 @@ def product_of(user_agent: str) -> str:
 
 
 def clean_name(name: str) -> str | None:
-    r"""Return a name on one line, cut and without secrets, or None if it is empty.
+    r"""Return a name on one line, cut and with secrets masked, or None if nothing is left.
 
     >>> clean_name(" Cursor\n"), clean_name("\0")
     ('Cursor', None)

@@ -1,4 +1,4 @@
-"""Inbox page with pending reviews, feedback and failed stages, its cards and its form handlers.
+"""Inbox page: cards of pending reviews, awaited feedback and failed stages, and their forms.
 
 Overdue reviews come first.
 
@@ -337,7 +337,7 @@ def _selected(values: Iterable[object]) -> list[str]:
 
 
 async def _approve(page: PageRequest, review_id: str) -> str:
-    """Approve one review. Return its id, followed by the error code if it was refused."""
+    """Approve one review. Return the id, with the error code after a refusal."""
     try:
         review = await _read_review(page, review_id)
         args = {"planId": review.plan_id, "reviewId": review.id, "decision": "approve"}

@@ -1,4 +1,4 @@
-"""Pages that a link with a secret opens without sign-in, and the page that shares snapshots.
+"""Pages that a secret link opens without sign-in, and the page that shares snapshots.
 
 Chat services and mail filters open links to preview them, so opening a link changes nothing. Only
 the form on the page decides a review or gives feedback.

@@ -186,7 +186,7 @@ async def _run_source(page: PageRequest, chosen: str | None, models: str | None)
     }
 
 
-#: Text that begins like this is a list, diagram or JSON document that can be imported.
+#: Beginning of a list, diagram or JSON document, which an importer reads.
 _MARKED: Final = re.compile(
     r"^\s*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|graph\b|flowchart\b|```|[\[{])", re.MULTILINE
 )

@@ -1,8 +1,8 @@
 """Pages: URLs, templates, security headers, agent text as safe HTML, errors.
 
-`?part=NAME` returns only one part of a page, to update an open page. The browser names the version
-of the part that it has, and gets only the fragments that differ. If the server does not remember
-that version, it sends the whole part.
+`?part=NAME` returns only one part of a page, to update an open page. The browser sends the version
+of its part, and gets only the fragments that changed since then. If the server does not remember
+the version, the browser gets the whole part.
 """
 
 import re
@@ -177,7 +177,7 @@ _VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 
 
 def fragment(name: str) -> Markup:
-    """Return the mark that makes the next element, which has the id `name`, a fragment."""
+    """Return the mark before an element with the id `name`, which makes the element a fragment."""
     return Markup("<!--{}+{}-->").format(_NONCE, name)
 
 

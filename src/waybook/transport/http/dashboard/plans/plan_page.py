@@ -1,4 +1,4 @@
-"""Page of a plan, with its time slider (the plan after any audit entry), and its edit page."""
+"""Page of a plan, page of its history (the plan after any audit entry), and its edit page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -170,7 +170,7 @@ Modification: TypeAlias = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormReply:
-    """Submitted form to show again: it was refused, or its effect is shown before it is made."""
+    """Submitted form that is shown again, with an error or with a preview of the change."""
 
     action: str
     typed: Mapping[str, str]

@@ -1,7 +1,7 @@
-"""Page of a step, with the forms that change it, among them one for each condition.
+"""Page of a step, with forms that change the step and its conditions.
 
-The form of a condition shows only conditions that compare one field with one value. Other
-conditions are edited as JSON.
+A condition that compares one field with one value has a form of its own. Other conditions are
+edited as JSON.
 """
 
 from collections.abc import Mapping
@@ -363,7 +363,7 @@ async def _render(
 
 
 def _submitted(value: Json) -> dict[str, Any] | None:
-    """Return a result or report as prose, its beginning, and as JSON unless it is a text."""
+    """Return a result or report as HTML, the beginning of its text, and JSON if it is no text."""
     prose = to_rich_text(value)
     if prose is None:
         return None

@@ -1,4 +1,4 @@
-"""Page of a run: its map, its stages, and the forms that retry jobs or regenerate documents."""
+"""Page of a run: map, stages, and forms that retry jobs or regenerate documents."""
 
 import json
 import secrets
@@ -89,7 +89,7 @@ def stage_views(detail: RunDetail) -> list[View]:
 
 
 def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> View:
-    """Return one stage with one page of its steps."""
+    """Return a stage with the steps of one page."""
     report = detail.stage_report(slug)
     steps = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
     return _stage(detail, report, _Cells(detail), steps, is_current=True)
@@ -173,7 +173,7 @@ class _Cells:
 #: Maximum number of boxes of a stage. In a larger stage, only the part around the current step is
 #: drawn.
 _MAX_BOXES: Final = 100
-#: At this layout width, text keeps its size on a usual page.
+#: With this width, the text of the map is about as large as the text of the page.
 MAP_WIDTH: Final = 1120
 _MAX_PARAMETER_LENGTH: Final = 400
 
