@@ -158,8 +158,13 @@ class RequestPipeline:
         respond: ResponseSend,
     ) -> None:
         scope, receive = request.scope, request.receive
+        body: Response | bytes | None = checked.body_refusal
+        exchange = exchange_of(scope)
+        if body is None and exchange is not None:
+            body = exchange.take_body(BODY_LIMIT)
         try:
-            body = checked.body_refusal or await _receive(scope, receive)
+            if body is None:
+                body = await receive_body(declared_size(scope["headers"]), receive, BODY_LIMIT)
         except ClientDisconnect:
             return
         if isinstance(body, Response):
@@ -178,11 +183,3 @@ class RequestPipeline:
                 response = await self.on_error(request, error)
                 await response(scope, receive, respond)
             raise
-
-
-async def _receive(scope: Scope, receive: Receive) -> bytes | Response:
-    exchange = exchange_of(scope)
-    body = exchange.take_body(BODY_LIMIT) if exchange is not None else None
-    if body is not None:
-        return body
-    return await receive_body(declared_size(scope["headers"]), receive, BODY_LIMIT)

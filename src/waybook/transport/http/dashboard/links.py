@@ -4,10 +4,10 @@ Chat services and mail filters open links to preview them, so opening a link cha
 the form on the page decides a review or gives feedback.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -78,26 +78,25 @@ _SNAPSHOT_HEADERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LinkAccess:
-    """Finds links by their secrets, and limits failures per client address."""
+#: Returns the link whose secret is in the path of a request.
+FindLink: TypeAlias = Callable[[PageRequest, LinkKind], Awaitable[AccessLink]]
 
-    proxies: Proxies = ()
-    failures: FailedCredentials = field(default_factory=FailedCredentials)
 
-    async def find(self, page: PageRequest, kind: LinkKind) -> AccessLink:
-        """Return the link whose secret is in the path, even if the link is expired or revoked.
+async def find_by_secret(
+    proxies: Proxies, failures: FailedCredentials, page: PageRequest, kind: LinkKind
+) -> AccessLink:
+    """Return the link whose secret is in the path, even if the link is expired or revoked.
 
-        Raises:
-            NotFound: no link has this secret.
-            RateLimited: too many unknown links were requested from the client's address.
-        """
-        secret = page.path("snapshot" if kind is LinkKind.SNAPSHOT else "secret")
-        try:
-            with self.failures.lookup(client_address_of(page.request, self.proxies), secret):
-                return await find_link(page.dispatcher.services, secret, kind)
-        except Unauthenticated:
-            raise NotFound("there is no such link; it may be incomplete") from None
+    Raises:
+        NotFound: no link has this secret.
+        RateLimited: too many unknown links were requested from the client's address.
+    """
+    secret = page.path("snapshot" if kind is LinkKind.SNAPSHOT else "secret")
+    try:
+        with failures.lookup(client_address_of(page.request, proxies), secret):
+            return await find_link(page.dispatcher.services, secret, kind)
+    except Unauthenticated:
+        raise NotFound("there is no such link; it may be incomplete") from None
 
 
 def _reason_unusable(link: AccessLink) -> str | None:
@@ -152,7 +151,7 @@ async def _submit(
     return replace(typed, error=error_message(answer)), HTTPStatus.BAD_REQUEST
 
 
-async def action_link_page(access: LinkAccess, page: PageRequest) -> Response:
+async def action_link_page(find: FindLink, page: PageRequest) -> Response:
     """Show a review, and decide it when the form is submitted."""
     if is_cross_site_navigation(page.request):
         # A browser that comes from another site does not send the cookie, so redirect it
@@ -161,7 +160,7 @@ async def action_link_page(access: LinkAccess, page: PageRequest) -> Response:
     decision = page.path("decision")
     if decision not in _DECISION_LABELS:
         raise NotFound("there is no such decision; open the link in the message again")
-    link = await access.find(page, LinkKind.REVIEW)
+    link = await find(page, LinkKind.REVIEW)
     page.dispatcher.require_capacity(link_reader(link))
     typed, status = FormInput(), HTTPStatus.OK
     if page.is_post:
@@ -193,11 +192,11 @@ async def action_link_page(access: LinkAccess, page: PageRequest) -> Response:
     return _render(page.request, "action_link", link, shown, status)
 
 
-async def feedback_link_page(access: LinkAccess, page: PageRequest) -> Response:
+async def feedback_link_page(find: FindLink, page: PageRequest) -> Response:
     """Show a completed stage, and give feedback on it when the form is submitted."""
     if is_cross_site_navigation(page.request):
         return _private(redirect_page(page.request, page.request.url.path))
-    link = await access.find(page, LinkKind.FEEDBACK)
+    link = await find(page, LinkKind.FEEDBACK)
     page.dispatcher.require_capacity(link_reader(link))
     typed, status, shown = FormInput(), HTTPStatus.OK, dict[str, object]()
     if page.is_post:
@@ -272,8 +271,8 @@ async def share_page(page: PageRequest) -> Response:
     )
 
 
-async def snapshot_page(access: LinkAccess, page: PageRequest) -> Response:
-    link = await access.find(page, LinkKind.SNAPSHOT)
+async def snapshot_page(find: FindLink, page: PageRequest) -> Response:
+    link = await find(page, LinkKind.SNAPSHOT)
     if reason := _reason_unusable(link):
         return _private(error_page(page.request, HTTPStatus.GONE, reason))
     ctx = _context(page, link)
@@ -285,8 +284,8 @@ async def snapshot_page(access: LinkAccess, page: PageRequest) -> Response:
     return _private(Response(text, media_type="text/html", headers=_SNAPSHOT_HEADERS))
 
 
-async def snapshot_download(access: LinkAccess, page: PageRequest) -> Response:
-    reply = await snapshot_page(access, page)
+async def snapshot_download(find: FindLink, page: PageRequest) -> Response:
+    reply = await snapshot_page(find, page)
     if reply.status_code == HTTPStatus.OK:
         reply.headers["content-disposition"] = 'attachment; filename="waybook-snapshot.html"'
     return reply

@@ -28,6 +28,7 @@ from waybook.transport.http.dashboard.page import Handler, page_endpoint
 from waybook.transport.http.dashboard.plans import plan_page, step_page
 from waybook.transport.http.dashboard.runs import run_page, run_work, start_run
 from waybook.transport.http.html.assets import serve_asset
+from waybook.transport.http.rate_limits import FailedCredentials
 from waybook.transport.http.request_checks import read_proxies
 
 PAGES: Final[Mapping[str, Handler]] = {
@@ -94,19 +95,20 @@ def dashboard_routes(
     # With several orgs, only the operator may see the server's settings and files.
     visible = None if loaded and loaded.settings.requires_auth else loaded
     data_dir = visible.settings.data_dir if visible else None
-    access = links.LinkAccess(read_proxies(loaded.settings.trusted_proxies if loaded else ""))
+    proxies = read_proxies(loaded.settings.trusted_proxies if loaded else "")
+    find = partial(links.find_by_secret, proxies, FailedCredentials())
     action = f"{ACTION_PATH}/{{secret}}"
     snapshot = f"{SHARED_PATH}/{{snapshot}}"
     # The first match wins, so paths that end in `new` come before paths that end in an id.
     first: dict[str, Handler] = {
-        f"{action}/{FEEDBACK_ACTION}": partial(links.feedback_link_page, access),
-        f"{action}/{{decision}}": partial(links.action_link_page, access),
+        f"{action}/{FEEDBACK_ACTION}": partial(links.feedback_link_page, find),
+        f"{action}/{{decision}}": partial(links.action_link_page, find),
         "/plans/new": partial(work_actions.new_plan_page, data_dir),
         "/runs/new": start_run.start_run_page,
     }
     more: dict[str, Handler] = {
-        snapshot: partial(links.snapshot_page, access),
-        f"{snapshot}/file": partial(links.snapshot_download, access),
+        snapshot: partial(links.snapshot_page, find),
+        f"{snapshot}/file": partial(links.snapshot_download, find),
         "/health": partial(operations.health_page, visible),
         "/live/waiting": live.pending_count,
     }

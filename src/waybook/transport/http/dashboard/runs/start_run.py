@@ -11,7 +11,6 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from waybook.app.queries.forecast import (
-    StartPreview,
     read_finished_runs,
     read_known_models,
     start_preview,
@@ -140,7 +139,9 @@ async def start_run_page(page: PageRequest) -> Response:
                 return redirect(f"/runs/{answer.body['runId']}")
             error, status = error_message(answer), error_status(answer)
         elif not error and step != "edit":
-            preview = await _preview(page, dag, models)
+            history = await read_finished_runs(ctx, dag.dag.slug)
+            count = partial(start_preview, dag, models, history)
+            preview = await page.run_costly(layout_cost(dag.dag), count)
             if stage := preview.too_large:
                 error, status, preview = _too_large(dag, stage, preview.stages[stage]), 400, None
     known = await read_known_models(ctx)
@@ -193,12 +194,6 @@ def _run_input(inputs: Mapping[str, str]) -> Json:
             return text
         return value
     return text
-
-
-async def _preview(page: PageRequest, dag: CompiledDag, models: Sequence[str]) -> StartPreview:
-    history = await read_finished_runs(await page.context(), dag.dag.slug)
-    count = partial(start_preview, dag, models, history)
-    return await page.run_costly(layout_cost(dag.dag), count)
 
 
 def _too_large(dag: CompiledDag, slug: str, jobs: object) -> str:
