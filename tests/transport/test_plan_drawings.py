@@ -13,8 +13,12 @@ from waybook.app.queries.plans.plan import STEPS_AROUND, PlanDetail
 from waybook.dag.diagram.svg import MARK
 from waybook.plan.model import StepStatus
 from waybook.store.plans.details import StepStatusChange
-from waybook.transport.http.dashboard.plans.plan_page import build_step_grid, plan_content
-from waybook.transport.http.dashboard.timeline import WIDTH, build_timeline
+from waybook.transport.http.dashboard.plans.plan_page import (
+    WIDTH,
+    build_step_grid,
+    build_timeline,
+    plan_content,
+)
 from waybook.transport.http.html import layout
 from waybook.transport.http.html.layout import (
     TEMPLATES,

@@ -1,8 +1,8 @@
 """Page of a plan, page of its history (the plan after any audit entry), and its edit page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
@@ -11,19 +11,23 @@ from markupsafe import Markup
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from waybook.app.queries.audit import step_title
+from waybook.app.queries.audit import event_label, step_title
 from waybook.app.queries.diagrams import drawing_of_steps
 from waybook.app.queries.inbox import ReviewEvidence, read_evidence
 from waybook.app.queries.plans.plan import (
     PAGE_SIZE,
+    HistoryEntry,
     PlanDetail,
     PlanInclude,
+    StepStatusChange,
     focus_step,
     read_plan_detail,
 )
 from waybook.app.queries.plans.plan_history import MAX_NAME_LENGTH, past_drawing, read_plan_history
+from waybook.app.queries.timeline import Axis, spans_of, time_spent, time_waited
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, render
+from waybook.core.durations import format_duration
 from waybook.core.usage import to_dollars
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
@@ -46,7 +50,6 @@ from waybook.transport.http.dashboard.page import (
     is_number,
     redirect,
 )
-from waybook.transport.http.dashboard.timeline import build_timeline, history_lines
 from waybook.transport.http.html.layout import mark_drawing
 
 _MAX_MAP_WIDTH: Final = 1250
@@ -58,6 +61,13 @@ _COUNTED_STATUSES: Final = (
     StepStatus.FAILED,
     StepStatus.PENDING,
 )
+#: Width of the timeline of steps, in its own units.
+WIDTH: Final = 1000
+_MIN_SEGMENT_WIDTH: Final = 4
+_STATUS_WORDS: Final = {
+    "awaiting_input": "waited for a person",
+    "failed": "worked on, without a result",
+}
 #: Maximum number of steps that the time slider lists.
 _MAX_PAST_STEPS: Final = 200
 
@@ -124,6 +134,67 @@ def build_step_grid(steps: Sequence[Step], width: int) -> list[dict[str, Any]]:
         row = {"page": start // width + 1, "first": start + 1, "last": start + len(shown)}
         rows.append({**row, "paths": drawn})
     return rows
+
+
+def history_lines(entries: Iterable[HistoryEntry]) -> list[tuple[HistoryEntry, str]]:
+    lines = []
+    for entry in entries:
+        what = event_label(entry.event, entry.action)
+        if entry.decision is not None:
+            what = f"decided a review: {entry.decision}"
+        elif entry.step_order is not None:
+            what = what.replace("a step", f"step {entry.step_order}")
+        lines.append((entry, what))
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    x: int
+    width: int
+    status: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StepTimeline:
+    segments: tuple[_Segment, ...] = ()
+    worked: timedelta | None = None
+    waited: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Timeline:
+    lines: dict[str, _StepTimeline]
+    worked: timedelta
+    cuts: tuple[int, ...]
+
+    def line(self, step_id: str) -> _StepTimeline:
+        return self.lines.get(step_id, _EMPTY)
+
+
+_EMPTY: Final = _StepTimeline()
+
+
+def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> _Timeline:
+    spans_by_step = spans_of(changes, now)
+    axis = Axis([span for spans in spans_by_step.values() for span in spans])
+    lines = {}
+    for step_id, spans in spans_by_step.items():
+        segments = []
+        for span in spans:
+            left, right = (
+                axis.column(span.start, WIDTH),
+                axis.column(span.end, WIDTH),
+            )
+            width = max(right - left, _MIN_SEGMENT_WIDTH)
+            word = _STATUS_WORDS.get(span.status, "worked on")
+            title = f"{word} {format_duration(span.length)}"
+            segments.append(_Segment(min(left, WIDTH - width), width, str(span.status), title))
+        lines[step_id] = _StepTimeline(
+            segments=tuple(segments), worked=time_spent(spans), waited=time_waited(spans) or None
+        )
+    return _Timeline(lines=lines, worked=axis.worked, cuts=tuple(dict.fromkeys(axis.cuts(WIDTH))))
 
 
 def _map_job(detail: PlanDetail) -> DrawingJob:

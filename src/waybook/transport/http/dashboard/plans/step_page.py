@@ -43,13 +43,14 @@ from waybook.transport.http.dashboard.page import PageRequest, is_number, redire
 from waybook.transport.http.dashboard.plans.plan_page import (
     FormReply,
     Modification,
+    build_timeline,
     field_text,
+    history_lines,
     modification_arguments,
     moved,
     refused_form,
     typed_values,
 )
-from waybook.transport.http.dashboard.timeline import build_timeline, history_lines
 from waybook.transport.http.html.layout import to_rich_text
 
 OPERATORS: Final = {

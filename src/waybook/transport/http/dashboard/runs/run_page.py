@@ -5,7 +5,8 @@ import secrets
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from waybook.app.queries.runs.run import (
 )
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
+from waybook.core.durations import format_duration
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
@@ -34,7 +36,6 @@ from waybook.transport.http.dashboard.page import (
     error_status,
     redirect,
 )
-from waybook.transport.http.dashboard.timeline import CELL_STATUSES, run_timeline
 from waybook.transport.http.html.layout import mark_drawing, run_step_url
 from waybook.transport.http.request_checks import safe_return_path
 
@@ -44,6 +45,27 @@ _MAX_PAGE_ROWS: Final = 60
 #: Statuses of steps, the most urgent first.
 _ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 
+
+_TIMELINE_WIDTH: Final = 1000
+_ROW_HEIGHT: Final = 16
+_BAR_HEIGHT: Final = 10
+#: Maximum number of rows for a model. Further jobs share the last row.
+_MAX_ROWS: Final = 12
+_MIN_BAR_WIDTH: Final = 3
+_TICKS: Final = 4
+#: Status that a cell or bar shows for its jobs. The first that some job has is shown.
+_CELL_STATUSES: Final = MappingProxyType(
+    {
+        "failed": "failed",
+        "retry_loop_failed": "failed",
+        "processing": "in_progress",
+        "retrying": "pending",
+        "pending": "pending",
+        "waiting": "pending",
+        "completed": "completed",
+        "superseded": "skipped",
+    }
+)
 
 View: TypeAlias = dict[str, Any]
 
@@ -161,7 +183,7 @@ class _Cells:
         return {
             "model": model,
             "status": next(
-                (shown for name, shown in CELL_STATUSES.items() if counts.get(name)), ""
+                (shown for name, shown in _CELL_STATUSES.items() if counts.get(name)), ""
             ),
             "done": counts.get("completed", 0),
             "total": sum(counts.values()) - counts.get("superseded", 0),
@@ -249,6 +271,57 @@ def _window(
         if any(statuses.get(step.key) != "completed" for step in drawn.steps):
             return drawn, near
     return steps_around(lane, focus, _MAX_BOXES), focus
+
+
+def run_timeline(detail: RunDetail) -> dict[str, Any] | None:
+    """Return the jobs of each model as bars over time."""
+    times = detail.job_times
+    if not times:
+        return None
+    now = detail.run.completed_at or detail.run.canceled_at or detail.now
+    start = times[0].started_at
+    length = max(job.completed_at or now for job in times) - start
+    seconds = max(length.total_seconds(), 1.0)
+    models = sorted({job.model for job in times})
+    return {
+        "rows": [_model_row(detail, model, seconds, now) for model in models],
+        "ticks": [
+            format_duration(timedelta(seconds=seconds * number / _TICKS))
+            for number in range(_TICKS + 1)
+        ],
+        "start": start,
+        "length": length,
+        "shown": len(times),
+        "total": times[0].total,
+    }
+
+
+def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> dict[str, Any]:
+    start, ends, bars = detail.job_times[0].started_at, list[int](), []
+    paths: dict[str, str] = {}
+
+    def column(at: datetime) -> int:
+        share = (at - start).total_seconds() / seconds
+        return round(min(max(share, 0.0), 1.0) * _TIMELINE_WIDTH)
+
+    for job in (job for job in detail.job_times if job.model == model):
+        end = job.completed_at or now
+        x = column(job.started_at)
+        width = max(_MIN_BAR_WIDTH, column(end) - x)
+        x = min(x, _TIMELINE_WIDTH - width)
+        level = next((n for n, right in enumerate(ends) if right <= x), len(ends))
+        if level == len(ends) and len(ends) < _MAX_ROWS:
+            ends.append(0)
+        level = min(level, _MAX_ROWS - 1)
+        ends[level] = max(ends[level], x + width + 1)
+        status = _CELL_STATUSES.get(job.status, "pending")
+        title = f"{job.step_key}, {model}: {format_duration(end - job.started_at)}"
+        url = f"/runs/{detail.run.id}/jobs/{job.id}"
+        y = level * _ROW_HEIGHT
+        bars.append({"x": x, "y": y, "width": width, "status": status, "title": title, "url": url})
+        # The overview draws all bars of a status with one path.
+        paths[status] = f"{paths.get(status, '')}M{x} {y + _BAR_HEIGHT // 2}h{width}"
+    return {"model": model, "height": len(ends) * _ROW_HEIGHT, "bars": bars, "paths": paths}
 
 
 CONFIRMATIONS: Final = {

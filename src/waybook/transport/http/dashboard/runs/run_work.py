@@ -20,8 +20,7 @@ from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.run.model import step_id
 from waybook.transport.http.dashboard.line_diff import compare_texts
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.dashboard.runs.run_page import confirmation, stage_view
-from waybook.transport.http.dashboard.timeline import run_timeline
+from waybook.transport.http.dashboard.runs.run_page import confirmation, run_timeline, stage_view
 from waybook.transport.http.html.layout import (
     document_html,
     from_segment,
