@@ -368,7 +368,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class _Claiming(Generic[_ClaimT]):
-    """What a session claims: steps of a plan, or jobs of a run."""
+    """Steps of a plan or jobs of a run that a session claims."""
 
     kind: Callable[[Client, Mapping[str, Any], ClaimTerms], _ClaimT]
     tool: str
