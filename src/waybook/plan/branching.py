@@ -7,7 +7,7 @@ records the error.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from waybook.conditions.values import Budget, SharedBudget
+from waybook.conditions.values import SharedBudget
 from waybook.json_values import Json
 from waybook.plan.draft import Draft
 from waybook.plan.model import (
@@ -30,7 +30,7 @@ from waybook.plan.repeat import repeat_steps, round_of, values_read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """An evaluated condition, with the steps that it skipped and added."""
+    """An evaluated condition and its effects."""
 
     condition: Condition
     outcome: BranchOutcome
@@ -56,13 +56,10 @@ class Branch:
             "reason": self.condition.reason,
             "note": self.note,
             "values": {**self.values} or None,
-            "onExhausted": self._exhausted(),
         }
+        if replace(self.condition, outcome=self.outcome).is_exhausted:
+            fields["onExhausted"] = str(self.condition.on_exhausted or OnExhausted.CONTINUE)
         return {name: value for name, value in fields.items() if value is not None}
-
-    def _exhausted(self) -> str | None:
-        is_exhausted = replace(self.condition, outcome=self.outcome).is_exhausted
-        return str(self.condition.on_exhausted or OnExhausted.CONTINUE) if is_exhausted else None
 
 
 def evaluate_conditions(
@@ -75,10 +72,18 @@ def evaluate_conditions(
     waiting = [c for c in draft.plan.pending_conditions() if c.step_id == step_id]
     shared = SharedBudget(len(waiting))
     for condition in waiting:
-        budget = shared.next_budget()
-        looked_at = _look(draft, condition, submitted, budget)
-        draft.set_condition(condition, outcome=looked_at.outcome)
-        branches.append(replace(looked_at, cost=budget.spent))
+        budget, step = shared.next_budget(), draft.plan.step(step_id)
+        values = variables(draft.plan, step, submitted)
+        compiled = compile_expression(condition.expression)
+        seen = compiled.evaluate(values, budget)
+        if seen.error is not None:
+            branch = Branch(condition=condition, outcome=BranchOutcome.ERROR, error=seen.error)
+        elif seen.fired:
+            branch = _fire(draft, condition, step, values_read(compiled.tree, values))
+        else:
+            branch = Branch(condition=condition, outcome=BranchOutcome.NOT_FIRED)
+        draft.set_condition(condition, outcome=branch.outcome)
+        branches.append(replace(branch, cost=budget.spent))
         if draft.plan.status is PlanStatus.FAILED:
             break
     return branches
@@ -104,39 +109,36 @@ def variables(plan: Plan, step: Step, submitted: Mapping[str, Json]) -> dict[str
     }
 
 
-def _look(
-    draft: Draft, condition: Condition, submitted: Mapping[str, Json], budget: Budget
-) -> Branch:
-    step = draft.plan.step(condition.step_id)
-    values = variables(draft.plan, step, submitted)
-    compiled = compile_expression(condition.expression)
-    seen = compiled.evaluate(values, budget)
-    if seen.error is not None:
-        return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=seen.error)
-    if not seen.fired:
-        return Branch(condition=condition, outcome=BranchOutcome.NOT_FIRED)
-    return _fire(draft, condition, step, values_read(compiled.tree, values))
-
-
 def _fire(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Branch:
+    fired = Branch(condition=condition, outcome=BranchOutcome.FIRED)
     match condition.action:
-        case BranchAction.CONTINUE:
-            return Branch(condition=condition, outcome=BranchOutcome.FIRED)
         case BranchAction.SKIP_TO:
-            return _skip_to(draft, condition, step)
+            return _skip_to(draft, fired, step)
         case BranchAction.ADD_STEPS:
-            return _add_steps(draft, condition, step)
+            count = len(condition.steps)
+            if len(draft.plan.steps) + count > MAX_STEPS:
+                excess = f"adding {count} steps would exceed the limit of {MAX_STEPS} steps"
+                return replace(fired, outcome=BranchOutcome.ERROR, error=excess)
+            return _added(draft, fired, step, draft.add_steps(condition.steps, after=step.order))
         case BranchAction.REPEAT:
-            return _repeat(draft, condition, step, values)
-        case BranchAction.FAIL:  # pragma: no branch - there is no sixth
-            return _fail(draft, condition)
+            added, note, error = repeat_steps(draft, condition, step, values)
+            if error is not None:
+                return replace(fired, outcome=BranchOutcome.ERROR, error=error)
+            if added:
+                fired = _added(draft, fired, step, added)
+            return replace(fired, values=values, note=note)
+        case BranchAction.FAIL:
+            reason = condition.reason or f"condition held: {condition.expression}"
+            draft.set_plan(fail_reason=reason)
+            draft.move_plan(PlanStatus.FAILED)
+    return fired
 
 
-def _skip_to(draft: Draft, condition: Condition, step: Step) -> Branch:
-    target = next((s for s in draft.plan.steps if s.id == condition.target_step_id), None)
+def _skip_to(draft: Draft, fired: Branch, step: Step) -> Branch:
+    wanted = fired.condition.target_step_id
+    target = next((s for s in draft.plan.steps if s.id == wanted), None)
     if target is None or target.order <= step.order:
-        note = "the target step is not after this step: nothing was skipped"
-        return Branch(condition=condition, outcome=BranchOutcome.FIRED, note=note)
+        return replace(fired, note="the target step is not after this step: nothing was skipped")
     between = [
         s.id
         for s in draft.plan.steps_with_status(StepStatus.PENDING)
@@ -144,41 +146,14 @@ def _skip_to(draft: Draft, condition: Condition, step: Step) -> Branch:
     ]
     for step_id in between:
         draft.move_step(step_id, StepStatus.SKIPPED)
-    return Branch(condition=condition, outcome=BranchOutcome.FIRED, skipped=tuple(between))
+    return replace(fired, skipped=tuple(between))
 
 
-def _add_steps(draft: Draft, condition: Condition, step: Step) -> Branch:
-    if len(draft.plan.steps) + len(condition.steps) > MAX_STEPS:
-        error = f"adding {len(condition.steps)} steps would exceed the limit of {MAX_STEPS} steps"
-        return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=error)
-    added = draft.add_steps(condition.steps, after=step.order)
-    return _added(draft, condition, step, added)
-
-
-def _repeat(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Branch:
-    repeated = repeat_steps(draft, condition, step, values)
-    if repeated.error is not None:
-        return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=repeated.error)
-    fired = Branch(condition=condition, outcome=BranchOutcome.FIRED)
-    if repeated.added:
-        fired = _added(draft, condition, step, repeated.added)
-    return replace(fired, values=values, note=repeated.note)
-
-
-def _added(draft: Draft, condition: Condition, step: Step, added: list[StepId]) -> Branch:
-    """Make pending steps depend on the added steps, and return the branch.
-
-    This applies to pending steps that depend on the completed step.
-    """
+def _added(draft: Draft, fired: Branch, step: Step, added: list[StepId]) -> Branch:
+    """Make the pending steps that depend on the completed step depend on the added steps too."""
     unchanged = {*added, *steps_before(draft.plan.steps, added)}
     for other in tuple(draft.plan.steps_with_status(StepStatus.PENDING)):
         if step.id in other.depends_on and other.id not in unchanged:
             draft.set_step(other.id, depends_on=(*other.depends_on, *added))
     draft.set_plan(revision=draft.plan.revision + 1)
-    return Branch(condition=condition, outcome=BranchOutcome.FIRED, added=tuple(added))
-
-
-def _fail(draft: Draft, condition: Condition) -> Branch:
-    draft.set_plan(fail_reason=condition.reason or f"condition held: {condition.expression}")
-    draft.move_plan(PlanStatus.FAILED)
-    return Branch(condition=condition, outcome=BranchOutcome.FIRED)
+    return replace(fired, added=tuple(added))

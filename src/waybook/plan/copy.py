@@ -8,7 +8,7 @@ from waybook.core.changes import Entity, Event, Row, Rows
 from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidStepReference, NextCall, NotModifiable
 from waybook.json_values import Json
-from waybook.plan.create import NewPlan, blank_plan, plan_row
+from waybook.plan.create import NewPlan, blank_plan, plan_row, skill_details
 from waybook.plan.draft import RESULT_FIELDS, Decision, Draft, step_row
 from waybook.plan.model import (
     DONE_STEP,
@@ -56,11 +56,29 @@ def copy_plan(source: CopiedPlan, options: CopyOptions, context: DecisionContext
         InvalidStepReference: `up_to_step` is not a position of the plan.
         NotModifiable: the copy would have no step left to do.
     """
-    steps = _ordered(source.rows.get("step", {}))
-    _check_position(source, len(steps))
-    carried = {step_id for step_id, row in steps if _is_carried(row, source.up_to_step)}
-    if len(carried) == len(steps):
-        raise _nothing_left(source, len(steps))
+    rows, last = source.rows.get("step", {}), source.up_to_step
+    steps = sorted(rows.items(), key=lambda item: cast("int", item[1]["order"]))
+    total = len(steps)
+    if last is not None and not 0 <= last <= total:
+        raise InvalidStepReference(
+            f"upToStep is {last}, but the steps of that plan are numbered 1 to {total}; use 0 to "
+            "copy no results",
+            argument="upToStep",
+            given=last,
+            totalSteps=total,
+        )
+    done = [(step_id, row) for step_id, row in steps if row["status"] in DONE_STEP]
+    carried = {i for i, row in done if last is None or cast("int", row["order"]) <= last}
+    if len(carried) == total:
+        raise NotModifiable(
+            f"all {total} steps of that plan are done, so a copy would have nothing left to do; "
+            "copy fewer results with upToStep",
+            argument="upToStep",
+            totalSteps=total,
+            next_call=NextCall(
+                "get_plan_status", {"planId": source.id}, "See the steps, then choose upToStep."
+            ),
+        )
     new = _new_plan(source, options)
     blank = blank_plan(new, PlanId(context.new_id()), context)
     status = PlanStatus.EXECUTING if carried else PlanStatus.PLANNING
@@ -73,41 +91,15 @@ def copy_plan(source: CopiedPlan, options: CopyOptions, context: DecisionContext
         _copy_step(draft, order, row, ids, StepId(step_id), is_carried=step_id in carried)
     _copy_conditions(draft, source.rows.get("condition", {}), ids, carried)
     register_session(draft)
-    draft.record(Event.PLAN_MODIFIED, action="created", **_details(source, new, ids, carried))
-    return draft.decide(draft.plan)
-
-
-def _ordered(rows: Mapping[str, Row]) -> list[tuple[str, Row]]:
-    return sorted(rows.items(), key=lambda item: cast("int", item[1]["order"]))
-
-
-def _check_position(source: CopiedPlan, steps: int) -> None:
-    order = source.up_to_step
-    if order is not None and not 0 <= order <= steps:
-        raise InvalidStepReference(
-            f"upToStep is {order}, but the steps of that plan are numbered 1 to {steps}; use 0 to "
-            "copy no results",
-            argument="upToStep",
-            given=order,
-            totalSteps=steps,
-        )
-
-
-def _nothing_left(source: CopiedPlan, steps: int) -> NotModifiable:
-    return NotModifiable(
-        f"all {steps} steps of that plan are done, so a copy would have nothing left to do; copy "
-        "fewer results with upToStep",
-        argument="upToStep",
-        totalSteps=steps,
-        next_call=NextCall(
-            "get_plan_status", {"planId": source.id}, "See the steps, then choose upToStep."
-        ),
+    draft.record(
+        Event.PLAN_MODIFIED,
+        action="created",
+        steps=total,
+        copiedFrom={"planId": source.id, "auditSeq": source.seq},
+        carriedOver={str(ids[step_id]): step_id for step_id in ids if step_id in carried},
+        **skill_details(new),
     )
-
-
-def _is_carried(row: Row, up_to_step: int | None) -> bool:
-    is_done = StepStatus(str(row["status"])) in DONE_STEP
-    return is_done and (up_to_step is None or cast("int", row["order"]) <= up_to_step)
+    return draft.decide(draft.plan)
 
 
 def _new_plan(source: CopiedPlan, options: CopyOptions) -> NewPlan:
@@ -170,7 +162,12 @@ def _copy_conditions(
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
         is_evaluated = row["step_id"] in carried
-        if not is_evaluated and _has_grown(row):
+        is_last = row["action"] == BranchAction.REPEAT and row.get("repeats") == row.get(
+            "max_repeats"
+        )
+        is_exhausted = is_last and row.get("on_exhausted") != OnExhausted.REVIEW
+        has_fired = row.get("outcome") == BranchOutcome.FIRED and row["action"] in GROWING
+        if not is_evaluated and has_fired and not is_exhausted:
             continue
         copied = {
             **cast("Row", _with_ids(row, ids)),
@@ -179,47 +176,23 @@ def _copy_conditions(
         draft.insert(Entity.CONDITION, draft.moment.new_uuid(), copied)
 
 
-def _has_grown(row: Row) -> bool:
-    """Return whether a condition has added steps."""
-    is_last = row["action"] == BranchAction.REPEAT and row.get("repeats") == row.get("max_repeats")
-    has_fired = row.get("outcome") == BranchOutcome.FIRED and row["action"] in GROWING
-    return has_fired and not (is_last and row.get("on_exhausted") != OnExhausted.REVIEW)
-
-
 _STEP_ID_FIELDS = frozenset({"step_id", "target_step_id", "from_step_id"})
+_NESTED_FIELDS = frozenset({"steps", "conditions", "cause"})
 
 
-def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
-    if isinstance(value, list):
-        return [_with_ids(item, ids) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: ids.get(str(inner), inner) if name in _STEP_ID_FIELDS else _nested(name, inner, ids)
-        for name, inner in value.items()
-    }
-
-
-def _nested(name: str, value: Json, ids: Mapping[str, StepId]) -> Json:
+def _with_ids(value: Json, ids: Mapping[str, StepId], name: str = "steps") -> Json:
+    """Replace the step ids in the field `name` of a condition."""
+    if name in _STEP_ID_FIELDS:
+        return ids.get(str(value), value)
     if name == "depends_on_ids":
         return [ids.get(str(step_id), step_id) for step_id in _items(value)]
-    if name == "copies" and isinstance(value, dict):
+    if isinstance(value, dict) and name == "copies":
         return {ids.get(copy, copy): ids.get(str(step), step) for copy, step in value.items()}
-    return _with_ids(value, ids) if name in {"steps", "conditions", "cause"} else value
-
-
-def _details(
-    source: CopiedPlan, new: NewPlan, ids: Mapping[str, StepId], carried: set[str]
-) -> dict[str, Json]:
-    linked: dict[str, Json] = (
-        {"skillExecutionId": new.skill_execution_id} if new.skill_execution_id else {}
-    )
-    return {
-        "steps": len(ids),
-        "copiedFrom": {"planId": source.id, "auditSeq": source.seq},
-        "carriedOver": {str(ids[step_id]): step_id for step_id in ids if step_id in carried},
-        **linked,
-    }
+    if isinstance(value, dict) and name in _NESTED_FIELDS:
+        return {field: _with_ids(inner, ids, field) for field, inner in value.items()}
+    if isinstance(value, list) and name in _NESTED_FIELDS:
+        return [_with_ids(item, ids) for item in value]
+    return value
 
 
 def _items(value: Json) -> Sequence[Json]:

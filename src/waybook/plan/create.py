@@ -45,11 +45,12 @@ def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
     for condition in new.conditions:
         draft.add_condition(condition, step_at(ids, condition.after_step_order, "afterStepOrder"))
     register_session(draft)
-    linked: dict[str, Json] = (
-        {"skillExecutionId": new.skill_execution_id} if new.skill_execution_id else {}
-    )
-    draft.record(Event.PLAN_MODIFIED, action="created", steps=len(ids), **linked)
+    draft.record(Event.PLAN_MODIFIED, action="created", steps=len(ids), **skill_details(new))
     return draft.decide(draft.plan)
+
+
+def skill_details(new: NewPlan) -> dict[str, Json]:
+    return {"skillExecutionId": new.skill_execution_id} if new.skill_execution_id else {}
 
 
 def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:

@@ -51,23 +51,6 @@ class SetBudget:
     budget: Budget | None
 
 
-def set_title(draft: Draft, step: Step, title: str | None) -> dict[str, Json]:
-    draft.set_step(step.id, title=title)
-    return {"action": "set_title", "stepId": step.id, "stepOrder": step.order}
-
-
-def set_dependencies(draft: Draft, step: Step, orders: tuple[int, ...]) -> dict[str, Json]:
-    draft.set_step(step.id, depends_on=changed_dependencies(draft.plan.steps, step, orders))
-    orders_json: list[Json] = [*orders]
-    details: dict[str, Json] = {"stepOrder": step.order, "dependsOn": orders_json}
-    return {"action": "set_dependencies", "stepId": step.id, **details}
-
-
-def set_budget(draft: Draft, budget: Budget | None) -> dict[str, Json]:
-    draft.set_budget(budget)
-    return {"action": "set_budget", "budget": budget.as_json() if budget else None}
-
-
 @dataclass(frozen=True, slots=True)
 class AddSteps:
     steps: tuple[NewStep, ...]
@@ -147,7 +130,11 @@ def modify(
     _refuse_unmodifiable(plan, expected_revision, is_canceled=is_canceled)
     if not modifications:
         raise InvalidInput("modify_plan needs at least one modification", argument="modifications")
-    _check_new_parts(plan, modifications)
+    steps = [new for m in modifications if isinstance(m, AddSteps) for new in m.steps]
+    changed = [m for m in modifications if isinstance(m, SetConditions)]
+    replaced = {m.step_id for m in changed}
+    existing = sum(c.step_id not in replaced for c in plan.pending_conditions())
+    check_new_steps(steps, [c for m in changed for c in m.conditions], existing=existing)
     draft = Draft(plan, context)
     register_session(draft)
     resume_plan(draft)
@@ -159,14 +146,6 @@ def modify(
             settle(draft)
         draft.record(Event.PLAN_MODIFIED, **details, rationale=rationale)
     return draft.decide(draft.plan)
-
-
-def _check_new_parts(plan: Plan, modifications: tuple[Modification, ...]) -> None:
-    steps = [new for m in modifications if isinstance(m, AddSteps) for new in m.steps]
-    conditions = [c for m in modifications if isinstance(m, SetConditions) for c in m.conditions]
-    replaced = {m.step_id for m in modifications if isinstance(m, SetConditions)}
-    existing = sum(c.step_id not in replaced for c in plan.pending_conditions())
-    check_new_steps(steps, conditions, existing=existing)
 
 
 def _refuse_unmodifiable(plan: Plan, expected_revision: int | None, *, is_canceled: bool) -> None:
@@ -194,13 +173,21 @@ def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
             draft.reorder(validate_order(draft.plan, list(step_ids)))
             return {"action": "reorder_steps", "stepIds": list(step_ids)}
         case SetBudget(budget):
-            return set_budget(draft, budget)
+            draft.set_budget(budget)
+            return {"action": "set_budget", "budget": budget.as_json() if budget else None}
         case CancelPlan(reason):
             draft.set_plan(fail_reason=reason, canceled=True)
             draft.move_plan(PlanStatus.FAILED)
             return {"action": "cancel_plan", "reason": reason}
         case _:
-            return _apply_to_step(draft, modification, _find(draft.plan, modification.step_id))
+            step = next((s for s in draft.plan.steps if s.id == modification.step_id), None)
+            if step is None:
+                raise InvalidStepReference(
+                    "there is no such step in this plan",
+                    next_call=status_call(draft.plan, "See the plan's steps and their ids."),
+                    stepId=modification.step_id,
+                )
+            return _apply_to_step(draft, modification, step)
 
 
 def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> dict[str, Json]:
@@ -208,7 +195,11 @@ def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> 
         case RemoveStep():
             return _remove(draft, step)
         case UpdateInstructions(_, instructions):
-            _outdate_holder(draft, step, instructions)
+            is_new = draft.plan.texts[step.id].instructions != instructions
+            is_mine = draft.moment.actor.holder.is_same_conversation(step.holder)
+            if is_new and step.holder and not is_mine and step.answers_revision is None:
+                # Record from which revision the holder works, because it has the old text.
+                draft.set_step(step.id, answers_revision=draft.plan.revision)
             draft.set_instructions(step.id, instructions)
             draft.record_heartbeat(step.id)
             return {"action": "update_step_instructions", "stepId": step.id}
@@ -220,25 +211,24 @@ def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> 
             return _edit_pending(draft, modification, step)
 
 
-def _outdate_holder(draft: Draft, step: Step, instructions: str) -> None:
-    """Record which revision the holder of the step works from, unless it makes the change."""
-    me, holder = draft.moment.actor.holder, step.holder
-    is_changed = draft.plan.texts[step.id].instructions != instructions
-    is_others = step.held_by is not None and not me.is_same_conversation(holder)
-    if is_changed and holder and is_others and step.answers_revision is None:
-        draft.set_step(step.id, answers_revision=draft.plan.revision)
-
-
 def _edit_pending(draft: Draft, modification: _PendingEdit, step: Step) -> dict[str, Json]:
     why = "the title, dependencies and conditions can be changed only while a step is pending"
     _demand(draft.plan, step, {StepStatus.PENDING}, why, "pending")
+    of_step: dict[str, Json] = {"stepId": step.id, "stepOrder": step.order}
     match modification:
         case SetTitle(_, title):
-            return set_title(draft, step, title)
-        case SetDependencies(_, depends_on):
-            return set_dependencies(draft, step, depends_on)
+            draft.set_step(step.id, title=title)
+            return {"action": "set_title", **of_step}
+        case SetDependencies(_, orders):
+            draft.set_step(step.id, depends_on=changed_dependencies(draft.plan.steps, step, orders))
+            return {"action": "set_dependencies", **of_step, "dependsOn": list[Json](orders)}
         case SetConditions(_, conditions):  # pragma: no branch - there is no fourth
-            return _set_conditions(draft, step, conditions)
+            removed = draft.remove_conditions(step.id)
+            for condition in conditions:
+                draft.add_condition(condition, step.id)
+            added = [c.id for c in draft.plan.conditions if c.step_id == step.id]
+            ids = {"removedIds": list[Json](removed), "addedIds": list[Json](added)}
+            return {"action": "set_conditions", **of_step, **ids}
 
 
 def _add(draft: Draft, modification: AddSteps) -> dict[str, Json]:
@@ -259,7 +249,9 @@ def _add(draft: Draft, modification: AddSteps) -> dict[str, Json]:
 def _remove(draft: Draft, step: Step) -> dict[str, Json]:
     plan = draft.plan
     _demand(plan, step, {StepStatus.PENDING}, "only a pending step can be removed", "removed")
-    pointing = _conditions_pointing_at(plan, step)
+    alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
+    waiting = [c for c in plan.pending_conditions() if c.step_id in alive]
+    pointing = [c.id for c in waiting if step.id in {c.target_step_id, *named_steps(c.steps)}]
     if pointing:
         raise NotModifiable(
             f"step {step.order} cannot be removed: a branching condition that has not been "
@@ -275,24 +267,6 @@ def _remove(draft: Draft, step: Step) -> dict[str, Json]:
         )
     draft.remove_step(step.id)
     return {"action": "remove_step", "stepId": step.id, "stepOrder": step.order}
-
-
-def _set_conditions(
-    draft: Draft, step: Step, conditions: tuple[NewCondition, ...]
-) -> dict[str, Json]:
-    removed = draft.remove_conditions(step.id)
-    for condition in conditions:
-        draft.add_condition(condition, step.id)
-    added = [c.id for c in draft.plan.conditions if c.step_id == step.id]
-    changed: dict[str, Json] = {"removedIds": list[Json](removed), "addedIds": list[Json](added)}
-    return {"action": "set_conditions", "stepId": step.id, "stepOrder": step.order, **changed}
-
-
-def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
-    """Return the conditions that skip to this step, or add a step that depends on it."""
-    alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
-    waiting = (c for c in plan.pending_conditions() if c.step_id in alive)
-    return [c.id for c in waiting if step.id in {c.target_step_id, *named_steps(c.steps)}]
 
 
 def _fail(draft: Draft, modification: FailStep, step: Step) -> dict[str, Json]:
@@ -341,17 +315,6 @@ def _back_to_pending(draft: Draft, step_id: StepId) -> None:
         fail_reason=None,
         silent_holders=None,
     )
-
-
-def _find(plan: Plan, step_id: StepId) -> Step:
-    step = next((s for s in plan.steps if s.id == step_id), None)
-    if step is None:
-        raise InvalidStepReference(
-            "there is no such step in this plan",
-            next_call=status_call(plan, "See the plan's steps and their ids."),
-            stepId=step_id,
-        )
-    return step
 
 
 def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str) -> None:

@@ -1,6 +1,6 @@
 """Assigns the next step to an agent, or says why no step is available."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -74,7 +74,7 @@ def next_step(
 
 
 def take_step(draft: Draft, *, another: bool = False, patience: timedelta) -> NextStep:
-    """Assign the next step to the caller, as described in `next_step`."""
+    """Assign the next step to the caller; `next_step` describes the order."""
     plan = draft.plan
     if plan.status is PlanStatus.COMPLETED:
         return PlanComplete()
@@ -102,43 +102,31 @@ def is_paused(plan: Plan) -> bool:
 
 
 def _take(draft: Draft, patience: timedelta) -> NextStep:
+    me = draft.moment.actor.holder
     while True:
-        sent_back = _unclaimed_step(draft.plan)
-        if sent_back:
-            return _hand_out(draft, sent_back, resumed=True)
-        pending = first_ready(draft.plan)
+        plan = draft.plan
+        running = [*plan.steps_with_status(StepStatus.IN_PROGRESS)]
+        for step in running:
+            if step.held_by is None:  # A reviewer sent the step back.
+                return _hand_out(draft, step, resumed=True)
+        pending = first_ready(plan)
         if pending:
             draft.start_step(pending)
             return _record_start(draft, pending, resumed=False)
-        silent = next(_silent_steps(draft.plan, draft.moment, patience), None)
-        if silent is None:
-            return _nothing_to_take(draft.plan)
-        step, gap = silent
+        stalled = detect_stalled_steps(plan, now=draft.moment.now, patience=patience)
+        silent = [item for item in stalled if not me.is_same_conversation(item[0].holder)]
+        if not silent:
+            if plan.status is PlanStatus.AWAITING_REVIEW:
+                return AwaitingReview()
+            statuses = (StepStatus.FAILED, StepStatus.PENDING)
+            failed, waiting = (tuple(plan.steps_with_status(status)) for status in statuses)
+            return NothingPending(tuple(running), failed, waiting)
+        step, gap = silent[0]
         if (step.silent_holders or 0) + 1 < (step.max_attempts or DEFAULT_MAX_ATTEMPTS):
             return _take_over(draft, step, gap)
         _give_up(draft, step, gap)
         if draft.plan.status is PlanStatus.COMPLETED:
             return PlanComplete()
-
-
-def _silent_steps(
-    plan: Plan, context: DecisionContext, patience: timedelta
-) -> Iterator[tuple[Step, timedelta]]:
-    """Yield each step whose holder is silent, with the time since the last heartbeat."""
-    me = context.actor.holder
-    for step, gap in detect_stalled_steps(plan, now=context.now, patience=patience):
-        if step.held_by is not None and not me.is_same_conversation(step.holder):
-            yield step, gap
-
-
-def _nothing_to_take(plan: Plan) -> NextStep:
-    if plan.status is PlanStatus.AWAITING_REVIEW:
-        return AwaitingReview()
-    return NothingPending(
-        tuple(plan.steps_with_status(StepStatus.IN_PROGRESS)),
-        tuple(plan.steps_with_status(StepStatus.FAILED)),
-        tuple(plan.steps_with_status(StepStatus.PENDING)),
-    )
 
 
 def _take_over(draft: Draft, step: Step, gap: timedelta) -> NextStep:
@@ -178,13 +166,6 @@ def held_step(plan: Plan, actor: Actor) -> Step | None:
     me = actor.holder
     running = plan.steps_with_status(StepStatus.IN_PROGRESS)
     return next((step for step in running if me.is_same_conversation(step.holder)), None)
-
-
-def _unclaimed_step(plan: Plan) -> Step | None:
-    """Return the first step that a reviewer sent back: in progress, without a holder."""
-    return next(
-        (s for s in plan.steps_with_status(StepStatus.IN_PROGRESS) if s.held_by is None), None
-    )
 
 
 def _hand_out(

@@ -132,8 +132,12 @@ def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
 
 
 def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
-    parts = [*shares(budget, used)]
-    fields: dict[str, Json] = {part.name: _share_to_json(part) for part in parts}
+    parts, fields = [*shares(budget, used)], dict[str, Json]()
+    for part in parts:
+        amounts: list[Json] = [part.used, part.of]
+        if part.name == "costUsd":
+            amounts = [to_dollars(part.used), to_dollars(part.of)]
+        fields[part.name] = {"used": amounts[0], "of": amounts[1], "percent": part.percent}
     warnings = [message for part in parts if (message := warning(part)) is not None]
     return {**fields, "warning": " ".join(warnings)} if warnings else fields
 
@@ -154,13 +158,6 @@ def warning(part: BudgetShare) -> str | None:
         be = "are" if part.unit == "tokens" else "is"
         return f"{part.percent} % of the plan's {part.unit} {be} used: keep the rest short."
     return None
-
-
-def _share_to_json(part: BudgetShare) -> Json:
-    if part.name == "costUsd":
-        used, of = to_dollars(part.used), to_dollars(part.of)
-        return {"used": used, "of": of, "percent": part.percent}
-    return {"used": part.used, "of": part.of, "percent": part.percent}
 
 
 DEFAULT_STALL_THRESHOLD = timedelta(minutes=30)

@@ -1,10 +1,10 @@
 """The branch action `repeat`, which repeats steps by inserting copies of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from json import dumps
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from waybook.conditions.parser import Node, paths
 from waybook.json_values import Json
@@ -35,9 +35,8 @@ _MAX_VALUES: Final = 20
 MAX_VALUE_LENGTH: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    added: list[StepId] = field(default_factory=list)
+class Repeated(NamedTuple):
+    added: list[StepId]
     note: str | None = None
     error: str | None = None
 
@@ -99,11 +98,13 @@ def repeat_steps(
         return _end(draft, condition, step, values)
     steps = repeated_range(draft.plan, condition, step)
     if not steps:
-        return Repeated(note="the first step of the range is not before this step: not repeated")
+        return Repeated(
+            [], note="the first step of the range is not before this step: not repeated"
+        )
     conditions = [c for c in draft.plan.conditions if c.step_id in {s.id for s in steps}]
     error = _exceeded(draft.plan, len(steps), len(conditions))
     if error:
-        return Repeated(error=error)
+        return Repeated([], error=error)
     added = draft.add_steps(tuple(_copy(draft.plan, s) for s in steps), after=step.order)
     copies = dict(zip((s.id for s in steps), added, strict=True))
     for original in steps:
@@ -130,7 +131,7 @@ def _end(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]
         case OnExhausted.REVIEW:
             error = _exceeded(draft.plan, 1, 0)
             if error:
-                return Repeated(error=error)
+                return Repeated([], error=error)
             ask = NewStep(
                 type=StepType.CHECKPOINT,
                 title="Decide how to continue",
@@ -138,7 +139,7 @@ def _end(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]
                 "ask how to continue.",
             )
             return Repeated(draft.add_steps((ask,), after=step.order), note=why)
-    return Repeated(note=f"{why}: not repeated again")
+    return Repeated([], note=f"{why}: not repeated again")
 
 
 def values_read(tree: Node, variables: Mapping[str, Json]) -> dict[str, Json]:

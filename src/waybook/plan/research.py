@@ -175,7 +175,13 @@ def _changes(
     yield Change(Entity.ARTIFACT, stored.artifact_id, WHOLE_ROW, None, row)
     for origin in research.origins:
         if origin.id not in before.sources:
-            yield Change(Entity.SOURCE, origin.id, WHOLE_ROW, None, _source(origin))
+            source: dict[str, Json] = {
+                "url": origin.url,
+                "title": origin.title,
+                "quote": origin.quote,
+                "content_hash": origin.content_hash,
+            }
+            yield Change(Entity.SOURCE, origin.id, WHOLE_ROW, None, source)
     for position, origin in enumerate(research.origins, 1):
         link: dict[str, Json] = {
             "artifact_id": stored.artifact_id,
@@ -185,12 +191,3 @@ def _changes(
         }
         name = f"{stored.artifact_id}/{position}"
         yield Change(Entity.ARTIFACT_SOURCE, name, WHOLE_ROW, None, link)
-
-
-def _source(origin: ResearchSource) -> dict[str, Json]:
-    return {
-        "url": origin.url,
-        "title": origin.title,
-        "quote": origin.quote,
-        "content_hash": origin.content_hash,
-    }

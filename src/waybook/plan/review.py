@@ -40,7 +40,7 @@ from waybook.plan.submit import StepDone, Submission, complete, keep_late_result
 
 
 class ReviewSurface(StrEnum):
-    """Place where a person decides without the agent: in a chat, or in a program of their own."""
+    """Where a person decides a review without the agent: in a chat, or in their own program."""
 
     APP = "app"
     FORM = "form"
@@ -201,7 +201,7 @@ def _carry_out(
     }
     if kind is DecisionKind.APPROVE:
         values = {"result_summary": review.result_summary}
-        return complete(draft, step_id, values, Event.USER_REVIEWED, **details)
+        return draft.decide(complete(draft, step_id, values, Event.USER_REVIEWED, **details))
     if kind is DecisionKind.SKIP:
         draft.move_step(step_id, StepStatus.SKIPPED)
     elif kind is DecisionKind.REJECT:
@@ -225,9 +225,8 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
     unassigned until an agent claims it.
     """
     actor = draft.moment.actor
-    draft.set_instructions(
-        step_id, _with_feedback(draft.plan.texts[step_id].instructions, feedback)
-    )
+    instructions = draft.plan.texts[step_id].instructions
+    draft.set_instructions(step_id, f"{instructions}\n\n---\n\nUser feedback: {feedback}")
     draft.move_step(step_id, StepStatus.IN_PROGRESS)
     step = draft.plan.step(step_id)
     is_holder = place is None and actor.holder.is_same_conversation(step.holder)
@@ -243,20 +242,18 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
     draft.set_plan(revision=draft.plan.revision + 1)
 
 
-def _with_feedback(instructions: str, feedback: str) -> str:
-    r"""Append a horizontal rule and a person's feedback to the instructions.
-
-    >>> _with_feedback("Compare.", "Add prices.")
-    'Compare.\n\n---\n\nUser feedback: Add prices.'
-    """
-    return f"{instructions}\n\n---\n\nUser feedback: {feedback}"
-
-
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """Return the open review. If it was already decided, the error names the reviewer."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
-        raise _already_decided(plan, last)
+        raise NotAwaitingReview(
+            f"already decided: {last.decided_by} chose {last.decision}",
+            next_call=NextCall("get_next_step", {"planId": plan.id}, "Claim the next step."),
+            decision=str(last.decision),
+            decidedBy=last.decided_by,
+            decidedVia=str(last.decided_via),
+            decidedAt=last.decided_at.isoformat() if last.decided_at else None,
+            feedback=last.feedback,
+        )
     require_open(plan)
     if last is None:
         raise NotAwaitingReview(
@@ -265,15 +262,3 @@ def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
             status=str(plan.status),
         )
     return last
-
-
-def _already_decided(plan: Plan, last: Review) -> NotAwaitingReview:
-    return NotAwaitingReview(
-        f"already decided: {last.decided_by} chose {last.decision}",
-        next_call=NextCall("get_next_step", {"planId": plan.id}, "Claim the next step."),
-        decision=str(last.decision),
-        decidedBy=last.decided_by,
-        decidedVia=str(last.decided_via),
-        decidedAt=last.decided_at.isoformat() if last.decided_at else None,
-        feedback=last.feedback,
-    )

@@ -183,8 +183,18 @@ def _weight(value: Json, argument: str) -> int:
     weight = 0
     level: list[Json] = [value]
     for _ in range(MAX_DEPTH):
-        weight += sum(_weight_alone(item) for item in level)
-        level = [inner for item in level for inner in _inside(item)]
+        inside: list[Json] = []
+        for item in level:
+            characters = 0
+            if isinstance(item, dict):
+                characters = sum(map(len, item))
+                inside += item.values()
+            elif isinstance(item, list):
+                inside += item
+            elif isinstance(item, str):
+                characters = len(item)
+            weight += 1 + characters // _CHARACTERS_PER_PART
+        level = inside
         if not level:
             return weight
     raise TooLarge(
@@ -192,18 +202,6 @@ def _weight(value: Json, argument: str) -> int:
         argument=argument,
         limit=MAX_DEPTH,
     )
-
-
-def _weight_alone(value: Json) -> int:
-    if isinstance(value, dict):
-        return 1 + sum(map(len, value)) // _CHARACTERS_PER_PART
-    return 1 + (len(value) // _CHARACTERS_PER_PART if isinstance(value, str) else 0)
-
-
-def _inside(value: Json) -> Iterable[Json]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def check_new_steps(

@@ -23,7 +23,9 @@ def settle(draft: Draft) -> None:
     """Set the plan's status to the one derived from its steps, unless the plan is closed."""
     status, statuses = draft.plan.status, draft.plan.statuses()
     target = derive_plan_status(statuses)
-    if status in CLOSED_PLAN or _says_more(status, target, statuses):
+    is_new = status is PlanStatus.PLANNING and {*statuses} <= {StepStatus.PENDING}
+    is_stalled = status is PlanStatus.STALLED and target is PlanStatus.EXECUTING
+    if status in CLOSED_PLAN or is_new or is_stalled:
         return
     draft.move_plan(*transition_path(status, target))
 
@@ -39,12 +41,6 @@ def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus,
     if can_move_plan(status, target):
         return (target,)
     return (PlanStatus.EXECUTING, target)
-
-
-def _says_more(status: PlanStatus, target: PlanStatus, statuses: list[StepStatus]) -> bool:
-    if status is PlanStatus.PLANNING:
-        return all(step is StepStatus.PENDING for step in statuses)
-    return status is PlanStatus.STALLED and target is PlanStatus.EXECUTING
 
 
 def is_new_session(plan: Plan, session: str | None) -> bool:

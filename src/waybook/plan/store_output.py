@@ -124,7 +124,7 @@ class NewOutput:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """The stored version of an output: a new one, or the latest if nothing changed."""
+    #: A new version, or the latest version if the content is unchanged.
 
     output: Output
     is_new: bool
@@ -148,9 +148,21 @@ def store_output(
     before = latest_version(there, title=new.title, media_type=new.media_type)
     if before is not None and before.content_hash == text_hash(new.content):
         return draft.decide(StoredOutput(before, is_new=False))
-    _refuse_more(there)
+    if len(there) >= MAX_OUTPUTS:
+        raise TooLarge(
+            f"this plan has {len(there)} outputs (with versions); the limit is {MAX_OUTPUTS}",
+            limit=MAX_OUTPUTS,
+        )
     version = 1 + max((output.version for output in there if output.title == new.title), default=0)
-    made = _made(new, version, context)
+    made = Output(
+        id=context.new_uuid(),
+        title=new.title,
+        media_type=new.media_type,
+        version=version,
+        content_hash=text_hash(new.content),
+        created_at=context.now,
+        created_by=context.actor.user,
+    )
     draft.store_text(
         Entity.ARTIFACT,
         made.id,
@@ -175,22 +187,14 @@ def store_output(
     return draft.decide(StoredOutput(made, is_new=True))
 
 
-def _made(new: NewOutput, version: int, context: DecisionContext) -> Output:
-    return Output(
-        id=context.new_uuid(),
-        title=new.title,
-        media_type=new.media_type,
-        version=version,
-        content_hash=text_hash(new.content),
-        created_at=context.now,
-        created_by=context.actor.user,
-    )
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _refuse_broken(new: NewOutput) -> None:
     if is_json(new.media_type):
         try:
-            json.loads(new.content, parse_constant=_no_number)
+            json.loads(new.content, parse_constant=_refuse_constant)
         except RecursionError:
             raise InvalidInput("content is nested too deeply", argument="content") from None
         except ValueError as error:
@@ -198,15 +202,3 @@ def _refuse_broken(new: NewOutput) -> None:
                 f"mediaType says {new.media_type}, but content is not JSON: {error}",
                 argument="content",
             ) from None
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _refuse_more(there: Sequence[Output]) -> None:
-    if len(there) >= MAX_OUTPUTS:
-        raise TooLarge(
-            f"this plan has {len(there)} outputs (with versions); the limit is {MAX_OUTPUTS}",
-            limit=MAX_OUTPUTS,
-        )

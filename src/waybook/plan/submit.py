@@ -22,7 +22,6 @@ from waybook.plan.model import (
     Step,
     StepId,
     StepStatus,
-    StepText,
     StepType,
 )
 from waybook.plan.next_step import NextStep, take_step
@@ -46,40 +45,30 @@ def _check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
     if lacking <= 0:
         check_result(text.result_schema, result)
         return
-    faults = result_errors(text.result_schema, result)
-    messages = [*([summarize_errors(faults)] if faults else []), _describe_missing_sources(text)]
+    faults, stored = result_errors(text.result_schema, result), len(text.sources)
+    wanting = (
+        f"this step needs {text.required_sources} sources, but only {stored} are stored for it: "
+        "store the sources of your result, then submit again"
+    )
     missing: dict[str, Json] = {"missing": [*faults], "resultSchema": text.result_schema}
     raise InvalidInput(
-        "; ".join(messages),
-        next_call=_store(plan, step_id),
-        sources=_sources(text, lacking),
+        f"{summarize_errors(faults)}; {wanting}" if faults else wanting,
+        next_call=NextCall(
+            "store_research",
+            {"planId": plan.id, "stepId": step_id},
+            "Store research for this step with its sources.",
+        ),
+        sources={
+            "required": text.required_sources,
+            "stored": stored,
+            "missing": lacking,
+            "counted": [
+                {"sourceId": source.id, "title": source.title, "url": source.url}
+                for source in text.sources[:_MAX_SOURCES_NAMED]
+            ],
+        },
         **(missing if faults else {}),
     )
-
-
-def _describe_missing_sources(text: StepText) -> str:
-    return (
-        f"this step needs {text.required_sources} sources, but only {len(text.sources)} are stored "
-        "for it: store the sources of your result, then submit again"
-    )
-
-
-def _sources(text: StepText, lacking: int) -> Json:
-    counted: list[Json] = [
-        {"sourceId": source.id, "title": source.title, "url": source.url}
-        for source in text.sources[:_MAX_SOURCES_NAMED]
-    ]
-    return {
-        "required": text.required_sources,
-        "stored": len(text.sources),
-        "missing": lacking,
-        "counted": counted,
-    }
-
-
-def _store(plan: Plan, step_id: StepId) -> NextCall:
-    why = "Store research for this step with its sources."
-    return NextCall("store_research", {"planId": plan.id, "stepId": step_id}, why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +162,7 @@ def _accept(draft: Draft, step: Step, submission: Submission) -> StepDone:
         draft.move_step(step_id, StepStatus.IN_PROGRESS)
     draft.assign_to_actor(step_id)
     record_usage(draft, step_id, step.attempt, submission.usage)
-    return _complete(draft, step_id, submission.values())
+    return complete(draft, step_id, submission.values())
 
 
 def _refusal(draft: Draft, step: Step, submission: Submission) -> Refused | None:
@@ -210,18 +199,8 @@ def complete(
     values: dict[str, Json],
     event: Event = Event.STEP_COMPLETED,
     **details: Json,
-) -> Decision[StepDone]:
-    """Complete the step, apply its conditions, and update the plan, in one audit entry."""
-    return draft.decide(_complete(draft, step_id, values, event, **details))
-
-
-def _complete(
-    draft: Draft,
-    step_id: StepId,
-    values: dict[str, Json],
-    event: Event = Event.STEP_COMPLETED,
-    **details: Json,
 ) -> StepDone:
+    """Complete the step, apply its conditions, and update the plan, in one audit entry."""
     draft.move_step(step_id, StepStatus.COMPLETED)
     draft.set_result(step_id, **values)
     step = draft.plan.step(step_id)
