@@ -6,7 +6,7 @@ The language is a subset of CEL over JSON values. Types are checked only during 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -117,8 +117,7 @@ def _unknown_function(node: Call) -> ConditionError:
 MAX_SOURCE_LENGTH = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     fired: bool
     error: str | None
     cost: int
@@ -196,8 +195,7 @@ COMPARISONS: Final = (
 TEXT_FUNCTIONS: Final = ("contains", "startsWith", "endsWith")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Field, operator and value of a condition, as entered in a form.
 
     A value that looks like JSON is read as JSON. Any other value is a text.
@@ -250,9 +248,7 @@ def read_comparison(source: str) -> Comparison | None:
     match tree:
         case Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
             field, value = _path(left), _value_text(right)
-        case Call(
-            function=operator, receiver=Node() as left, arguments=(Literal(value=str() as s),)
-        ):
+        case Call(function=operator, receiver=left, arguments=(Literal(value=str() as s),)) if left:
             field, value = _path(left), _plain_or_quoted(s)
         case _:
             return None

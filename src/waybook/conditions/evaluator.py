@@ -1,10 +1,9 @@
 """Turns each node of a checked syntax tree into a Python function."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import singledispatch
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from waybook.conditions import operators
 from waybook.conditions.operators import has, index, select
@@ -62,8 +61,7 @@ _OPERATIONS: Mapping[Operator, _Operation] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(NamedTuple):
     run: Run
     cost: int
     slots: int

@@ -2,10 +2,9 @@
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from math import copysign, inf, isnan, nan
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from waybook.conditions.parser import Macro, MacroName
 from waybook.conditions.values import (
@@ -34,8 +33,7 @@ _LINEAR_SEARCH = 30_000
 _COMPARISONS_PER_UNIT = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     arguments: int
     bare: bool
     example: str

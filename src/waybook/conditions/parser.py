@@ -18,9 +18,9 @@ in CEL.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple, TypeAlias, get_args
 
 from waybook.conditions.tokens import Cursor, Kind, read_double, read_int, read_string
 from waybook.conditions.values import ConditionError
@@ -51,123 +51,141 @@ class MacroName(StrEnum):
     FILTER = "filter"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Literal(NamedTuple):
     at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Literal(Node):
     value: bool | int | float | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Name(Node):
+class Name(NamedTuple):
+    at: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Select(Node):
+class Select(NamedTuple):
     """Node for `operand.field`."""
 
-    operand: Node
+    at: int
+    operand: "Node"
     field: str
 
 
-@dataclass(frozen=True, slots=True)
-class Has(Node):
+class Has(NamedTuple):
     """Node for `has(operand.field)`."""
 
-    operand: Node
+    at: int
+    operand: "Node"
     field: str
 
 
-@dataclass(frozen=True, slots=True)
-class Index(Node):
+class Index(NamedTuple):
     """Node for `operand[key]`."""
 
-    operand: Node
-    key: Node
+    at: int
+    operand: "Node"
+    key: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(NamedTuple):
     """Node for `function(arguments)` or `receiver.function(arguments)`."""
 
+    at: int
     function: str
-    receiver: Node | None
-    arguments: tuple[Node, ...]
+    receiver: "Node | None"
+    arguments: "tuple[Node, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class Macro(Node):
+class Macro(NamedTuple):
     """Node for `source.macro(variable, body)`."""
 
+    at: int
     macro: MacroName
-    source: Node
+    source: "Node"
     variable: str
-    body: Node
+    body: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class Not(Node):
-    operand: Node
+class Not(NamedTuple):
+    at: int
+    operand: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class Negate(Node):
-    operand: Node
+class Negate(NamedTuple):
+    at: int
+    operand: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class Binary(Node):
+class Binary(NamedTuple):
+    at: int
     operator: Operator
-    left: Node
-    right: Node
+    left: "Node"
+    right: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class Either(Node):
+class Either(NamedTuple):
     """Node for `a || b || …`."""
 
-    operands: tuple[Node, ...]
+    at: int
+    operands: "tuple[Node, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class Both(Node):
+class Both(NamedTuple):
     """Node for `a && b && …`."""
 
-    operands: tuple[Node, ...]
+    at: int
+    operands: "tuple[Node, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class Conditional(Node):
+class Conditional(NamedTuple):
     """Node for `condition ? then : otherwise`."""
 
-    condition: Node
-    then: Node
-    otherwise: Node
+    at: int
+    condition: "Node"
+    then: "Node"
+    otherwise: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf(Node):
-    items: tuple[Node, ...]
+class ListOf(NamedTuple):
+    at: int
+    items: "tuple[Node, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf(Node):
+class MapOf(NamedTuple):
     """Node for `{"key": value}`, with string literals as keys, as in JSON."""
 
+    at: int
     keys: tuple[str, ...]
-    items: tuple[Node, ...]
+    items: "tuple[Node, ...]"
+
+
+#: A node of the syntax tree. `at` is its position in the source.
+Node: TypeAlias = (
+    Literal
+    | Name
+    | Select
+    | Has
+    | Index
+    | Call
+    | Macro
+    | Not
+    | Negate
+    | Binary
+    | Either
+    | Both
+    | Conditional
+    | ListOf
+    | MapOf
+)
+_NODE_CLASSES = get_args(Node)
 
 
 def children(node: Node) -> list[Node]:
     nodes: list[Node] = []
-    for name in node.__slots__:
-        part: object = getattr(node, name)
-        parts = part if isinstance(part, tuple) else (part,)
-        nodes.extend(part for part in parts if isinstance(part, Node))
+    for part in node:
+        # A node is a tuple too, so its class is checked first.
+        if isinstance(part, _NODE_CLASSES):
+            nodes.append(part)
+        elif isinstance(part, tuple):
+            nodes.extend(item for item in part if isinstance(item, _NODE_CLASSES))
     return nodes
 
 

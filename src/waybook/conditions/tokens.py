@@ -1,8 +1,8 @@
 """Splits a condition into tokens, and reads literals."""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from waybook.conditions.values import INT_MAX, INT_MIN, ConditionError
 
@@ -16,8 +16,7 @@ class Kind(StrEnum):
     END = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     kind: Kind
     text: str
     at: int
