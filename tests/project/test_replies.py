@@ -60,6 +60,7 @@ async def test_tools_page_documents_exactly_the_fields_that_occur_in_replies(
     await make_plan_that_ends_well(agent)
     await make_plan_with_limits(agent)
     await make_plan_that_fails(agent)
+    await make_plan_that_is_canceled(agent)
     await make_plan_that_repeats(agent)
     await make_plan_that_is_reviewed(agent)
     await make_long_read(agent)
@@ -174,6 +175,13 @@ async def make_plan_that_fails(agent: AgentClient) -> None:
     await agent.submit(await agent.take(plan))
     await agent.call("get_next_step", planId=plan["planId"])
     await agent.call("get_research_context", planId=plan["planId"])
+
+
+async def make_plan_that_is_canceled(agent: AgentClient) -> None:
+    named = {"planId": (await agent.plan())["planId"]}
+    await agent.call("modify_plan", **named, modifications=[{"cancel_plan": "not needed"}])
+    for tool in ("get_next_step", "get_research_context", "get_run_progress"):
+        await agent.call(tool, **named)
 
 
 async def make_plan_that_repeats(agent: AgentClient) -> None:
