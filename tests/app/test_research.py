@@ -333,7 +333,7 @@ async def test_search_with_long_query_and_limits_beyond_all_finds_research(
         ("0001-01-01T00:00:00+14:00", None),
     ],
 )
-async def test_source_keeps_its_time_only_if_it_is_in_iso_format(
+async def test_source_time_not_in_iso_format_is_left_out(
     agent: AgentClient, time: str, stored: str | None
 ) -> None:
     source = {"title": "x", "url": "https://example.org/" + "a" * 3_000, "retrievedAt": time}
