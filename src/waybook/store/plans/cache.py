@@ -38,7 +38,7 @@ class PlanCache:
         self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
         self._at_work: dict[PlanKey, int] = {}
-        self._wary: OrderedDict[PlanKey, int] = OrderedDict()
+        self._contended: OrderedDict[PlanKey, int] = OrderedDict()
         self._shared: OrderedDict[PlanKey, int] = OrderedDict()
         self._checks_of_new_plans = 0
         self._period = 0
@@ -72,12 +72,12 @@ class PlanCache:
         return entry.loaded if known else None
 
     def must_lock(self, which: PlanKey) -> bool:
-        return which in self._wary or self._at_work.get(which, 0) > 1
+        return which in self._contended or self._at_work.get(which, 0) > 1
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
         """Cache a plan that was just written."""
         before = self._plans.pop(which, None)
-        if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
+        if loaded.plan.status in CLOSED_PLAN or self._must_reload(which):
             self._shared.pop(which, None)
             return
         if before is None and self._checks_of_new_plans:
@@ -107,9 +107,9 @@ class PlanCache:
     def mark_contended(self, which: PlanKey) -> None:
         """Remove a plan that another process has changed."""
         self.invalidate(which)
-        self._wary[which] = RELOADS_AFTER_CONFLICT
-        if len(self._wary) > self._most:
-            self._wary.popitem(last=False)
+        self._contended[which] = RELOADS_AFTER_CONFLICT
+        if len(self._contended) > self._most:
+            self._contended.popitem(last=False)
 
     def mark_changed(self, which: PlanKey) -> None:
         """Record that another process has changed this plan, so that its next uses are checked."""
@@ -135,12 +135,12 @@ class PlanCache:
         if len(self._shared) > self._most:
             self._shared.popitem(last=False)
 
-    def _is_wary(self, which: PlanKey) -> bool:
-        if which not in self._wary:
+    def _must_reload(self, which: PlanKey) -> bool:
+        if which not in self._contended:
             return False
-        self._wary[which] -= 1
-        if not self._wary[which]:
-            del self._wary[which]
+        self._contended[which] -= 1
+        if not self._contended[which]:
+            del self._contended[which]
         return True
 
 
