@@ -97,4 +97,4 @@ def test_canceling_a_run_sends_a_notification_with_the_reason(world: RunEnv) -> 
     cancel(world)
     (notice,) = run_notifications(before, world.run, world.chart)
     assert (str(notice.kind), notice.data["reason"]) == ("run.canceled", REASON)
-    assert run_notifications(world.run, world.run, world.chart) == ()
+    assert [*run_notifications(world.run, world.run, world.chart)] == []

@@ -9,7 +9,7 @@ import pytest
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import Browser, visible_text
 from waybook.app.queries.plans import plan_history
-from waybook.core.changes import Row, change_from_json, replay
+from waybook.core.changes import Row, changes_from_json, replay
 
 ID = re.compile(r'href="/plans/([0-9a-z]{12})"')
 OLDER = re.compile(r'rel="next" href="([^"]+)"')
@@ -201,7 +201,8 @@ async def test_audit_in_plan_export_replays_to_the_stored_steps(
     assert export["sources"][0]["url"] == "https://example.org/atlas"
     entries = await world.entries(agent.org_id, plan["planId"])
     assert [entry["seq"] for entry in export["audit"]] == [entry.seq for entry in entries]
-    changes = (change_from_json(item) for entry in export["audit"] for item in entry["changes"])
+    items = (item for entry in export["audit"] for item in entry["changes"])
+    changes = (change for item in items for change in changes_from_json(item))
     stored = await world.stored(agent.org_id, plan["planId"])
     assert without_nulls(replay(changes)["step"]) == without_nulls(stored["step"])
 

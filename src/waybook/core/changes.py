@@ -20,8 +20,6 @@ PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 class Event(StrEnum):
-    """Kind of event that the audit records."""
-
     STEP_STARTED = "step_started"
     STEP_COMPLETED = "step_completed"
     STEP_FAILED = "step_failed"
@@ -153,18 +151,20 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
         row[change.field] = change.new
     elif isinstance(change.new, dict) and change.old is None and change.id not in kind:
         kind[change.id] = dict(change.new)
-    elif change.new is None and change.id in kind and _is_same_row(kind[change.id], change.old):
+    elif (
+        change.new is None
+        and change.id in kind
+        and _without_nulls(kind[change.id]) == _without_nulls(change.old)
+    ):
         del kind[change.id]
     else:
         raise ReplayError(f"{change.entity} {change.id}: cannot make or remove this row")
 
 
-def _is_same_row(row: Row, old: Json) -> bool:
-    """Return whether two rows are equal. A missing column equals null."""
-    return isinstance(old, dict) and _values(row) == _values(old)
-
-
-def _values(row: Row) -> Row:
+def _without_nulls(row: Json) -> Row | None:
+    """Return the values of a row. A missing column equals null."""
+    if not isinstance(row, dict):
+        return None
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -173,27 +173,32 @@ def differences(replayed: Rows, stored: Rows) -> list[str]:
     for entity in sorted({*replayed, *stored}):
         ours, theirs = replayed.get(entity, {}), stored.get(entity, {})
         for row_id in sorted({*ours, *theirs}):
-            messages += _row_differences(f"{entity} {row_id}", ours.get(row_id), theirs.get(row_id))
+            name = f"{entity} {row_id}"
+            if row_id not in ours:
+                messages.append(f"{name}: stored, but no audit entry made it")
+            elif row_id not in theirs:
+                messages.append(f"{name}: the audit made it, but it is not stored")
+            else:
+                ours_row, row = ours[row_id], theirs[row_id]
+                messages += [
+                    f"{name}: {field} is {row.get(field)!r}, the audit says {ours_row.get(field)!r}"
+                    for field in sorted({*ours_row, *row})
+                    if ours_row.get(field) != row.get(field)
+                ]
     return messages
-
-
-def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> list[str]:
-    if replayed is None:
-        return [f"{name}: stored, but no audit entry made it"]
-    if stored is None:
-        return [f"{name}: the audit made it, but it is not stored"]
-    return [
-        f"{name}: {field} is {stored.get(field)!r}, the audit says {replayed.get(field)!r}"
-        for field in sorted({*replayed, *stored})
-        if replayed.get(field) != stored.get(field)
-    ]
 
 
 def changes_from_json(raw: Json) -> Iterator[Change]:
     """Yield the row changes that one element of an audit entry describes."""
     match raw:
-        case dict():
-            yield change_from_json(raw)
+        case {
+            "entity": str(entity),
+            "id": str(row_id),
+            "field": str(field),
+            "from": old,
+            "to": new,
+        } if entity in _ENTITIES:
+            yield Change(Entity(entity), row_id, field, old, new)
         case [str(entity), str(row_id), dict(fields)] if entity in _ENTITIES:
             for field, values in fields.items():
                 yield Change(Entity(entity), row_id, field, *_old_and_new(values))
@@ -228,11 +233,3 @@ def _old_and_new(values: Json) -> tuple[Json, Json]:
             return old, new
         case _:
             raise ReplayError(f"not the values of a change: {values!r}")
-
-
-def change_from_json(raw: Mapping[str, Json]) -> Change:
-    try:
-        entity = Entity(str(raw["entity"]))
-        return Change(entity, str(raw["id"]), str(raw["field"]), raw["from"], raw["to"])
-    except (KeyError, ValueError) as error:
-        raise ReplayError(f"not a change: {dict(raw)!r}") from error

@@ -93,7 +93,7 @@ class Forecast:
 
     @property
     def cost_text(self) -> str:
-        return self.cost.format(_format_micros) if self.cost else ""
+        return self.cost.format(lambda micros: format_cost(round(micros))) if self.cost else ""
 
     @property
     def text(self) -> str:
@@ -108,10 +108,6 @@ class Forecast:
 
 def _format_seconds(seconds: float) -> str:
     return format_duration(timedelta(seconds=seconds))
-
-
-def _format_micros(micros: float) -> str:
-    return format_cost(round(micros))
 
 
 def quantile(values: Sequence[float], share: float) -> float:

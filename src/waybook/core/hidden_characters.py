@@ -107,7 +107,11 @@ def escape_hidden(text: str) -> str:
     >>> print(escape_hidden("\x1b[31mred"))
     ⟦U+001B⟧[31mred
     """
-    return _compile_pattern().sub(_written_out, text) if contains_hidden(text) else text
+    if not contains_hidden(text):
+        return text
+    return _compile_pattern().sub(
+        lambda match: f"⟦U+{ord(match[0]):04X}⟧" if match.lastgroup else match[0], text
+    )
 
 
 #: Text of HTML, outside of its tags.
@@ -130,10 +134,6 @@ def replace_hidden(text: str, mark: str) -> str:
     if not contains_hidden(text):
         return text
     return _compile_pattern().sub(lambda match: mark if match.lastgroup else match[0], text)
-
-
-def _written_out(match: re.Match[str]) -> str:
-    return f"⟦U+{ord(match[0]):04X}⟧" if match.lastgroup else match[0]
 
 
 def hidden_by_field(value: Json) -> dict[str, Json]:

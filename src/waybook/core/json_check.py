@@ -102,10 +102,8 @@ def check_json(value: object, depth: int = 0) -> int:
             is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
             size += 9 if is_small else check_json(inner, depth + 1) + 1
         return _bounded(size)
-    return _check_text(value) if isinstance(value, str) else _check_scalar(value)
-
-
-def _check_scalar(value: object) -> int:
+    if isinstance(value, str):
+        return _check_text(value)
     if type(value) is int and not -MAX_INT <= value <= MAX_INT:
         raise InvalidInput("a whole number does not fit into 64 bits; send it as a text")
     if type(value) is float and not isfinite(value):

@@ -61,11 +61,6 @@ def is_person_field(field: str) -> bool:
 
 
 def _is_person_detail(word: str) -> bool:
-    """Return whether this key of an audit entry's details contains a person's name.
-
-    >>> _is_person_detail("decidedBy"), _is_person_detail("takenFrom"), _is_person_detail("title")
-    (True, True, False)
-    """
     return word in _PERSON_DETAIL_KEYS or word.endswith(_PERSON_DETAIL_SUFFIXES)
 
 
@@ -81,11 +76,6 @@ def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> d
 
 
 def _renamed_change(change: Json, to: Pseudonymization) -> Json:
-    """Replace the person's name in one element of an audit entry's changes.
-
-    >>> _renamed_change(["step", "1", {"held_by": [None, "ann"]}], Pseudonymization("ann", "x"))
-    ['step', '1', {'held_by': [None, 'x']}]
-    """
     if isinstance(change, list):
         return _with_values(change, lambda field, value: _renamed_value(field, value, to))
     if not isinstance(change, dict):
@@ -110,17 +100,9 @@ def _with_values(group: list[Json], convert: Callable[[str, Json], Json]) -> Jso
 
 
 def _renamed_value(field: str, value: Json, to: Pseudonymization) -> Json:
-    if field == WHOLE_ROW:
-        return _row(value, to)
+    if field == WHOLE_ROW and isinstance(value, dict):
+        return {name: _renamed_value(name, inner, to) for name, inner in value.items()}
     return to.replace(value) if is_person_field(field) else value
-
-
-def _row(row: Json, to: Pseudonymization) -> Json:
-    if not isinstance(row, dict):
-        return row
-    return {
-        name: to.replace(value) if is_person_field(name) else value for name, value in row.items()
-    }
 
 
 def remove_member_details(
@@ -164,16 +146,14 @@ def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = Fals
     if isinstance(answer, list):
         return [pseudonymize_answer(inner, to) for inner in answer]
     if isinstance(answer, dict):
-        return {
-            word: _renamed_word(word, value, to, ours=ours or word == "error")
-            for word, value in answer.items()
-        }
+        renamed: dict[str, Json] = {}
+        for word, value in answer.items():
+            ours_too = ours or word == "error"
+            if not isinstance(value, str):
+                renamed[word] = pseudonymize_answer(value, to, ours=ours_too)
+            elif ours_too and word == "message":
+                renamed[word] = value.replace(to.name, to.pseudonym)
+            else:
+                renamed[word] = to.replace(value) if _is_person_detail(word) else value
+        return renamed
     return answer
-
-
-def _renamed_word(word: str, value: Json, to: Pseudonymization, *, ours: bool) -> Json:
-    if isinstance(value, str):
-        if ours and word == "message":
-            return value.replace(to.name, to.pseudonym)
-        return to.replace(value) if _is_person_detail(word) else value
-    return pseudonymize_answer(value, to, ours=ours)

@@ -89,11 +89,6 @@ MAX_BODY_LENGTH = 3_000
 Templates: TypeAlias = Mapping[NotificationKind, Template]
 
 
-class Message(NamedTuple):
-    subject: str
-    body: str
-
-
 def template_file(occasion: NotificationKind) -> str:
     return f"{occasion}{SUFFIX}"
 
@@ -130,14 +125,14 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
     return template
 
 
-def _render_message(template: Template, fields: Mapping[str, Json]) -> Message:
-    """Render a message. The first line of the rendered text is the subject.
+def _render_message(template: Template, fields: Mapping[str, Json]) -> tuple[str, str]:
+    """Render a message, and return its first line, which is the subject, and its body.
 
     Raises:
         TemplateBudgetExceeded: rendering would cost too much.
     """
     subject, _, body = render_template(template, fields).strip().partition("\n")
-    return Message(subject.strip()[:MAX_SUBJECT_LENGTH], body.strip()[:MAX_BODY_LENGTH])
+    return subject.strip()[:MAX_SUBJECT_LENGTH], body.strip()[:MAX_BODY_LENGTH]
 
 
 JSON = "application/json"
@@ -158,11 +153,13 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
     fields = payload(message)
     if form is WebhookFormat.STANDARD:
         return _EncodedBody(JSON, orjson.dumps(fields))
-    template, seen = texts[NotificationKind(message.event)], _each_text(fields, escape_hidden)
+    template, shown = texts[NotificationKind(message.event)], _each_text(fields, escape_hidden)
     if form is WebhookFormat.TEXT:
-        return _EncodedBody(PLAIN, _as_text(_render_message(template, seen)).encode())
-    text = _as_slack(_render_message(template, _each_text(seen, _escape_chat_text)))
-    return _EncodedBody(JSON, orjson.dumps({"text": text}))
+        subject, body = _render_message(template, shown)
+        text = f"{subject}\n\n{body}\n" if body else f"{subject}\n"
+        return _EncodedBody(PLAIN, text.encode())
+    subject, body = _render_message(template, _each_text(shown, _escape_chat_text))
+    return _EncodedBody(JSON, orjson.dumps({"text": f"*{subject}*\n{body}".strip()}))
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:
@@ -170,14 +167,6 @@ def payload(message: WebhookMessage) -> dict[str, Json]:
     odd = hidden_by_field(message.data)
     data = {**message.data, FLAG: odd} if odd else message.data
     return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}
-
-
-def _as_text(message: Message) -> str:
-    return f"{message.subject}\n\n{message.body}\n" if message.body else f"{message.subject}\n"
-
-
-def _as_slack(message: Message) -> str:
-    return f"*{message.subject}*\n{message.body}".strip()
 
 
 def _each_text(fields: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:

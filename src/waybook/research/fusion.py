@@ -46,7 +46,10 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]]) -> list[Hit]:
     reasons: dict[str, dict[str, MatchReason]] = {}
     parts: dict[str, tuple[int, int]] = {}
     for by, passages in lists.items():
-        for place, passage in enumerate(_once(passages), 1):
+        first: dict[str, RankedPassage] = {}
+        for passage in passages:
+            first.setdefault(passage.subject_id, passage)
+        for place, passage in enumerate(first.values(), 1):
             subject = passage.subject_id
             why = MatchReason(by=by, rank=place, score=passage.measure)
             reasons.setdefault(subject, {})[by] = why
@@ -72,10 +75,3 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]]) -> list[Hit]:
 
 def _measure(reason: MatchReason | None, otherwise: float) -> float:
     return reason.score if reason else otherwise
-
-
-def _once(passages: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
-    first: dict[str, RankedPassage] = {}
-    for passage in passages:
-        first.setdefault(passage.subject_id, passage)
-    return list(first.values())

@@ -61,9 +61,23 @@ def copy_run(
     """
     require_stage(compiled_dag, from_stage)
     earlier = earlier_stages(compiled_dag, from_stage)
-    for slug in earlier:
-        _require_finished(source.run, slug, from_stage)
     old = source.run
+    for slug in earlier:
+        stage = old.stages.get(slug)
+        if stage is None or stage.completed_at is None or stage.feedback is None:
+            raise InvalidTransition(
+                f"cannot copy from the stage {from_stage!r}: the stage {slug!r} before it is not "
+                "complete, or has no feedback",
+                old="in_progress" if stage else "not_started",
+                new="completed",
+                stageSlug=slug,
+                next_call=NextCall(
+                    "get_run_progress", {"runId": old.id}, "See that run's progress."
+                ),
+            )
+    if not models:
+        started = old.stages.get(from_stage)
+        models = (started or old.stages[compiled_dag.dag.before(from_stage)[-1]]).models
     short = old.name[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]
     run = Run(
         id=run_id,
@@ -96,7 +110,7 @@ def copy_run(
         copiedFrom={"runId": old.id, "auditSeq": old.seq},
         carriedOver=[*earlier],
     )
-    start_stage(draft, from_stage, models or _models(old, compiled_dag, from_stage))
+    start_stage(draft, from_stage, models)
     return draft.decide((draft.stages[from_stage],))
 
 
@@ -108,24 +122,6 @@ def earlier_stages(compiled_dag: CompiledDag, slug: str) -> tuple[str, ...]:
         found.update(before)
         waiting += before
     return tuple(s for s in compiled_dag.order if s in found)
-
-
-def _require_finished(run: Run, slug: str, from_stage: str) -> None:
-    stage = run.stages.get(slug)
-    if stage is None or stage.completed_at is None or stage.feedback is None:
-        raise InvalidTransition(
-            f"cannot copy from the stage {from_stage!r}: the stage {slug!r} before it is not "
-            "complete, or has no feedback",
-            old="in_progress" if stage else "not_started",
-            new="completed",
-            stageSlug=slug,
-            next_call=NextCall("get_run_progress", {"runId": run.id}, "See that run's progress."),
-        )
-
-
-def _models(run: Run, compiled_dag: CompiledDag, slug: str) -> Sequence[str]:
-    started = run.stages.get(slug)
-    return started.models if started else run.stages[compiled_dag.dag.before(slug)[-1]].models
 
 
 def _carry_over(draft: RunDraft, source: CopiedRun, slugs: Sequence[str]) -> None:

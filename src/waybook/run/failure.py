@@ -103,25 +103,24 @@ def retry_failed(
     if step_key is not None:
         require_step(compiled_dag, slug, step_key)
     draft = RunDraft(run, compiled_dag, context)
-    brought = tuple(_fresh(draft, job) for job in failed if job.status in FAILED_JOB)
-    if brought:
-        draft.record(Event.PLAN_MODIFIED, action="retry_failed", stageSlug=slug, jobs=len(brought))
-    return draft.decide(brought)
-
-
-def _fresh(draft: RunDraft, job: Job) -> Job:
-    if job.counted:
-        step = draft.step_of(job)
-        draft.set_step(step, failed=step.failed - 1)
-    return draft.set_job(
-        job,
-        status=JobStatus.PENDING,
-        tries=0,
-        ready_at=draft.moment.now,
-        completed_at=None,
-        held_by=None,
-        held_session=None,
-    )
+    reset = list[Job]()
+    for job in (job for job in failed if job.status in FAILED_JOB):
+        if job.counted:
+            step = draft.step_of(job)
+            draft.set_step(step, failed=step.failed - 1)
+        pending = draft.set_job(
+            job,
+            status=JobStatus.PENDING,
+            tries=0,
+            ready_at=context.now,
+            completed_at=None,
+            held_by=None,
+            held_session=None,
+        )
+        reset.append(pending)
+    if reset:
+        draft.record(Event.PLAN_MODIFIED, action="retry_failed", stageSlug=slug, jobs=len(reset))
+    return draft.decide(tuple(reset))
 
 
 def regenerate(

@@ -183,7 +183,7 @@ class Job(NamedTuple):
             "job_type": str(self.job_type),
             "model": self.model,
             "rank": self.rank,
-            "unit": _unit_json(self.unit),
+            "unit": unit_json(self.unit) if self.unit else None,
             "status": str(self.status),
             "attempt": self.attempt,
             "tries": self.tries,
@@ -277,21 +277,15 @@ def origins_json(origins: Origins) -> Json:
     }
 
 
-def _unit_json(unit: Unit | None) -> Json:
-    if unit is None:
-        return None
+def unit_json(unit: Unit) -> Json:
     return {
         "number": unit.number,
         "lineage": unit.lineage,
         "reviewer": unit.reviewer,
-        "source": None if unit.source is None else _made(unit.source),
-        "makes": [_made(made) for made in unit.makes],
+        "source": unit.source and [*unit.source],
+        "makes": [[*made] for made in unit.makes],
         **({} if unit.item is None else {"item": unit.item}),
     }
-
-
-def _made(made: ProducedDocument) -> Json:
-    return [made.model, made.lineage, made.reviewer]
 
 
 def _time(at: datetime | None) -> str | None:

@@ -97,13 +97,31 @@ def next_job(
         draft.record_heartbeat(held.id)
         return draft.decide(JobReady(held, resumed=True))
     if candidate is None:
-        return draft.decide(_why(run, compiled_dag, open_jobs))
+        return draft.decide(_reason(run, compiled_dag, open_jobs))
     if candidate.tries >= MAX_ATTEMPTS:
         fail_permanently(
             draft, candidate, "the last holder's lease expired and no attempts are left"
         )
         return draft.decide(AttemptsExhausted(candidate))
     return draft.decide(JobReady(_claim(draft, candidate)))
+
+
+def _reason(run: Run, compiled_dag: CompiledDag, open_jobs: Sequence[OpenJobs]) -> NextJob:
+    if open_jobs:
+        return NothingReady(tuple(open_jobs))
+    failed = run.failed_steps
+    for slug in compiled_dag.order:
+        if steps := tuple(step.key for step in failed if step.stage == slug):
+            return StageFailed(slug, steps)
+    waiting = tuple(
+        slug
+        for slug in compiled_dag.order
+        if (stage := run.stages.get(slug))
+        and stage.completed_at
+        and stage.feedback is None
+        and any(after not in run.stages for after in compiled_dag.dag.after(slug))
+    )
+    return AwaitingFeedback(waiting) if waiting else RunComplete()
 
 
 def _claim(draft: RunDraft, job: Job) -> Job:
@@ -128,21 +146,3 @@ def _claim(draft: RunDraft, job: Job) -> Job:
         takenFrom=job.held_by if job.status is JobStatus.PROCESSING else None,
     )
     return claimed
-
-
-def _why(run: Run, compiled_dag: CompiledDag, open_jobs: Sequence[OpenJobs]) -> NextJob:
-    if open_jobs:
-        return NothingReady(tuple(open_jobs))
-    for slug in compiled_dag.order:
-        failed = [step.key for step in run.failed_steps if step.stage == slug]
-        if failed:
-            return StageFailed(slug, tuple(failed))
-    waiting = [
-        slug
-        for slug in compiled_dag.order
-        if (stage := run.stages.get(slug))
-        and stage.completed_at
-        and stage.feedback is None
-        and any(after not in run.stages for after in compiled_dag.dag.after(slug))
-    ]
-    return AwaitingFeedback(tuple(waiting)) if waiting else RunComplete()

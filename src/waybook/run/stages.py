@@ -121,7 +121,9 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
     """
     frozen = validate_models(models)
     _require_few_steps(draft.compiled_dag, slug)
-    prior, now = _prior(draft, slug, frozen), draft.moment.now
+    before, now = draft.compiled_dag.dag.before(slug), draft.moment.now
+    leaves = (_counts(draft, earlier).leaves for earlier in before)
+    prior = merge_origins(leaves) if before else entry_origins(frozen)
     draft.add_stage(StageRun(slug=slug, models=frozen, prior=prior, started_at=now))
     require_few_jobs(draft, slug)
     advance(draft, slug)
@@ -170,17 +172,6 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
             stepKey=key,
             steps=[*order[:MAX_NAMES_LISTED]],
         )
-
-
-def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
-    before = draft.compiled_dag.dag.before(slug)
-    if not before:
-        return entry_origins(models)
-    return merge_origins(_leaves(draft, earlier) for earlier in before)
-
-
-def _leaves(draft: RunDraft, slug: str) -> Origins:
-    return _counts(draft, slug).leaves
 
 
 def _counts(draft: RunDraft, slug: str) -> StageCounts:
@@ -239,47 +230,44 @@ def advance(draft: RunDraft, slug: str) -> None:
     """Close finished steps, open ready ones, and complete the stage if all are closed."""
     compiled_dag, stage, now = draft.compiled_dag, draft.stages[slug], draft.moment.now
     units_by_key: dict[str, tuple[Unit, ...]] = {}
-    items = _items_of(draft)
+    items, graph = _items_of(draft), compiled_dag.graphs[slug]
 
     def count_of(key: str) -> int:
-        graph = compiled_dag.graphs[slug]
         units_by_key[key] = units_of(
             key, compiled_dag.stages[slug], graph, stage.models, stage.prior, items
         )
         return len(units_by_key[key])
 
-    states = {step.key: _state(step) for step in draft.steps_in(slug)}
-    walked = walk(compiled_dag.graphs[slug], states, count_of)
+    states = {
+        step.key: StepState(
+            opened=True, closed=step.closed_at is not None, total=step.total, done=step.done
+        )
+        for step in draft.steps_in(slug)
+    }
+    walked = walk(graph, states, count_of)
     for key in walked.opened:
         units = units_by_key.get(key, ())
         draft.add_step(StepRun(stage=slug, key=key, total=len(units), opened_at=now))
         for unit in units:
-            draft.add_job(_job(draft, slug, unit))
+            job = Job(
+                id=draft.moment.new_id(),
+                stage=slug,
+                step_key=key,
+                job_type=graph.steps[key].job_type,
+                model=unit.model,
+                rank=compiled_dag.dispatch_ranks[slug, key],
+                unit=unit,
+                ready_at=now,
+            )
+            draft.add_job(job)
     for key in walked.closed:
         draft.set_step(draft.steps[step_id(slug, key)], closed_at=now)
-    if walked.closed and _complete(draft, slug):
+    closed = [step for step in draft.steps_in(slug) if step.closed_at is not None]
+    if walked.closed and len(closed) == len(graph.order):
         draft.set_stage(slug, completed_at=now)
-        if all(_is_complete(draft, other) for other in compiled_dag.order):
+        completed = {name for name, stage in draft.stages.items() if stage.completed_at is not None}
+        if completed.issuperset(compiled_dag.order):
             draft.set_run(completed_at=now)
-
-
-def _state(step: StepRun) -> StepState:
-    closed = step.closed_at is not None
-    return StepState(opened=True, closed=closed, total=step.total, done=step.done)
-
-
-def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
-    step = draft.compiled_dag.graphs[slug].steps[unit.step_key]
-    return Job(
-        id=draft.moment.new_id(),
-        stage=slug,
-        step_key=unit.step_key,
-        job_type=step.job_type,
-        model=unit.model,
-        rank=draft.compiled_dag.dispatch_ranks[slug, unit.step_key],
-        unit=unit,
-        ready_at=draft.moment.now,
-    )
 
 
 def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
@@ -309,13 +297,3 @@ def render_job(draft: RunDraft, job: Job, made: ProducedDocument, document_id: s
         document=document_id,
         counted=False,
     )
-
-
-def _complete(draft: RunDraft, slug: str) -> bool:
-    steps = [step for step in draft.steps_in(slug) if step.closed_at is not None]
-    return len(steps) == len(draft.compiled_dag.graphs[slug].order)
-
-
-def _is_complete(draft: RunDraft, slug: str) -> bool:
-    stage = draft.stages.get(slug)
-    return stage is not None and stage.completed_at is not None

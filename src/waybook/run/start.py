@@ -84,7 +84,9 @@ def give_feedback(
         details["place"] = place
     draft.record(Event.USER_REVIEWED, action="stage_feedback", **details)
     chosen = validate_models(models) if models else stage.models
-    ready = [after for after in compiled_dag.dag.after(slug) if _is_open(draft, after)]
+    dag = compiled_dag.dag
+    decided = {earlier for earlier, stage in draft.stages.items() if stage.feedback is not None}
+    ready = [after for after in dag.after(slug) if decided.issuperset(dag.before(after))]
     for after in ready:
         start_stage(draft, after, chosen)
     return draft.decide(tuple(draft.stages[after] for after in ready))
@@ -116,15 +118,14 @@ def start_open_stage(
                 f"the stage {slug!r} cannot start before a person gives feedback on {before!r}",
                 old="not_started",
                 new="in_progress",
-                next_call=_ask_feedback(run, before),
+                next_call=NextCall(
+                    "submit_stage_feedback",
+                    {"runId": run.id, "stageSlug": before},
+                    "Pass on a person's feedback on the stage.",
+                ),
             )
     start_stage(draft, slug, models or run.stages[compiled_dag.dag.before(slug)[-1]].models)
     return draft.decide((draft.stages[slug],))
-
-
-def _is_open(draft: RunDraft, slug: str) -> bool:
-    before = [draft.stages.get(earlier) for earlier in draft.compiled_dag.dag.before(slug)]
-    return all(stage is not None and stage.feedback is not None for stage in before)
 
 
 def _completed(run: Run, slug: str, why: str) -> StageRun:
@@ -145,11 +146,6 @@ def _completed(run: Run, slug: str, why: str) -> StageRun:
             next_call=NextCall("get_next_job", {"runId": run.id}, "Claim a job of the run first."),
         )
     return stage
-
-
-def _ask_feedback(run: Run, slug: str) -> NextCall:
-    args = {"runId": run.id, "stageSlug": slug}
-    return NextCall("submit_stage_feedback", args, "Pass on a person's feedback on the stage.")
 
 
 def _look(run: Run) -> NextCall:

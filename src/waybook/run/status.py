@@ -1,7 +1,6 @@
 """The overall state of a run, the data for its progress report, and its notifications."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 
 from waybook.core.events import (
     MAX_NAMES_LISTED,
@@ -14,7 +13,7 @@ from waybook.dag.model import RunState
 from waybook.dag.progress.report import AvailableDocument, StageEvidence
 from waybook.dag.progress.structure import Evidence
 from waybook.json_values import Json
-from waybook.run.model import CompiledDag, Run, StepRun
+from waybook.run.model import CompiledDag, Run
 
 
 def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
@@ -51,7 +50,14 @@ def run_evidence(
     steps: dict[str, dict[str, Evidence]] = {slug: {} for slug in run.stages}
     documents: dict[str, list[AvailableDocument]] = {slug: [] for slug in run.stages}
     for step in run.steps.values():
-        steps[step.stage][step.key] = _step(step)
+        steps[step.stage][step.key] = Evidence(
+            closed=step.closed_at is not None,
+            done=step.done,
+            active=step.total - step.done - step.failed,
+            failed=step.failed,
+            started_at=step.opened_at.isoformat(),
+            completed_at=step.closed_at.isoformat() if step.closed_at else None,
+        )
     for slug, document in available:
         documents[slug].append(document)
     return {
@@ -62,39 +68,20 @@ def run_evidence(
     }
 
 
-def _step(step: StepRun) -> Evidence:
-    return Evidence(
-        closed=step.closed_at is not None,
-        done=step.done,
-        active=step.total - step.done - step.failed,
-        failed=step.failed,
-        started_at=_time(step.opened_at),
-        completed_at=_time(step.closed_at),
-    )
-
-
-def _time(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
-
-
 def run_notifications(
     before: Run | None, run: Run, compiled_dag: CompiledDag
-) -> tuple[Notification, ...]:
-    return tuple(_notices(before, run, compiled_dag))
-
-
-def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterator[Notification]:
+) -> Iterator[Notification]:
+    failing_before = _failing(before)
     for slug, keys in _failing(run).items():
-        if slug not in _failing(before):
+        if slug not in failing_before:
             failed: list[Json] = [*keys[:MAX_NAMES_LISTED]]
             payload = {**_stage(run, compiled_dag, slug), "failedSteps": failed}
             yield Notification(NotificationKind.STAGE_FAILED, run.id, payload)
     ended = _complete(run) - _complete(before)
     for slug in compiled_dag.order:
         if slug in ended and run.stages[slug].feedback is None and compiled_dag.dag.after(slug):
-            yield Notification(
-                NotificationKind.AWAITING_FEEDBACK, run.id, _stage(run, compiled_dag, slug)
-            )
+            payload = _stage(run, compiled_dag, slug)
+            yield Notification(NotificationKind.AWAITING_FEEDBACK, run.id, payload)
     if run.completed_at is not None and (before is None or before.completed_at is None):
         yield Notification(NotificationKind.RUN_COMPLETED, run.id, _run(run, compiled_dag))
     if run.canceled_at is not None and before is not None and before.canceled_at is None:

@@ -64,7 +64,18 @@ def submit_job(
     draft = RunDraft(run, compiled_dag, context)
     refusal = _refusal(run, job, submission.attempt, context.actor)
     if refusal is not None:
-        _keep_late(draft, job, submission)
+        attempt, late_id = submission.attempt, context.new_uuid()
+        draft.store_text(
+            Entity.LATE_RESULT,
+            late_id,
+            "\n\n".join(document.content for document in submission.documents),
+            job_id=job.id,
+            attempt=attempt or 0,
+            created_at=context.now.isoformat(),
+            created_by=context.actor.user,
+        )
+        record_usage(draft, job, attempt or 0, submission.usage)
+        draft.record(Event.PLAN_MODIFIED, action="late_result", jobId=job.id, attempt=attempt)
         return draft.decide(JobDone(job=job), refusal=refusal)
     if submission.continues:
         return draft.decide(_continued(draft, job, submission))
@@ -89,20 +100,6 @@ def _refusal(run: Run, job: Job, attempt: int | None, actor: Actor) -> Refused |
     return refusal
 
 
-def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """Store a late result."""
-    text = "\n\n".join(document.content for document in submission.documents)
-    late_id = draft.moment.new_uuid()
-    at = draft.moment.now.isoformat()
-    by = draft.moment.actor.user
-    row: dict[str, Json] = {"job_id": job.id, "attempt": submission.attempt or 0}
-    draft.store_text(Entity.LATE_RESULT, late_id, text, **row, created_at=at, created_by=by)
-    record_usage(draft, job, submission.attempt or 0, submission.usage)
-    draft.record(
-        Event.PLAN_MODIFIED, action="late_result", jobId=job.id, attempt=submission.attempt
-    )
-
-
 def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
     if job.part >= MAX_PARTS:
         raise TooLarge(
@@ -110,7 +107,7 @@ def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
             "the last part",
             limit=MAX_PARTS,
         )
-    (text,) = _alone(submission)
+    text = _alone(submission).content
     done = _end(draft, job, submission)
     draft.store_text(Entity.JOB_PART, job.id, text, part=job.part)
     following = recreate_job(
@@ -126,10 +123,10 @@ def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
     return JobDone(job=done, continuation=following)
 
 
-def _alone(submission: Submission) -> tuple[str]:
+def _alone(submission: Submission) -> SubmittedDocument:
     if len(submission.documents) != 1:
         raise InvalidInput("a part is submitted as one document")
-    return (submission.documents[0].content,)
+    return submission.documents[0]
 
 
 def _completed(
@@ -137,8 +134,11 @@ def _completed(
 ) -> JobDone:
     step = draft.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
-    handed = _join_parts(submission, parts) if parts else submission.documents
-    contents = _assigned(step, made, handed)
+    submitted = submission.documents
+    if parts:
+        last = _alone(submission)
+        submitted = (last._replace(content="".join([*parts, last.content])),)
+    contents = _assigned(step, made, submitted)
     done = _end(draft, job, submission)
     pages = draft.compiled_dag.rendered_keys.get((job.stage, job.step_key), ())
     document_ids = []
@@ -159,27 +159,30 @@ def _completed(
     return JobDone(job=done, documents=tuple(document_ids))
 
 
-def _join_parts(submission: Submission, parts: Sequence[str]) -> tuple[SubmittedDocument, ...]:
-    (text,) = _alone(submission)
-    first = submission.documents[0]
-    joined = "".join([*parts, text])
-    return (SubmittedDocument(content=joined, document_key=first.document_key, model=first.model),)
-
-
 _DocumentTarget = tuple[str, ProducedDocument]
 
 
 def _assigned(
-    step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
+    step: RecipeStep, made: Sequence[ProducedDocument], submitted: Sequence[SubmittedDocument]
 ) -> Mapping[_DocumentTarget, str]:
     """Return the text of each expected document."""
     wanted: dict[_DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }
-    for document in handed:
-        fitting = [place for place in wanted if _fits(place, document)]
+    for document in submitted:
+        fitting = [
+            (key, out)
+            for key, out in wanted
+            if document.document_key in {None, key} and document.model in {None, out.model}
+        ]
         if not fitting:
-            raise _not_made(step, made, document)
+            keys = [*output_keys(step)]
+            raise InvalidInput(
+                f"this step has no document {document.document_key!r} of {document.model!r}; its "
+                f"documents are {', '.join(keys)}",
+                documentKeys=keys,
+                modelIds=sorted({output.model for output in made}),
+            )
         for place in fitting:
             if wanted[place] is not None:
                 raise InvalidInput(
@@ -198,23 +201,6 @@ def _assigned(
             missing=missing[:20],
         )
     return {place: content for place, content in wanted.items() if content is not None}
-
-
-def _fits(place: _DocumentTarget, document: SubmittedDocument) -> bool:
-    key, made = place
-    return document.document_key in {None, key} and document.model in {None, made.model}
-
-
-def _not_made(
-    step: RecipeStep, made: Sequence[ProducedDocument], document: SubmittedDocument
-) -> InvalidInput:
-    keys, models = [*output_keys(step)], sorted({output.model for output in made})
-    return InvalidInput(
-        f"this step has no document {document.document_key!r} of {document.model!r}; its documents "
-        f"are {', '.join(keys)}",
-        documentKeys=keys,
-        modelIds=models,
-    )
 
 
 def _end(draft: RunDraft, job: Job, submission: Submission) -> Job:
