@@ -1,6 +1,5 @@
 """Changes to users and tokens, and replay of the audit entries about them."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -103,7 +102,7 @@ def test_change_scopes_replaces_scopes_of_user_with_requested_scopes(
 ) -> None:
     user = make_user(*old)
     changed, entry = manage.change_scopes(user, new, make_moment())
-    assert changed == replace(user, scopes=tuple(scope for scope in Scope if scope in new))
+    assert changed == user._replace(scopes=tuple(scope for scope in Scope if scope in new))
     assert (entry is None) == (set(old) == set(new))
     if entry is not None:
         assert [change.field for change in entry.changes] == ["scopes"]

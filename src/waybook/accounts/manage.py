@@ -1,7 +1,7 @@
 """Rules that change an org, its users and its tokens. Each rule returns an audit entry."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from waybook.accounts.model import Org, Token, User, row_of, validate_name, validate_user_name
@@ -31,7 +31,6 @@ class NewToken:
 
 
 def record_org(org: Org, context: DecisionContext) -> Entry:
-    """Return the first audit entry of an org, which records the org's state."""
     return _entry("org_recorded", context, _made(org), slug=org.slug)
 
 
@@ -43,8 +42,7 @@ def change_org(
     policy: ReviewPolicy | None = None,
 ) -> tuple[Org, Entry | None]:
     """Change the name or review policy of an org. Without a change, there is no audit entry."""
-    changed = replace(
-        org,
+    changed = org._replace(
         name=org.name if name is None else validate_name(name, argument="name"),
         review_policy=policy or org.review_policy,
     )
@@ -70,14 +68,14 @@ def add_user(new: NewUser, context: DecisionContext) -> tuple[User, Entry]:
 def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
     if user.disabled_at is not None:
         raise InvalidTransition(f"{user.name} is already disabled", old="disabled", new="disabled")
-    changed = replace(user, disabled_at=context.now)
+    changed = user._replace(disabled_at=context.now)
     return changed, _entry("user_disabled", context, _changed(user, changed), user=user.name)
 
 
 def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
     if user.disabled_at is None:
         raise InvalidTransition(f"{user.name} is not disabled", old="enabled", new="enabled")
-    changed = replace(user, disabled_at=None)
+    changed = user._replace(disabled_at=None)
     return changed, _entry("user_enabled", context, _changed(user, changed), user=user.name)
 
 
@@ -85,7 +83,7 @@ def change_scopes(
     user: User, scopes: tuple[Scope, ...], context: DecisionContext
 ) -> tuple[User, Entry | None]:
     """Set the scopes of a user. Without a change, there is no audit entry."""
-    changed = replace(user, scopes=_sound_scopes(scopes))
+    changed = user._replace(scopes=_sound_scopes(scopes))
     if changed == user:
         return user, None
     fields: dict[str, Json] = {"user": user.name, "scopes": [*changed.scopes]}
@@ -97,7 +95,7 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
 
     Raises:
         InvalidInput: the token has no scopes, has expired already, or its label is not valid.
-            Forbidden: the token has scopes that its user does not have.
+        Forbidden: the token has scopes that its user does not have.
         InvalidTransition: the user is disabled.
     """
     if user.disabled_at is not None:
@@ -128,7 +126,7 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
 def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
     if token.revoked_at is not None:
         raise InvalidTransition("this token is already revoked", old="revoked", new="revoked")
-    changed = replace(token, revoked_at=context.now, revoked_by=context.actor.user)
+    changed = token._replace(revoked_at=context.now, revoked_by=context.actor.user)
     return changed, _entry("token_revoked", context, _changed(token, changed), tokenId=token.id)
 
 
@@ -147,7 +145,7 @@ def _changed(old: Org | User | Token, new: Org | User | Token) -> tuple[Change, 
     kind = KINDS[type(old)]
     return tuple(
         Change(kind, old.id, name, as_json(getattr(old, name)), as_json(getattr(new, name)))
-        for name in type(old).__slots__
+        for name in old._fields
         if getattr(old, name) != getattr(new, name)
     )
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from string import ascii_letters, digits
@@ -19,16 +18,14 @@ from waybook.json_values import Json
 LOCAL_ORG: Final = UUID("00000000-0000-7000-8000-000000000001")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Org:
+class Org(NamedTuple):
     id: str
     slug: str
     name: str | None = None
     review_policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class User(NamedTuple):
     id: str
     #: Name by which the audit records what the user does.
     name: str
@@ -42,8 +39,7 @@ class User:
     disabled_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(NamedTuple):
     id: str
     user_id: str
     label: str
@@ -63,16 +59,16 @@ class OrgListItem(NamedTuple):
 
 
 class TokenUse(NamedTuple):
-    """An API token with the name of its user and the time of its last use."""
+    """An API token with the time of its last use and the name of its user."""
 
     token: Token
-    user: str
     last_used_at: datetime | None
+    user: str
 
 
 def row_of(entity: Org | User | Token) -> dict[str, Json]:
-    """Return the fields of an org, user or token that the audit records."""
-    return {name: as_json(getattr(entity, name)) for name in type(entity).__slots__ if name != "id"}
+    """Return the fields that the audit records."""
+    return {name: as_json(value) for name, value in entity._asdict().items() if name != "id"}
 
 
 MAX_NAME_LENGTH: Final = 200

@@ -21,7 +21,6 @@ from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
 from waybook.core.org_codes import with_org
 from waybook.errors import InvalidInput, NotFound
 from waybook.store.accounts import accounts
-from waybook.store.accounts.accounts import UserRow
 from waybook.store.driver.queries import first_value
 
 
@@ -108,7 +107,7 @@ async def _changed(ctx: RequestContext, name: str, rule: _UserChange) -> User:
     return user
 
 
-def _require_user(rows: list[UserRow], name: str) -> User:
+def _require_user(rows: list[User], name: str) -> User:
     users = accounts.read_users(rows)
     if not users:
         raise NotFound(f"there is no user {name} in this org")

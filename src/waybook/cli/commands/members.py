@@ -317,7 +317,7 @@ def add_token_command(
     issued = _in_org(settings, org, lambda call: add_token(call, request))
     if as_json:
         click.echo(
-            json.dumps({**_token_json(TokenUse(issued.token, user, None)), "token": issued.secret})
+            json.dumps({**_token_json(TokenUse(issued.token, None, user)), "token": issued.secret})
         )
         return
     until = issued.token.expires_at
@@ -348,7 +348,7 @@ def list_tokens_command(*, every: bool, org: str | None, as_json: bool, **flags:
     table = plain_table("id", no_wrap=True)
     for column in ("user", "label", "may", "last used", "expires", ""):
         table.add_column(column)
-    for token, user, last_used_at in shown:
+    for token, last_used_at, user in shown:
         used = format_age(last_used_at, members.now) if last_used_at else "never"
         expires = f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "never"
         ended = "✗ revoked" if token.revoked_at else "✗ expired"

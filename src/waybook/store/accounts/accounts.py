@@ -7,7 +7,7 @@ from uuid import UUID
 
 import psycopg
 
-from waybook.accounts.model import Org, OrgListItem, Token, TokenUse, User
+from waybook.accounts.model import Org, OrgListItem, TokenUse, User
 from waybook.core.changes import Entity, Entry
 from waybook.core.decision_context import ReviewPolicy, Scope, expand_scopes
 from waybook.errors import InvalidInput
@@ -26,40 +26,10 @@ from waybook.store.driver.queries import Query, Statement, Value, first_value, l
 
 
 class _OrgRow(NamedTuple):
-    id: str
-    slug: str
-    name: str | None
-    review_policy: str
+    org: Org
     created_at: datetime
     audit_seq: int
     audit_hash: bytes | None
-
-
-class UserRow(NamedTuple):
-    id: str
-    name: str
-    scopes: list[str]
-    created_at: datetime
-    created_by: str
-    email: str | None
-    issuer: str | None
-    subject: str | None
-    disabled_at: datetime | None
-
-
-class _TokenRow(NamedTuple):
-    id: str
-    user_id: str
-    label: str
-    hash: str
-    scopes: list[str]
-    created_at: datetime
-    created_by: str
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    revoked_by: str | None
-    last_used_at: datetime | None
-    user: str
 
 
 class TokenIdentity(NamedTuple):
@@ -116,14 +86,14 @@ SQL = load(
     bearer_of_token_of_org=TokenIdentity,
     lock_org=_OrgRow,
     org=_OrgRow,
-    users=UserRow,
-    user_by_name=UserRow,
-    tokens=_TokenRow,
-    token=_TokenRow,
+    users=User,
+    user_by_name=User,
+    tokens=TokenUse,
+    token=TokenUse,
     stored_org=StoredRow,
     person_of_session=SessionUser,
     person_of_session_of_org=SessionUser,
-    orgs=_OrgRow,
+    orgs=OrgListItem,
     member=Member,
     member_of_org=Member,
 )
@@ -152,52 +122,22 @@ def check_statement(token: TokenIdentity) -> Statement:
 
 
 def read_org(rows: list[_OrgRow], last: Sequence[Sequence[datetime]] = ()) -> _LoadedOrg:
-    row = rows[0]
-    at, seq = first_value(last), row.audit_seq
-    return _LoadedOrg(
-        _org(row), ChainHead(seq, row.audit_hash or GENESIS, at) if seq else ChainHead()
-    )
+    (org, _, seq, audit_hash), at = rows[0], first_value(last)
+    head = ChainHead(seq, audit_hash or GENESIS, at) if seq else ChainHead()
+    return _LoadedOrg(_read_policy_of(org), head)
 
 
-def _org(row: _OrgRow) -> Org:
-    policy = ReviewPolicy(row.review_policy)
-    return Org(id=row.id, slug=row.slug, name=row.name, review_policy=policy)
+def _read_policy_of(org: Org) -> Org:
+    return org._replace(review_policy=ReviewPolicy(org.review_policy))
 
 
-def read_users(rows: Iterable[UserRow]) -> list[User]:
-    return [
-        User(
-            id=row.id,
-            name=row.name,
-            scopes=tuple(map(Scope, row.scopes)),
-            created_at=row.created_at,
-            created_by=row.created_by,
-            email=row.email,
-            issuer=row.issuer,
-            subject=row.subject,
-            disabled_at=row.disabled_at,
-        )
-        for row in rows
-    ]
+def read_users(rows: Iterable[User]) -> list[User]:
+    return [row._replace(scopes=tuple(map(Scope, row.scopes))) for row in rows]
 
 
-def read_tokens(rows: Iterable[_TokenRow]) -> list[TokenUse]:
-    return [TokenUse(_token(row), row.user, row.last_used_at) for row in rows]
-
-
-def _token(row: _TokenRow) -> Token:
-    return Token(
-        id=row.id,
-        user_id=row.user_id,
-        label=row.label,
-        hash=row.hash,
-        scopes=tuple(map(Scope, row.scopes)),
-        created_at=row.created_at,
-        created_by=row.created_by,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-        revoked_by=row.revoked_by,
-    )
+def read_tokens(rows: Iterable[TokenUse]) -> list[TokenUse]:
+    scoped = ((row, tuple(map(Scope, row.token.scopes))) for row in rows)
+    return [row._replace(token=row.token._replace(scopes=scopes)) for row, scopes in scoped]
 
 
 def by_session_statements(*, is_org_known: bool) -> list[Statement]:
@@ -216,8 +156,8 @@ def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
         raise InvalidInput(f"there is an org {slug} already", argument="slug") from None
 
 
-def read_orgs(rows: Iterable[_OrgRow]) -> list[OrgListItem]:
-    return [OrgListItem(_org(row), row.created_at) for row in rows]
+def read_orgs(rows: Iterable[OrgListItem]) -> list[OrgListItem]:
+    return [row._replace(org=_read_policy_of(row.org)) for row in rows]
 
 
 def read_policy(rows: list[tuple[str]]) -> ReviewPolicy:
@@ -237,25 +177,20 @@ def statements(
             audit_hash=sealed[-1].hash,
             old_seq=write_context.head.seq,
         ),
-        *_users(patches),
-        *_tokens(patches),
+        *_changes(patches),
         *audit_statements(sealed),
     ]
 
 
-def _users(patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts[Entity.USER]:
-        yield _filled(SQL["insert_user"], patch.id, patch.values)
+def _changes(patches: Patches) -> Iterator[Statement]:
+    for entity, insert in ((Entity.USER, SQL["insert_user"]), (Entity.TOKEN, SQL["insert_token"])):
+        for patch in patches.inserts[entity]:
+            yield _filled(insert, patch.id, patch.values)
     for patch in patches.updates[Entity.USER]:
         if "disabled_at" in patch.values:
             yield _filled(SQL["enable_user"], patch.id, patch.values)
         if "scopes" in patch.values:
             yield _filled(SQL["set_user_scopes"], patch.id, patch.values)
-
-
-def _tokens(patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts[Entity.TOKEN]:
-        yield _filled(SQL["insert_token"], patch.id, patch.values)
     for patch in patches.updates[Entity.TOKEN]:
         yield _filled(SQL["revoke_token"], patch.id, patch.values)
 

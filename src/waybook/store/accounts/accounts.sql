@@ -146,7 +146,7 @@ update web_session
 insert into org (org_id, slug) values (%(org_id)s, %(slug)s) on conflict (org_id) do nothing;
 
 -- name: orgs
-select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
+select org_id::text as id, slug, name, review_policy, created_at
   from org
  order by slug;
 
