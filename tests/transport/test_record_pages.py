@@ -21,7 +21,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Change, Entity, Entry, Event
 from waybook.core.decision_context import Actor, Channel
 from waybook.settings_reading import read_settings
-from waybook.store.audit import ChainHead, chain
+from waybook.store.audit import WriteContext, sealed_entries
 from waybook.store.calls import LoggedCall
 from waybook.transport.http.dashboard.audit import MAX_CHANGES, MAX_VALUE_LENGTH, entry_view
 
@@ -239,13 +239,9 @@ def test_escaped_csv_cell_never_starts_with_a_formula_prefix(text: str) -> None:
 @given(st.lists(st.text(max_size=2 * MAX_VALUE_LENGTH), max_size=2 * MAX_CHANGES))
 def test_long_audit_entry_shows_the_number_of_omitted_characters(values: list[str]) -> None:
     changes = tuple(Change(Entity.STEP, "s", "title", None, value) for value in values)
-    (sealed,) = chain(
-        [Entry(Event.PLAN_MODIFIED, {"action": "created"}, changes)],
-        head=ChainHead(),
-        subject=("plan", "p"),
-        now=NOON,
-        actor=Actor("ann", Channel.MCP, None),
-    )
+    entry = Entry(Event.PLAN_MODIFIED, {"action": "created"}, changes)
+    context = WriteContext(NOON, Actor("ann", Channel.MCP, None))
+    (sealed,) = sealed_entries([entry], ("plan", "p"), context)
     shown = entry_view(sealed, {})
     assert len(shown["changes"]) + shown["more"] == len(values)
     for (*_, (text, omitted)), value in zip(shown["changes"], values, strict=False):

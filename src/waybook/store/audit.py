@@ -48,14 +48,17 @@ _UnsealedEntry: TypeAlias = tuple[str, str, int, datetime, str, str, str, str | 
 
 
 class Subject(NamedTuple):
-    """The plan, run, skill execution, standalone research or org that an audit chain is about."""
+    """What an audit chain is about: a plan, run, skill execution, standalone research, or org."""
 
     kind: str
     id: str
 
 
 class ChainEnd(NamedTuple):
-    """The last entry of an audit chain, as its plan or other subject records it, and as stored."""
+    """The end of an audit chain.
+
+    `seq` and `hash` are recorded with its plan or other subject; `last` is the last stored entry.
+    """
 
     seq: int
     hash: bytes
@@ -146,24 +149,6 @@ def _with_length(text: str) -> bytes:
     return len(encoded).to_bytes(8, "big") + encoded
 
 
-def chain(
-    entries: Sequence[Entry],
-    *,
-    head: ChainHead,
-    subject: tuple[str, str],
-    now: datetime,
-    actor: Actor,
-) -> Iterator[SealedEntry]:
-    """Number new audit entries, and link them by hashes to the last entry of their chain."""
-    (kind, subject_id), previous, at = subject, head.hash, head.after(now)
-    user, channel, session = actor.user, actor.channel, actor.session
-    for seq, (event, details, changes) in enumerate(entries, start=head.seq + 1):
-        text = as_json_text({**details, "changes": group_changes(changes)})
-        fields = (subject_id, kind, seq, at, event, user, channel, session, text)
-        previous = _seal(fields, previous)
-        yield SealedEntry(*fields, previous)
-
-
 def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
     """Return the number of the first invalid audit entry and the reason, or None."""
     previous = GENESIS
@@ -194,7 +179,7 @@ class Patch:
 
 
 class Patches:
-    """All row changes of one write, merged into one patch per row."""
+    """The row changes of one write, merged into one patch per row."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
         patches: dict[Entity, dict[str, Patch]] = {}
@@ -235,17 +220,18 @@ class WriteContext(NamedTuple):
 
 
 def sealed_entries(
-    entries: tuple[Entry, ...], subject: tuple[str, str], write_context: WriteContext
+    entries: Sequence[Entry], subject: tuple[str, str], write_context: WriteContext
 ) -> list[SealedEntry]:
-    return list(
-        chain(
-            entries,
-            head=write_context.head,
-            subject=subject,
-            now=write_context.now,
-            actor=write_context.actor,
-        )
-    )
+    """Number new audit entries, and link them by hashes to the last entry of their chain."""
+    (now, actor, head), (kind, subject_id) = write_context, subject
+    previous, at, sealed = head.hash, head.after(now), list[SealedEntry]()
+    user, channel, session = actor.user, actor.channel, actor.session
+    for seq, (event, details, changes) in enumerate(entries, start=head.seq + 1):
+        text = as_json_text({**details, "changes": group_changes(changes)})
+        fields = (subject_id, kind, seq, at, event, user, channel, session, text)
+        previous = _seal(fields, previous)
+        sealed.append(SealedEntry(*fields, previous))
+    return sealed
 
 
 def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:

@@ -71,23 +71,20 @@ class ToolCallStats(NamedTuple):
 
 
 class ModelUsageRow(NamedTuple):
-    """Tokens and cost of one language model. `total` is the number of all models."""
-
     usage: Totals
     model: str | None
+    #: Number of all models.
     total: int
 
 
 class WorkUsageRow(NamedTuple):
-    """Tokens and cost of a plan, a run, or the server's own model.
-
-    `total` is the number of all rows.
-    """
+    """Tokens and cost of a plan, of a run, or of the server's own language model."""
 
     usage: Totals
     plan_id: str | None
     run_id: str | None
     name: str
+    #: Number of all rows.
     total: int
 
     @property
@@ -111,16 +108,6 @@ SQL = load(
 
 def calls_of_step(step_id: str) -> Statement:
     return SQL["calls_of_step"](step_id=step_id, most=MAX_SHOWN)
-
-
-def _log_statements(calls: Iterable[LoggedCall]) -> list[Statement]:
-    rows = [(at, new_uuid(), *columns) for _, at, *columns, _client in calls]
-    seen = (
-        (agents.AgentKey(call.actor, call.session or ""), call.client)
-        for call in calls
-        if call.channel == Channel.MCP
-    )
-    return [SQL["insert_calls"](rows=Rows(rows)), *agents.record_statements(seen)]
 
 
 class CallLog:
@@ -164,7 +151,14 @@ class CallLog:
         for org_id, calls in by_org.items():
             try:
                 async with self._database.org_transaction(org_id) as tx:
-                    await tx.commit(*_log_statements(calls))
+                    rows = [(at, new_uuid(), *columns) for _, at, *columns, _client in calls]
+                    seen = (
+                        (agents.AgentKey(call.actor, call.session or ""), call.client)
+                        for call in calls
+                        if call.channel == Channel.MCP
+                    )
+                    statements = agents.record_statements(seen)
+                    await tx.commit(SQL["insert_calls"](rows=Rows(rows)), *statements)
             except Exception as error:
                 self.dropped_of[org_id] += len(calls)
                 ours = isinstance(error, WaybookError)
@@ -203,12 +197,11 @@ def store_answer(
 
 
 def lookup_statement(key: Key) -> Statement:
-    """Select the stored answer to a call. Run this after locking."""
+    """Select the stored answer to a call. Run this after locking the plan or run."""
     return SQL["stored_answer"](tool=key.tool, key=key.stored)
 
 
 def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
-    """Return the stored answer."""
     arguments_hash, is_error, body = row
     stored = bytes.fromhex(arguments_hash)
     if stored != key.arguments_hash:

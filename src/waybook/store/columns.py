@@ -1,7 +1,7 @@
 """The columns of the tables of plans and runs, each in one place.
 
-From these lists follow the SQL fragments that insert, select, import and verify rows, and the
-functions that convert rows to the classes of the rules. All of it is made once, at import.
+The SQL fragments that insert, select, import and verify rows are made from these lists at import,
+and so are the functions that convert rows to the classes of the rules.
 """
 
 import re
@@ -31,7 +31,7 @@ class _Column(NamedTuple):
 
 class Table:
     def __init__(self, name: str, alias: str, lines: Iterable[str]) -> None:
-        """Create a table with an alias for queries, from a line for each column."""
+        """Create a table from a line for each column, with an alias for queries."""
         self.name = name
         self.alias = alias
         self.columns = tuple(_Column(*line.split()) for line in lines)
@@ -309,40 +309,31 @@ late_result l
 """
 
 
-def _read_lists() -> Iterator[Table]:
-    for block in re.split(r"\n(?=\w)", _LISTS.strip()):
-        head, *lines = block.split("\n")
-        name, alias = head.split()
-        yield Table(name, alias, lines)
-
-
-TABLES: Final = {table.name: table for table in _read_lists()}
+TABLES: Final = {
+    name: Table(name, alias, lines)
+    for head, *lines in (block.split("\n") for block in re.split(r"\n(?=\w)", _LISTS.strip()))
+    for name, alias in [head.split()]
+}
 JSON_COLUMNS: Final = frozenset(
     column.name for table in TABLES.values() for column in table.columns if column.type == "json"
 )
 
 
 def _fragments(table: Table) -> Iterator[tuple[str, Iterable[str]]]:
-    alias, inserted = table.alias, table.inserted
-    yield "columns_of", (column.name for column in inserted)
-    yield "values_of", (f"%({column.name})s" for column in inserted)
-    own = (column for column in inserted if column.role != "parent")
+    names = {column: f"{table.alias}.{column.name}" for column in table.columns}
+    yield "columns_of", (column.name for column in table.inserted)
+    yield "values_of", (f"%({column.name})s" for column in table.inserted)
+    own = (column for column in table.inserted if column.role != "parent")
     yield "types_of", (f"{column.name} {column.type}" for column in own)
-    yield "select_of", (_selected(alias, column) for column in table.read)
-    yield "list_of", (f"{alias}.{column.name}" for column in table.read)
+    forms = {"uuid": "{0}::text", "text[]": "array_to_string({0}, ' ') as {1}"}
+    yield (
+        "select_of",
+        (forms.get(c.type, "{0}").format(names[c], c.name) for c in table.read),
+    )
+    yield "list_of", (names[column] for column in table.read)
+    forms = {"text[]": "coalesce({0}, '{{}}')"}
     audited = (column for column in table.columns if column.is_audited)
-    yield "audit_of", (f"'{column.field}', {_compared(alias, column)}" for column in audited)
-
-
-def _selected(alias: str, column: _Column) -> str:
-    if column.type == "text[]":
-        return f"array_to_string({alias}.{column.name}, ' ') as {column.name}"
-    return f"{alias}.{column.name}{'::text' if column.type == 'uuid' else ''}"
-
-
-def _compared(alias: str, column: _Column) -> str:
-    place = f"{alias}.{column.name}"
-    return f"coalesce({place}, '{{}}')" if column.type == "text[]" else place
+    yield "audit_of", (f"'{c.field}', {forms.get(c.type, '{0}').format(names[c])}" for c in audited)
 
 
 #: Fragments for queries, which refer to `columns_of_plan_step` as `:columns_of_plan_step`.

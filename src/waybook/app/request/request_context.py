@@ -76,7 +76,7 @@ class RequestContext:
         call = Call(org_id, aggregate_id, statements, on_commit, waits, is_read)
         if check is None:
             return await database.commit(call)
-        with check.deciding():
+        with check:
             return (await database.commit(call))[1:]
 
     async def read_in_group(self, aggregate_id: str, *statements: Statement) -> Results:

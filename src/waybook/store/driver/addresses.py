@@ -56,7 +56,12 @@ def _host_dsns(dsn: str) -> tuple[str, ...]:
         return (dsn,)
     hosts = []
     for place in range(count):
-        own = {name: _value_of(parameters[name], place) for name in _PER_HOST if name in parameters}
+        own = {}
+        for name in _PER_HOST:
+            # A single port applies to every host.
+            values = parameters[name].split(",") if name in parameters else []
+            if values:
+                own[name] = values[place] if place < len(values) else values[0]
         hosts.append(make_conninfo("", **(parameters | own)))
     return tuple(hosts)
 
@@ -88,11 +93,6 @@ def _count_hosts(parameters: dict[str, str]) -> int:
     return len(named.split(","))
 
 
-def _value_of(values: str, place: int) -> str:
-    each = values.split(",")
-    return each[place] if place < len(each) else each[0]
-
-
 #: Seconds to wait for a host before the next host is tried too.
 _STAGGER_SECONDS: Final = 0.25
 _Opened: TypeAlias = AsyncConnection[TupleRow]
@@ -104,7 +104,7 @@ async def connect(dsn: str, *, autocommit: bool = False) -> _Opened:
 
     Raises:
         Misconfigured: the connection string is not valid.
-        psycopg.Error: no host accepted the connection; the error is that of the last host.
+        psycopg.Error: no host accepted the connection. This is the error of the last host.
     """
 
     async def open_host(host: str) -> _Opened:

@@ -52,7 +52,7 @@ class Bus:
         self._closed = False
 
     def publish(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a committed change to subscribers, and queue it for other processes."""
+        """Deliver a committed change to subscribers here, and queue it for other processes."""
         which = org_id.int, event.kind, event.id
         if len(self._outgoing) < MAX_QUEUED:
             self._outgoing[which] = merge_events(self._outgoing.get(which), event)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -25,9 +25,9 @@ from waybook.tracing import TRACING
 
 
 class CredentialCheck:
-    """Check of a call's cached credential, in the first database message of the call.
+    """A check of the caller's cached credential, sent with the first database message of the call.
 
-    A revocation thus takes effect immediately in every process, without an extra round trip.
+    So a revocation takes effect immediately in every process, without an extra round trip.
     """
 
     __slots__ = ("is_failed", "is_passed", "org_id", "statement")
@@ -37,10 +37,6 @@ class CredentialCheck:
         self.statement = statement
         self.is_passed = False
         self.is_failed = False
-
-    def deciding(self) -> Self:
-        """Return a context manager that records whether the credential was valid."""
-        return self
 
     def __enter__(self) -> None: ...
 
@@ -72,7 +68,7 @@ def pending_check(org_id: UUID) -> CredentialCheck | None:
 
 
 class Clock:
-    """Estimate of the database clock, from the time that the database reported last."""
+    """An estimate of the database clock, from the time that the database reported last."""
 
     def __init__(self) -> None:
         self._last_reading: tuple[datetime, float] | None = None
@@ -189,7 +185,6 @@ class Database:
         return TransactionScope(self.pool, opening, org_id, org.encode(), check)
 
     def has_calls(self, org_id: UUID) -> bool:
-        """Return whether other calls of the org may be sent in the same message."""
         return self._groups.has_calls(org_id)
 
     async def commit(self, call: Call) -> Results:

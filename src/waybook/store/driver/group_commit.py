@@ -137,7 +137,9 @@ class GroupCommit:
     async def _join_group(self, calls: _OrgCalls, call: Call) -> Results | None:
         """Wait for the results of a group, or return None if the call must be sent alone."""
         # Reads do not count toward the size, because their parameters are only a few ids.
-        size = 0 if call.is_read else _size(call.statements)
+        parameters = (s.parameters for s in call.statements if isinstance(s, Statement))
+        values = filter(None, chain.from_iterable(parameters))
+        size = 0 if call.is_read else sum(map(len, values))
         if size > MAX_BYTES:
             return None
         loop = asyncio.get_running_loop()
@@ -224,11 +226,6 @@ def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
         if not outcome.done():
             outcome.set_result(None if results is None else results[start:end])
         start = end
-
-
-def _size(statements: Message) -> int:
-    parameters = [s.parameters for s in statements if isinstance(s, Statement)]
-    return sum(map(len, filter(None, chain.from_iterable(parameters))))
 
 
 #: Marks a statement that was merged into another one and has no result of its own.

@@ -1,6 +1,6 @@
 """Selects one process per database that does the periodic background work for all orgs.
 
-Leadership only saves work. In case the leader hangs, other processes rarely do the same work.
+Leadership only saves work: if the leader hangs, other processes do the work too, but less often.
 """
 
 import asyncio

@@ -86,15 +86,11 @@ def receive(bus: Bus, payload: str) -> None:
 
 class ChangePoller:
     def __init__(self, most: int = _MAX_POLLED_CHANGES) -> None:
-        """Create a poller.
-
-        With more than `most` changes, the subscribers of an org are told to reload.
-        """
         self._most = most
         self._looked: dict[UUID, float] = {}
 
     async def poll(self, database: Database, bus: Bus) -> None:
-        """Poll once for changes in every org that has subscribers."""
+        """Poll every org that has subscribers. After too many changes, they must reload."""
         orgs = bus.subscribed_orgs()
         self._looked = {org: at for org, at in self._looked.items() if org in orgs}
         for org_id in orgs:

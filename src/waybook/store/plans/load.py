@@ -260,14 +260,12 @@ def read_condition(row: ConditionRow) -> Condition:
 
 
 def _new_step(fields: dict[str, Any]) -> NewStep:
-    conditions = tuple(_new_condition(inner) for inner in fields.get("conditions", ()))
+    conditions = []
+    for condition in fields.get("conditions", ()):
+        steps, then = map(_new_step, condition.get("steps", ())), condition.get("on_exhausted")
+        typed = {"action": BranchAction(condition["action"]), "steps": tuple(steps)}
+        exhausted = {"on_exhausted": OnExhausted(then) if then else None}
+        conditions.append(NewCondition(**{**condition, **typed, **exhausted}))
     before = tuple(map(StepId, fields.get("depends_on_ids", ())))
-    rest = {"type": StepType(fields["type"]), "depends_on_ids": before, "conditions": conditions}
-    return NewStep(**{**fields, **rest})
-
-
-def _new_condition(fields: dict[str, Any]) -> NewCondition:
-    steps = tuple(_new_step(inner) for inner in fields.get("steps", ()))
-    then = fields.get("on_exhausted")
-    rest = {"action": BranchAction(fields["action"]), "steps": steps}
-    return NewCondition(**{**fields, **rest, "on_exhausted": OnExhausted(then) if then else None})
+    rest = {"type": StepType(fields["type"]), "depends_on_ids": before}
+    return NewStep(**{**fields, **rest, "conditions": tuple(conditions)})

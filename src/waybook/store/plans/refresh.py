@@ -129,7 +129,9 @@ def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:
 def _apply_changes(plan: list[Any], steps: list[Step], details: str) -> None:
     for entity, row_id, fields in changed_rows(orjson.loads(details)):
         if entity == Entity.STEP:
-            place = _place(steps, row_id)
+            place = next((n for n, step in enumerate(steps) if step.id == row_id), None)
+            if place is None:
+                raise ReplayError(f"there is no step {row_id}")
             values = [*steps[place]]
             _set_fields(values, fields, STEP_FIELDS, OTHER_STEP_FIELDS)
             steps[place] = Step._make(values)
@@ -139,13 +141,6 @@ def _apply_changes(plan: list[Any], steps: list[Step], details: str) -> None:
             plan[_SESSIONS] |= {row_id}
         elif entity not in OTHER_ROWS:
             raise ReplayError(f"changes of the {entity} {row_id} are not applied")
-
-
-def _place(steps: list[Step], step_id: str | None) -> int:
-    for place, step in enumerate(steps):
-        if step.id == step_id:
-            return place
-    raise ReplayError(f"there is no step {step_id}")
 
 
 def _set_fields(

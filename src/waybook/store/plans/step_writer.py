@@ -53,9 +53,15 @@ def step_statements(
 
 
 def _new_steps(plan: Plan, made: list[Patch]) -> list[Statement]:
+    rows = []
+    for patch in made:
+        step = plan.step(StepId(patch.id))
+        row: list[Value] = [plan.id, *_OWN_VALUES(step)]
+        row[_DEPENDS_ON] = Ids(step.depends_on) if step.depends_on else None
+        rows.append(tuple(row))
     carried = [patch for patch in made if not patch.values.keys().isdisjoint(RESULT_FIELDS)]
     return [
-        SQL["insert_steps"](rows=Rows([_new_step(plan, patch) for patch in made])),
+        SQL["insert_steps"](rows=Rows(rows)),
         SQL["insert_step_briefs"](
             rows=Rows(
                 [new_row(TABLES["step_brief"], patch.values, step_id=patch.id) for patch in made]
@@ -63,13 +69,6 @@ def _new_steps(plan: Plan, made: list[Patch]) -> list[Statement]:
         ),
         *map(_new_result, carried),
     ]
-
-
-def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    step = plan.step(StepId(patch.id))
-    values: list[Value] = [plan.id, *_OWN_VALUES(step)]
-    values[_DEPENDS_ON] = Ids(step.depends_on) if step.depends_on else None
-    return tuple(values)
 
 
 def _changed_step(

@@ -1,6 +1,6 @@
 """Writes plans: turns decided changes into SQL statements. No other module writes plans."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -21,11 +21,11 @@ from waybook.store.columns import TABLES
 from waybook.store.driver.queries import (
     AsJson,
     Ids,
+    Query,
     Rows,
     Statement,
     Value,
     fill,
-    first_value,
     load,
     new_row,
     scalar,
@@ -47,60 +47,58 @@ class SkillExecutionRow(NamedTuple):
 SQL = load("plans/writer", update_plan_if_unchanged=LockRow, lock_execution=SkillExecutionRow)
 
 
-class _LedgerWrite(NamedTuple):
-    statements: list[Statement]
-    head: ChainHead
-
-
 def statements(
     before: Plan | None,
     decision: Decision[object],
     write_context: WriteContext,
     *,
     is_cached: bool = False,
-) -> _LedgerWrite:
-    """Return the SQL statements that write a decision.
+) -> tuple[list[Statement], ChainHead]:
+    """Return the SQL statements that write a decision, and the new end of the audit chain.
 
     If the plan comes from the cache, the first statement fails if the plan has changed.
     """
     if not decision.entries and not decision.touched:
-        return _LedgerWrite([], write_context.head)
+        return [], write_context.head
     patches = Patches([change for entry in decision.entries for change in entry.changes])
     sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), write_context)
     written = _plan(before, decision.plan, patches, sealed, write_context, is_cached=is_cached)
     if conditions := patches.deletes[Entity.CONDITION]:
         written.append(SQL["delete_conditions"](ids=Ids(conditions)))
     written += step_statements(before, decision, patches, write_context)
-    for entity, write in _CHILD_WRITERS.items():
-        if entity in patches.entities:
-            written += write(decision.plan, patches)
+    # These rows refer to the plan or its steps, so they are written last.
+    written += _children(decision.plan, patches)
     if Entity.ARTIFACT in patches.entities:
-        written += _artifacts(decision, patches)
+        for patch in patches.inserts[Entity.ARTIFACT]:
+            # The audit has only the hash of a long text.
+            text = decision.texts.get(patch.id)
+            values = patch.values if text is None else {**patch.values, "content": text}
+            of_plan = {"plan_id": decision.plan.id, "audit_seq": None, "audit_hash": None}
+            written.append(_artifact(patch.id, values, **of_plan))
         written += _origins(patches, write_context)
     head = (
         ChainHead(sealed[-1].seq, sealed[-1].hash, sealed[-1].at) if sealed else write_context.head
     )
-    return _LedgerWrite(written + audit_statements(sealed), head)
+    return written + audit_statements(sealed), head
 
 
 def start_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
-    return [
-        fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
-        *audit_statements(sealed),
-    ]
+    return _skill(SQL["insert_skill_execution"], row, skill_id, entry, write_context)
 
 
 def complete_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
+    return _skill(SQL["complete_skill_execution"], row, skill_id, entry, write_context)
+
+
+def _skill(
+    query: Query, row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
+) -> list[Statement]:
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
-    return [
-        fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
-        *audit_statements(sealed),
-    ]
+    return [fill(query, row, id=skill_id, **_head(sealed)), *audit_statements(sealed)]
 
 
 def store_standalone(
@@ -168,36 +166,22 @@ def _plan(
     return [changed, SQL["update_budget"](id=plan.id, budget=AsJson(values["budget"]))]
 
 
-def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    if made := patches.inserts[Entity.CONDITION]:
-        rows = [
-            new_row(TABLES["branching_condition"], patch.values, id=patch.id, plan_id=plan.id)
-            for patch in made
-        ]
+def _children(plan: Plan, patches: Patches) -> Iterator[Statement]:
+    inserts, updates, plan_id = patches.inserts, patches.updates, plan.id
+    if made := inserts[Entity.CONDITION]:
+        table = TABLES["branching_condition"]
+        rows = [new_row(table, patch.values, id=patch.id, plan_id=plan_id) for patch in made]
         yield SQL["insert_conditions"](rows=Rows(rows))
-    for patch in patches.updates[Entity.CONDITION]:
+    for patch in updates[Entity.CONDITION]:
         yield fill(SQL["update_condition"], patch.values, id=patch.id)
-
-
-def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts[Entity.REVIEW]:
-        yield fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
-    for patch in patches.updates[Entity.REVIEW]:
+    for patch in inserts[Entity.REVIEW]:
+        yield fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan_id)
+    for patch in updates[Entity.REVIEW]:
         yield fill(SQL["decide_review"], patch.values, id=patch.id)
-
-
-def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts[Entity.SESSION]:
-        yield fill(SQL["insert_session"], patch.values, plan_id=plan.id, session=patch.id)
-
-
-def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
-    """Insert artifacts with their texts, of which the audit has only hashes."""
-    for patch in patches.inserts[Entity.ARTIFACT]:
-        text = decision.texts.get(patch.id)
-        values = patch.values if text is None else {**patch.values, "content": text}
-        head = {"audit_seq": None, "audit_hash": None}
-        yield _artifact(patch.id, values, plan_id=decision.plan.id, **head)
+    for patch in inserts[Entity.SESSION]:
+        yield fill(SQL["insert_session"], patch.values, plan_id=plan_id, session=patch.id)
+    for patch in inserts[Entity.USAGE]:
+        yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan_id)
 
 
 def _artifact(artifact_id: str, values: dict[str, Json], **extra_values: Value) -> Statement:
@@ -221,24 +205,5 @@ def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statemen
         yield SQL["insert_links"](rows=Rows(rows))
 
 
-def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts[Entity.USAGE]:
-        yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
-
-
-#: Functions that write rows which reference the plan or its steps, so they run last.
-_CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
-    Entity.CONDITION: _conditions,
-    Entity.REVIEW: _reviews,
-    Entity.SESSION: _sessions,
-    Entity.USAGE: _usage,
-}
-
-
 def latest_skill_statement(holder: Holder) -> Statement:
     return SQL["latest"](user=holder.user, session=holder.session)
-
-
-def read_latest_skill(rows: list[tuple[str]]) -> str | None:
-    execution_id: str | None = first_value(rows)
-    return execution_id

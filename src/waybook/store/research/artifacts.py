@@ -12,7 +12,7 @@ from waybook.research.embedding import Backend, Vector
 from waybook.research.fusion import RankedPassage
 from waybook.research.passages import json_to_text, passages
 from waybook.store.audit import StoredRow
-from waybook.store.driver.queries import Ids, Rows, Statement, Value, first_column, load
+from waybook.store.driver.queries import Ids, Rows, Statement, first_column, load
 from waybook.store.research import embeddings
 from waybook.store.research.embeddings import UnembeddedRow, encode_vector
 
@@ -115,14 +115,6 @@ def insert_statement(
     return SQL["insert_vectors"](rows=Rows(vector_rows))
 
 
-def nearest_statement(**values: Value) -> Statement:
-    return SQL["nearest_vectors"](few=MAX_EXACT_SCAN, **values)
-
-
-def nearest_in_plan_statement(**values: Value) -> Statement:
-    return SQL["nearest_vectors_in_plan"](**values)
-
-
 SOURCE = "source"
 SEPARATOR = "\x1f"
 
@@ -213,7 +205,14 @@ def index_statements(
     """
     if not pieces:
         return
-    yield SQL["insert_passages"](rows=Rows([_row(piece) for piece in pieces]))
+    rows = [
+        (
+            *(s.subject, s.id, part, s.plan_id, s.kind, s.title, text, s.created_at),
+            SEPARATOR.join(s.tags) or None,
+        )
+        for s, part, text in pieces
+    ]
+    yield SQL["insert_passages"](rows=Rows(rows))
     if meanings:
         yield vectors_statement([(p.subject.id, p.part) for p in pieces], meanings, org_id)
 
@@ -226,15 +225,6 @@ def vectors_statement(
     if meanings.backend is Backend.PORTABLE:
         return embeddings.insert_statement(rows, model=meanings.model)
     return insert_statement(rows, model=meanings.model, org_id=org_id)
-
-
-def _row(piece: PassageDraft) -> tuple[str | int | datetime | None, ...]:
-    s = piece.subject
-    tags = SEPARATOR.join(s.tags) or None
-    return (
-        *(s.subject, s.id, piece.part, s.plan_id, s.kind, s.title, piece.body, s.created_at),
-        tags,
-    )
 
 
 def unindex_statements(artifact_id: str) -> list[Statement]:

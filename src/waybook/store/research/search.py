@@ -204,8 +204,8 @@ def _by_meaning(query_vector: QueryVector, scope: Scope) -> Statement:
         "most": MAX_RANKED,
     }
     if scope.plan_id is None:
-        return artifacts.nearest_statement(**values)
-    return artifacts.nearest_in_plan_statement(
+        return artifacts.SQL["nearest_vectors"](few=artifacts.MAX_EXACT_SCAN, **values)
+    return artifacts.SQL["nearest_vectors_in_plan"](
         plan_id=scope.plan_id, newest=MAX_UNINDEXED_SCAN, **values
     )
 

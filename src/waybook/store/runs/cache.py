@@ -3,7 +3,7 @@
 A call decides on the cached run, and its write fails if the run has changed since.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
@@ -62,7 +62,10 @@ class CachedRun(NamedTuple):
         if wanted.holder is None or wanted.holder.session is None:
             return False
         return any(
-            job.holder == wanted.holder and job.id != besides and _matches(job, wanted)
+            job.holder == wanted.holder
+            and job.id != besides
+            and wanted.model in {None, job.model}
+            and wanted.job_type in {None, job.job_type}
             for job in self.held.values()
         )
 
@@ -92,23 +95,16 @@ class CachedRun(NamedTuple):
         if not _can_be_cached(run, len(held)):
             return None
         self.documents.discard(decision.documents)
-        if others:
-            free = {key: _without(jobs, others) for key, jobs in free.items()}
+        for key, listed in free.items() if others else ():
+            left = tuple([job for job in listed.jobs if job.id not in others])
+            if len(left) < len(listed.jobs):
+                free = {**free, key: listed._replace(jobs=left)}
         return self._replace(run=run, head=head, held=held, free=free)
 
 
 def _can_be_cached(run: Run, held_count: int) -> bool:
     is_open = run.completed_at is None and run.canceled_at is None
     return is_open and len(run.steps) <= MAX_STEPS and held_count <= MAX_HELD_JOBS
-
-
-def _matches(job: Job, wanted: JobRequest) -> bool:
-    return wanted.model in {None, job.model} and wanted.job_type in {None, job.job_type}
-
-
-def _without(free: FreeJobs, job_ids: Collection[str]) -> FreeJobs:
-    jobs = tuple([job for job in free.jobs if job.id not in job_ids])
-    return free if len(jobs) == len(free.jobs) else FreeJobs(jobs, *free[1:])
 
 
 def filter_of(wanted: JobRequest) -> JobFilter:
@@ -141,7 +137,10 @@ def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | 
     run, row = loaded.run, brief[0]
     if isinstance(row.input, str) and len(row.input) > MAX_INPUT_LENGTH:
         return None
-    claimable = [jobs.read_job(job) for job in free]
+    # Jobs in progress come last, and can be claimed only after their leases.
+    claimable = map(jobs.read_job, free)
+    unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
+    free_jobs = FreeJobs(unclaimed, len(unclaimed) < most, loaded.now)
     return CachedRun(
         run=run,
         dag_slug=loaded.dag_slug,
@@ -149,12 +148,6 @@ def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | 
         head=loaded.head,
         brief=row,
         held={job.id: job for job in map(jobs.read_job, held)},
-        free={filter_of(wanted): _free_jobs(claimable, most, loaded.now)},
+        free={filter_of(wanted): free_jobs},
         documents=DocumentCache(),
     )
-
-
-def _free_jobs(claimable: Sequence[Job], most: int, now: datetime) -> FreeJobs:
-    """Return the free jobs before the first job that is in progress."""
-    unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
-    return FreeJobs(unclaimed, len(unclaimed) < most, now)

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 from waybook.core.changes import Entity
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision
-from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json
+from waybook.run.model import Job, NewDocument, Run, origins_json
 from waybook.store.audit import (
     ChainHead,
     Patch,
@@ -74,7 +74,10 @@ def statements(
         *(_jobs(writes, patches) if Entity.JOB in patches.entities else ()),
         *(_documents(writes) if Entity.DOCUMENT in patches.entities else ()),
         *(_texts(writes, patches) if any(write.decision.texts for write in writes) else ()),
-        *(_usage(run, patches) if Entity.USAGE in patches.entities else ()),
+        *(
+            fill(SQL["insert_usage"], patch.values, id=patch.id, run_id=run.id)
+            for patch in patches.inserts[Entity.USAGE]
+        ),
         *audit_statements(sealed),
     ]
 
@@ -174,23 +177,25 @@ def _stages(run: Run, patches: Patches) -> Iterator[Statement]:
             feedback_by=stage.feedback_by,
         )
     for patch in patches.updates[Entity.STAGE_RUN]:
-        yield _changed_stage(run, run.stages[patch.id])
-
-
-def _changed_stage(run: Run, stage: StageRun) -> Statement:
-    return SQL["update_stage"](
-        run_id=run.id,
-        stage_slug=stage.slug,
-        completed_at=stage.completed_at,
-        feedback=stage.feedback,
-        feedback_at=stage.feedback_at,
-        feedback_by=stage.feedback_by,
-    )
+        stage = run.stages[patch.id]
+        yield SQL["update_stage"](
+            run_id=run.id,
+            stage_slug=stage.slug,
+            completed_at=stage.completed_at,
+            feedback=stage.feedback,
+            feedback_at=stage.feedback_at,
+            feedback_by=stage.feedback_by,
+        )
 
 
 def _steps(run: Run, patches: Patches) -> Iterator[Statement]:
-    made = [run.steps[patch.id] for patch in patches.inserts[Entity.STAGE_STEP]]
-    for part in _parts([_new_step(run, step) for step in made]):
+    rows = []
+    for patch in patches.inserts[Entity.STAGE_STEP]:
+        step, values = run.steps[patch.id], patch.values
+        times = {"opened_at": step.opened_at, "closed_at": step.closed_at}
+        key = {"run_id": run.id, "stage_slug": step.stage, "step_key": step.key}
+        rows.append(new_row(TABLES["stage_step"], values, **key, **times))
+    for part in _parts(rows):
         yield SQL["insert_steps"](rows=part)
     for patch in patches.updates[Entity.STAGE_STEP]:
         step = run.steps[patch.id]
@@ -202,21 +207,6 @@ def _steps(run: Run, patches: Patches) -> Iterator[Statement]:
             failed=step.failed,
             closed_at=step.closed_at,
         )
-
-
-def _new_step(run: Run, step: StepRun) -> tuple[Value, ...]:
-    return new_row(
-        TABLES["stage_step"],
-        {},
-        run_id=run.id,
-        stage_slug=step.stage,
-        step_key=step.key,
-        total=step.total,
-        done=step.done,
-        failed=step.failed,
-        opened_at=step.opened_at,
-        closed_at=step.closed_at,
-    )
 
 
 def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
@@ -323,11 +313,6 @@ _TEXT_ROWS = (
     (Entity.RENDERED_DOCUMENT, SQL["insert_rendered"], "id", ("markdown", "html")),
     (Entity.LATE_RESULT, SQL["insert_late"], "id", ("content",)),
 )
-
-
-def _usage(run: Run, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts[Entity.USAGE]:
-        yield fill(SQL["insert_usage"], patch.values, id=patch.id, run_id=run.id)
 
 
 def _parts(rows: list[tuple[Value, ...]]) -> Iterator[Rows]:

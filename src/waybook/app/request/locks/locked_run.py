@@ -239,7 +239,7 @@ class LockedRun(Locked[RunDecision[object]]):
         decided = DecidedCall(before, after, [*self._deferred, write], more, self._send_batch)
         self._is_sharing = False
         try:
-            with check.deciding() if check else nullcontext():
+            with check or nullcontext():
                 await self._slot.pipeline.commit(decided)
         except StaleCache:
             return Commit.STALE

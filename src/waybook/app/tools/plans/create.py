@@ -33,6 +33,7 @@ from waybook.plan.copy import copy_plan as decide_copy
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import MAX_CONDITIONS, MAX_STEPS, Plan, StepStatus
 from waybook.plan.progress import count_done
+from waybook.store.driver.queries import first_value
 from waybook.store.plans import writer
 from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan
@@ -72,7 +73,7 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
     opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
-        skill = writer.read_latest_skill(opened.results[0])
+        skill = first_value(opened.results[0])
         new_plan = NewPlan(
             name=args.name,
             research_question=args.research_question,
@@ -160,7 +161,7 @@ async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
     async def decide() -> Proposal[Written]:
         options = CopyOptions(
             name=args.name,
-            skill_execution_id=writer.read_latest_skill(opened.results[0]),
+            skill_execution_id=first_value(opened.results[0]),
         )
         decision = decide_copy(source, options, opened.decision_context)
         statements, head = writer.statements(None, decision, opened.write_context)
