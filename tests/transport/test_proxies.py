@@ -12,8 +12,9 @@ from auth_env import authenticated_app, make_token
 from org_env import OrgEnv
 from transport.page_client import FORM_TOKEN, Browser
 from waybook.errors import Misconfigured
+from waybook.integrations.config import read_proxies
 from waybook.transport.http.browser_session import MAX_ATTEMPTS, SESSION
-from waybook.transport.http.request_checks import client_address, read_proxies
+from waybook.transport.http.request_checks import client_address
 
 PROXY, OTHER_PROXY, STRANGER = "10.0.0.5", "10.1.0.7", "203.0.113.9"
 TRUSTED = "10.0.0.5, 10.1.0.0/24, 2001:db8:1::/64"

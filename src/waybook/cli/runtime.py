@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from rich.console import Console
+from rich.text import Text
 
 from waybook.app.accounts.lookup import require_org
 from waybook.app.request.caller import Answer, Caller
@@ -93,8 +94,11 @@ def start_hint(settings: Settings) -> str | None:
 @asynccontextmanager
 async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
     """Run the application until the block ends, with a spinner on stderr while it starts."""
-    waiting = Console(stderr=True).status("starting the database …", spinner="line")
-    waiting.start()
+    console = Console(stderr=True)
+    # A plain string would be searched for emoji names, whose table takes long to import.
+    waiting = console.status(Text("starting the database …"), spinner="line")
+    if console.is_terminal:
+        waiting.start()
     try:
         async with open_application(settings) as app:
             waiting.stop()

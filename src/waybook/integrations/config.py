@@ -1,8 +1,10 @@
-"""Validated settings of the webhook and of the OpenID Connect issuer."""
+"""Validated settings of the webhook, of the OpenID Connect issuer, and of trusted proxies."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from waybook.core.decision_context import Scope
@@ -173,3 +175,29 @@ def _check_issuer(settings: Settings, issuer: str) -> None:
         raise Misconfigured(
             f"oidc_new_users must be allow or deny, not {settings.oidc_new_users!r}"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerCheck:
+    #: Why the endpoints could not be found.
+    error: str | None = None
+    #: Why the keys could not be downloaded.
+    keys_fault: str | None = None
+    #: Numbers of keys.
+    published: int = 0
+    usable: int = 0
+    algorithms: tuple[str, ...] = ()
+    has_pages: bool = False
+
+
+#: Networks of the trusted proxies.
+Proxies: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
+
+
+def read_proxies(text: str) -> Proxies:
+    """Parse a comma-separated list of proxy addresses or networks."""
+    named = [word.strip() for word in text.split(",") if word.strip()]
+    try:
+        return tuple(ip_network(word) for word in named)
+    except ValueError as error:
+        raise Misconfigured(f"trusted_proxies: {error}") from None

@@ -23,7 +23,7 @@ from jwt.exceptions import PyJWTError
 
 from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import EndpointFailed, Unauthenticated, Unavailable
-from waybook.integrations.config import IssuerSettings, is_secure_url
+from waybook.integrations.config import IssuerCheck, IssuerSettings, is_secure_url
 from waybook.integrations.http_client import BoundedHttpClient
 from waybook.integrations.oidc_login import Claims, check_times
 
@@ -206,19 +206,6 @@ def _endpoints_in(raw: object, issuer: str) -> IssuerEndpoints:
     listed = ways if isinstance(ways, list) else ["client_secret_basic"]
     in_form = "client_secret_basic" not in listed and "client_secret_post" in listed
     return IssuerEndpoints(keys=keys, authorize=authorize, token=token, secret_in_form=in_form)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuerCheck:
-    #: Why the endpoints could not be found.
-    error: str | None = None
-    #: Why the keys could not be downloaded.
-    keys_fault: str | None = None
-    #: Numbers of keys.
-    published: int = 0
-    usable: int = 0
-    algorithms: tuple[str, ...] = ()
-    has_pages: bool = False
 
 
 async def check_issuer(issuer: str) -> IssuerCheck:

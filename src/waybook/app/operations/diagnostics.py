@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,8 +20,12 @@ from waybook.app.request.search.search_backend import search_backend
 from waybook.app.skills.loader import find_skills
 from waybook.dag.templates.rendering import render
 from waybook.errors import Misconfigured, Unavailable, WaybookError
-from waybook.integrations.config import IssuerSettings, issuer_from_settings, webhook_from_settings
-from waybook.integrations.oidc_issuer import IssuerCheck, check_issuer
+from waybook.integrations.config import (
+    IssuerCheck,
+    IssuerSettings,
+    issuer_from_settings,
+    webhook_from_settings,
+)
 from waybook.json_values import Json
 from waybook.notifications.delivery import Deliveries
 from waybook.notifications.message import load_templates
@@ -214,7 +219,9 @@ async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
                 "sign-in", CheckState.WARN, message, "set auth to required or remove oidc_issuer"
             )
         ]
-    seen = await check_issuer(configured.issuer)
+    # The libraries for keys and tokens take long to import.
+    issuers = import_module("waybook.integrations.oidc_issuer")
+    seen: IssuerCheck = await issuers.check_issuer(configured.issuer)
     if seen.error is not None:
         todo = "people cannot sign in there now; check oidc_issuer, to the letter, and the network"
         return [CheckResult("issuer", CheckState.FAIL, f"{configured.issuer}: {seen.error}", todo)]

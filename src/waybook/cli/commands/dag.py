@@ -7,6 +7,7 @@ from typing import Any, NoReturn, cast
 import click
 from rich.text import Text
 
+from waybook.app.queries.runs.workflows import list_workflows, workflow_view
 from waybook.cli.inputs import read_models, read_prefix
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
@@ -35,21 +36,20 @@ def _call(flags: dict[str, object], tool: str, args: dict[str, object]) -> dict[
 @database_options
 def list_command(*, as_json: bool, **flags: object) -> None:
     """List available workflows."""
-    dags = _call(flags, "list_dags", {})["dags"]
+    workflows = run_in_app(load_settings(flags), lambda here: list_workflows(here.call))
     if as_json:
-        print_json(dags, tight=True)
+        print_json([workflow_view(item.compiled_dag) for item in workflows], tight=True)
         return
     table = plain_table("slug", no_wrap=True)
     table.add_column("version", justify="right", no_wrap=True)
     table.add_column("stages", no_wrap=True)
     table.add_column("what it does")
-    for dag in dags:
-        steps = sum(stage["steps"] for stage in dag["stages"])
-        figures = f"{len(dag['stages'])}, {steps} steps"
-        description = Text.assemble(
-            (dag["name"], "bold"), (f"  {dag['description']}".rstrip(), "dim")
-        )
-        table.add_row(dag["dagSlug"], str(dag["version"]), figures, description)
+    for compiled in (workflow.compiled_dag for workflow in workflows):
+        dag = compiled.dag
+        steps = sum(len(graph.order) for graph in compiled.graphs.values())
+        description = Text.assemble((dag.name, "bold"), (f"  {dag.description}".rstrip(), "dim"))
+        figures = f"{len(compiled.order)}, {steps} steps"
+        table.add_row(dag.slug, str(compiled.version), figures, description)
     get_console().print(table)
 
 

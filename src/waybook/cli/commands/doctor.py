@@ -40,6 +40,7 @@ from waybook.cli.runtime import get_console
 from waybook.core.decision_context import Channel
 from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, WaybookError
+from waybook.integrations.config import read_proxies
 from waybook.integrations.factory import open_embedder
 from waybook.integrations.server_probe import (
     ServerState,
@@ -49,7 +50,6 @@ from waybook.integrations.server_probe import (
 )
 from waybook.page_address import find_page_server
 from waybook.settings import LoadedSettings, Settings
-from waybook.transport.http.request_checks import read_proxies
 
 
 async def run_checks(settings: Settings) -> list[CheckResult]:

@@ -29,6 +29,7 @@ from waybook.cli.terminal.errors import CommandError
 from waybook.cli.workers import Supervisor, SupervisorLink
 from waybook.core.decision_context import Channel
 from waybook.errors import WaybookError
+from waybook.integrations.config import read_proxies
 from waybook.integrations.factory import open_issuer
 from waybook.integrations.oidc_login import IssuerClient
 from waybook.page_address import PageClaim, server_claim
@@ -51,7 +52,7 @@ from waybook.transport.http.metrics import (
     collect_metrics,
 )
 from waybook.transport.http.rate_limits import FailedCredentials, RequestThrottle
-from waybook.transport.http.request_checks import AllowedHosts, read_proxies
+from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import Drain, listen, run, serve
 from waybook.transport.mcp.server import build_server

@@ -19,13 +19,14 @@ from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import Busy, RateLimited, Unauthenticated, Unavailable, WaybookError
+from waybook.integrations.config import Proxies
 from waybook.notifications.delivery import ACTION_PATH
 from waybook.transport.gateway import FAULT, request_state
 from waybook.transport.http.bearer import challenge, read_bearer
 from waybook.transport.http.browser_session import SESSION, read_cookie
 from waybook.transport.http.html.layout import error_page, redirect_page, requested_path, wants_html
 from waybook.transport.http.rate_limits import FailedCredentials
-from waybook.transport.http.request_checks import Proxies, client_address_of
+from waybook.transport.http.request_checks import client_address_of
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.response_send import expect_caller
 from waybook.transport.http.responses import error_response, json_response, retry_after_header

@@ -11,7 +11,7 @@ import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, TypeAlias
 
 from starlette.datastructures import FormData
@@ -19,7 +19,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
-from waybook.errors import Forbidden, Misconfigured
+from waybook.errors import Forbidden
+from waybook.integrations.config import Proxies
 from waybook.transport.http.responses import error_response
 from waybook.transport.jsonrpc import MESSAGE_LIMIT
 
@@ -215,8 +216,6 @@ def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[
 
 
 _Address: TypeAlias = IPv4Address | IPv6Address
-#: Networks of the trusted proxies.
-Proxies: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
 
 _MAX_HOPS: Final = 32
 
@@ -224,6 +223,7 @@ _MAX_HOPS: Final = 32
 def client_address(proxies: Proxies, peer: str, forwarded: Iterable[str]) -> str:
     """Return the peer's address or, if the peer is a trusted proxy, the client's address.
 
+    >>> from waybook.integrations.config import read_proxies
     >>> ours = read_proxies("10.0.0.0/8")
     >>> client_address(ours, "10.0.0.1", ["6.6.6.6, 198.51.100.7"])
     '198.51.100.7'
@@ -241,15 +241,6 @@ def client_address(proxies: Proxies, peer: str, forwarded: Iterable[str]) -> str
             break
         address = before
     return str(address)
-
-
-def read_proxies(text: str) -> Proxies:
-    """Parse a comma-separated list of proxy addresses or networks."""
-    named = [word.strip() for word in text.split(",") if word.strip()]
-    try:
-        return tuple(ip_network(word) for word in named)
-    except ValueError as error:
-        raise Misconfigured(f"trusted_proxies: {error}") from None
 
 
 def read_address(text: str) -> _Address | None:

@@ -1,4 +1,4 @@
-"""Queries for the dashboard: the list of workflows, and one workflow in any version."""
+"""Queries for the list of workflows, and for one workflow in any version."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,15 @@ from waybook.app.request.request_context import RequestContext
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.expansion.inputs import FEEDBACK
 from waybook.dag.progress.structure import structure_counts, valid_structure
+from waybook.json_values import Body, Json
+from waybook.research.packet import truncate
 from waybook.run.model import CompiledDag
 from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow, VersionRow
 
 MAX_VERSIONS = 100
 MODEL_COUNTS = (1, 2, 3, 4)
+_MAX_DESCRIPTION_BYTES = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,12 @@ class Workflow:
 
 async def list_workflows(ctx: RequestContext) -> list[Workflow]:
     (rows,) = await ctx.read(load.SQL["definitions"]())
-    stored: dict[str, DefinitionRow] = {row.slug: row for row in rows}
+    return current_workflows(ctx, rows)
+
+
+def current_workflows(ctx: RequestContext, rows: Sequence[DefinitionRow]) -> list[Workflow]:
+    """Return the built-in workflows and those of these rows, in the order of their slugs."""
+    stored = {row.slug: row for row in rows}
     slugs = sorted({*stored, *builtin_dags()})
     return [_workflow(ctx, slug, [stored[slug]] if slug in stored else []) for slug in slugs]
 
@@ -88,3 +96,22 @@ def input_keys(compiled_dag: CompiledDag) -> tuple[str, ...]:
                 if place not in compiled_dag.produced_documents and place[1] != FEEDBACK:
                     keys[place[1]] = None
     return tuple(keys)
+
+
+def workflow_view(compiled_dag: CompiledDag) -> Body:
+    dag = compiled_dag.dag
+    stages: list[Json] = [
+        {
+            "stageSlug": slug,
+            "name": compiled_dag.stages[slug].name,
+            "steps": len(compiled_dag.graphs[slug].order),
+        }
+        for slug in compiled_dag.order
+    ]
+    return {
+        "dagSlug": dag.slug,
+        "name": dag.name,
+        "version": compiled_dag.version,
+        "description": truncate(dag.description, _MAX_DESCRIPTION_BYTES),
+        "stages": stages,
+    }

@@ -7,6 +7,7 @@ from typing import Final
 import orjson
 from pydantic import Field
 
+from waybook.app.queries.runs.workflows import current_workflows, workflow_view
 from waybook.app.queries.work_list import (
     OPEN,
     RunFilter,
@@ -16,8 +17,6 @@ from waybook.app.queries.work_list import (
 from waybook.app.request.arguments import AnyJson, MutatingArguments, ReadArguments
 from waybook.app.request.caller import WORKFLOW_SCHEMA_URI
 from waybook.app.request.definition_cache import (
-    DefinitionCache,
-    builtin_dags,
     compile_definition,
     definition_body,
     definition_hash,
@@ -31,7 +30,6 @@ from waybook.core.decision_context import Scope
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import BadRecipe
 from waybook.json_values import Body, Json, format_time
-from waybook.research.packet import truncate
 from waybook.run.model import CompiledDag
 from waybook.run.stages import require_runnable
 from waybook.store.driver.queries import new_id
@@ -39,7 +37,6 @@ from waybook.store.runs import load, writer
 from waybook.store.runs.rows import DefinitionRow
 
 _MAX_RUNS = 50
-_MAX_DESCRIPTION_BYTES = 600
 
 
 class _ListDags(ReadArguments):
@@ -58,12 +55,10 @@ class _ListDags(ReadArguments):
 async def list_dags(ctx: RequestContext, _: _ListDags) -> Body:
     open_runs = runs_statement(RunFilter(state=OPEN), _MAX_RUNS)
     stored, run_rows = await ctx.read(load.SQL["definitions"](), open_runs)
-    cache, org_id = ctx.services.shared(DefinitionCache), ctx.caller.org_id
-    dags = builtin_dags() | {
-        row.slug: cache.current(org_id, row.slug, [row]).compiled_dag for row in stored
-    }
     body: Body = {
-        "dags": [_view(dags[slug]) for slug in sorted(dags)],
+        "dags": [
+            workflow_view(workflow.compiled_dag) for workflow in current_workflows(ctx, stored)
+        ],
         "openRuns": [
             {
                 "runId": run.id,
@@ -85,25 +80,6 @@ async def list_dags(ctx: RequestContext, _: _ListDags) -> Body:
     }
     detail_call = next_call("get_dag_map", "Get one complete definition.")
     return fit_reply(body, ("openRuns", "dags"), detail_call)
-
-
-def _view(compiled_dag: CompiledDag) -> Body:
-    dag = compiled_dag.dag
-    stages: list[Json] = [
-        {
-            "stageSlug": slug,
-            "name": compiled_dag.stages[slug].name,
-            "steps": len(compiled_dag.graphs[slug].order),
-        }
-        for slug in compiled_dag.order
-    ]
-    return {
-        "dagSlug": dag.slug,
-        "name": dag.name,
-        "version": compiled_dag.version,
-        "description": truncate(dag.description, _MAX_DESCRIPTION_BYTES),
-        "stages": stages,
-    }
 
 
 #: Approximate bytes per step or edge in a definition, to estimate the cost of drawing its map.

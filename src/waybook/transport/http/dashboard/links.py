@@ -36,6 +36,7 @@ from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import NotFound, Unauthenticated, WaybookError
+from waybook.integrations.config import Proxies
 from waybook.transport.errors import code_of
 from waybook.transport.http.authentication import is_cross_site_navigation
 from waybook.transport.http.dashboard.inbox import (
@@ -52,7 +53,6 @@ from waybook.transport.http.dashboard.page import PageRequest, error_message, is
 from waybook.transport.http.html.layout import error_page, redirect_page, render_template
 from waybook.transport.http.rate_limits import FailedCredentials
 from waybook.transport.http.request_checks import (
-    Proxies,
     client_address_of,
     csrf_token,
     mask_token,

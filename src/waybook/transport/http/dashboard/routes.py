@@ -10,6 +10,7 @@ from starlette.routing import Route
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
+from waybook.integrations.config import read_proxies
 from waybook.notifications.delivery import ACTION_PATH, FEEDBACK_ACTION
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard import (
@@ -29,7 +30,6 @@ from waybook.transport.http.dashboard.plans import plan_page, step_page
 from waybook.transport.http.dashboard.runs import run_page, run_work, start_run
 from waybook.transport.http.html.assets import serve_asset
 from waybook.transport.http.rate_limits import FailedCredentials
-from waybook.transport.http.request_checks import read_proxies
 
 PAGES: Final[Mapping[str, Handler]] = {
     "/": overview.overview_page,

@@ -22,6 +22,7 @@ from waybook.app.accounts.authentication import (
 from waybook.app.request.caller import Caller
 from waybook.app.request.services import Services
 from waybook.errors import Forbidden, RateLimited, Unauthenticated, WaybookError
+from waybook.integrations.config import Proxies
 from waybook.integrations.oidc_login import (
     IssuerClient,
     attempt_from_cookie,
@@ -41,7 +42,6 @@ from waybook.transport.http.browser_session import (
 from waybook.transport.http.html.layout import redirect_page, render_template
 from waybook.transport.http.rate_limits import FailedCredentials
 from waybook.transport.http.request_checks import (
-    Proxies,
     client_address_of,
     csrf_token,
     mask_token,
