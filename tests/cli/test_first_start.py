@@ -35,7 +35,10 @@ def test_doctor_has_no_warning_before_and_after_first_use(empty: Path) -> None:
 
 
 #: Libraries that take long to import.
-LIBRARIES = "anyio httpx2 jinja2 jsonschema markdown_it mcp numpy pydantic starlette uvicorn yaml"
+LIBRARIES = (
+    "anyio cryptography httpx2 jinja2 jsonschema jwt markdown_it mcp mcp_types numpy pydantic "
+    "starlette uvicorn yaml"
+)
 #: For each set of these libraries, the commands that need them for what they do.
 NEEDED = {
     "": (
@@ -63,9 +66,10 @@ NEEDED = {
         "audit verify",
     ),
     "markdown_it": ("review",),
-    "pydantic yaml": ("dag list",),
+    "anyio httpx2 jinja2 markdown_it numpy yaml": ("doctor",),
+    "numpy": ("search Lakes",),
     "pydantic": ("call ping", "status PLAN --json"),
-    "yaml": ("template list",),
+    "yaml": ("dag list", "template list"),
 }
 #: Program that runs several commands, and then lists the libraries that each has imported.
 RUN = """

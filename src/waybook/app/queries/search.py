@@ -4,16 +4,17 @@ import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, cast
 
 from waybook.app.request.definition_cache import builtin_dags
-from waybook.app.request.request_context import RequestContext, uuid_or_nil
+from waybook.app.request.reply import fit_views, next_call
+from waybook.app.request.request_context import RequestContext, not_found, uuid_or_nil
 from waybook.app.request.search.search_backend import search_backend
 from waybook.core.ids import is_id, normalize_id
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.json_values import Json
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.embedding import Backend, StaticEmbedder
 from waybook.research.excerpts import (
     Piece,
@@ -22,12 +23,12 @@ from waybook.research.excerpts import (
     matching_sentence,
     parse_words,
 )
-from waybook.research.fusion import MIN_SCORE, Hit, fuse
+from waybook.research.fusion import MIN_SCORE, WEIGHTS, Hit, MatchReason, fuse
 from waybook.research.passages import json_to_text
-from waybook.research.query import SearchQuery, parse_query
+from waybook.research.query import SearchQuery, Snippet, build_snippet, parse_query
 from waybook.store import text_search
 from waybook.store.driver.connection import Results
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, first_value
 from waybook.store.research import artifacts, search
 from waybook.store.research import search as research_store
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
@@ -85,7 +86,104 @@ async def run_search(
     return search_results, results[: len(extra_statements)]
 
 
-__all__ = ["Piece"]
+MAX_QUERY_LENGTH: Final = 1_000
+_MAX_HITS_BYTES: Final = 42_000
+_MAX_MATCHED_WORDS: Final = 12
+
+
+async def search_research(
+    ctx: RequestContext, query: str, scope: Scope, *, limit: int, cursor: int = 0
+) -> Body:
+    """Return the hits from `cursor` on, in the form of the tool `search_sources`.
+
+    Raises:
+        NotFound: the plan of the scope does not exist.
+    """
+    exists = search.SQL["plan_exists"](plan_id=scope.plan_id)
+    results, (there,) = await run_search(ctx, query, scope, exists)
+    if not first_value(there):
+        raise not_found("plan")
+    hits = results.fitting_hits
+    rows: Sequence[HitRow] = ()
+    if hits:
+        (rows,) = await ctx.read(search.hits_statement(hits, cursor, limit))
+    by_id = {hit.subject_id: hit for hit in hits}
+    found = [
+        _view(
+            results.question,
+            [by_id[item] for item in (row.id, *(row.matching_sources or ()))],
+            row,
+        )
+        for row in rows
+    ]
+    views = fit_views(found, _MAX_HITS_BYTES)
+    upto = cursor + len(views)
+    return non_empty(
+        hits=views,
+        searched=results.method,
+        message=None if hits else "No stored research fits this query.",
+        nextCursor=upto if rows and upto < rows[0].hits else None,
+        next=_next_of_hits(query, scope, views),
+    )
+
+
+def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:
+    shown = build_snippet(row.body, question)
+    # The best reason of each kind why the artifact or one of its sources was found.
+    reasons = sorted((reason for hit in hits for reason in hit.why), key=lambda r: -r.rank)
+    best = {reason.by: reason for reason in reasons}
+    return non_empty(
+        id=row.id,
+        subject=row.subject,
+        kind=row.kind,
+        title=row.title,
+        tags=row.tags or None,
+        version=row.version,
+        superseded=row.superseded or None,
+        snippet=shown.highlight(),
+        why=[_why(best[by], shown) for by in WEIGHTS if by in best],
+        planId=row.plan_id,
+        stepId=row.step_id,
+        url=row.url,
+        sources=[_source_of_hit(source) for source in row.sources or ()] or None,
+        moreSources=row.source_count - len(row.sources or ()) or None,
+        createdAt=format_time(row.created_at),
+        createdBy=row.created_by,
+        read={"tool": "get_artifact", "args": {"artifactId": row.id}},
+    )
+
+
+def _source_of_hit(source: Json) -> Body:
+    """Return a source with its time in UTC, not in the time zone of the database."""
+    body = cast("Body", source)
+    at = body.get("retrievedAt")
+    if at is None:
+        return body
+    return {**body, "retrievedAt": format_time(datetime.fromisoformat(str(at)).astimezone(UTC))}
+
+
+def _why(reason: MatchReason, shown: Snippet) -> Json:
+    if reason.by == "meaning":
+        return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
+    words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)
+    return {
+        "by": reason.by,
+        "rank": reason.rank,
+        "covers": round(min(reason.score, 1), 3),
+        "words": cast("Json", [*words][:_MAX_MATCHED_WORDS]),
+    }
+
+
+def _next_of_hits(query: str, scope: Scope, views: list[Json]) -> Json:
+    if views:
+        best = cast("Body", views[0])
+        return next_call("get_artifact", "Read the best hit in full.", artifactId=best["id"])
+    if scope != Scope():
+        return next_call("search_sources", "Search again without filters.", query=query)
+    return next_call("store_research", "Store what you find out about this.")
+
+
+__all__ = ["Piece", "Scope"]
 
 MAX_TEXT_LENGTH: Final = 500
 MAX_NAME_LENGTH: Final = 200

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import click
 from rich.console import Group
@@ -11,9 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from waybook.app.queries.search import MAX_QUERY_LENGTH, Scope, search_research
 from waybook.app.queries.work_list import resolve_plan
-from waybook.app.request.arguments import parse_arguments
-from waybook.app.tools.research.search import SearchSources, search_sources
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
@@ -43,13 +42,15 @@ def command(
     **flags: object,
 ) -> None:
     """Search stored research (full-text and semantic)."""
-    args: Body = {"query": query, "limit": limit, **({"kinds": [*kinds]} if kinds else {})}
+    if not query.strip():
+        raise click.BadParameter("the query is empty", param_hint="QUERY")
 
     async def search(here: AppSession) -> tuple[Body, datetime]:
-        named = {"planId": (await resolve_plan(here.call, plan)).id} if plan is not None else {}
+        plan_id = (await resolve_plan(here.call, plan)).id if plan is not None else None
         now = await here.call.services.database.read_now(here.call.caller.org_id)
-        wanted = parse_arguments(SearchSources, {**args, **named})
-        return cast("Body", await search_sources.run(here.call, wanted)), now
+        scope = Scope(plan_id=plan_id, kinds=tuple(kind.strip() for kind in kinds))
+        text = query[:MAX_QUERY_LENGTH]
+        return await search_research(here.call, text, scope, limit=limit), now
 
     results, now = run_in_app(load_settings(flags), search)
     if as_json:

@@ -1,14 +1,12 @@
 """Search the stored research, and read an artifact whole or piece by piece."""
 
 import json
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from waybook.app.accounts.authentication import database_time
-from waybook.app.queries.search import run_search
+from waybook.app.queries.search import MAX_QUERY_LENGTH, search_research
 from waybook.app.request.arguments import (
     DetailField,
     Id,
@@ -18,25 +16,18 @@ from waybook.app.request.arguments import (
     ReadArguments,
     clamped,
 )
-from waybook.app.request.reply import fit_views, next_call
-from waybook.app.request.request_context import RequestContext, not_found, uuid_or_nil
+from waybook.app.request.reply import next_call
+from waybook.app.request.request_context import RequestContext, uuid_or_nil
 from waybook.app.request.tool import Tool
 from waybook.app.tools.research.store_research import visible_line
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.research.fusion import WEIGHTS, Hit, MatchReason
 from waybook.research.packet import escaped_size, truncate
-from waybook.research.query import SearchQuery, Snippet, build_snippet
-from waybook.store.driver.queries import first_value
 from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
-from waybook.store.research.search import HitRow, Scope, SourceRow
+from waybook.store.research.search import Scope, SourceRow
 
-_MAX_HITS_BYTES = 42_000
-_MAX_MATCHED_WORDS = 12
 _MAX_DAYS = 36_500
-_MAX_QUERY_LENGTH = 1_000
-_NOTHING_FITS = "No stored research fits this query."
 
 
 #: Kind or tag to filter by, in the form in which it was stored.
@@ -44,7 +35,7 @@ _Filter = Annotated[Id, StringConstraints(strip_whitespace=True), BeforeValidato
 
 
 class SearchSources(ReadArguments):
-    query: Annotated[str, AfterValidator(lambda text: text[:_MAX_QUERY_LENGTH])] = Field(
+    query: Annotated[str, AfterValidator(lambda text: text[:MAX_QUERY_LENGTH])] = Field(
         min_length=1, description="words or a question"
     )
     plan_id: PlanIdField | None = Field(default=None, description="only of this plan")
@@ -71,97 +62,17 @@ class SearchSources(ReadArguments):
     reads_only=True,
 )
 async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
-    days = args.within_days
+    since, database = None, ctx.services.database
+    if args.within_days is not None:
+        now = database.now() or await database.read_now(ctx.caller.org_id)
+        since = now - timedelta(days=args.within_days)
     scope = Scope(
         plan_id=args.plan_id or None,
         kinds=tuple(args.kinds or ()),
-        since=None if days is None else await database_time(ctx.services) - timedelta(days=days),
+        since=since,
         tags=tuple(args.tags or ()),
     )
-    results, (there,) = await run_search(
-        ctx, args.query, scope, search.SQL["plan_exists"](plan_id=scope.plan_id)
-    )
-    if not first_value(there):
-        raise not_found("plan")
-    hits = results.fitting_hits
-    rows: Sequence[HitRow] = ()
-    if hits:
-        (rows,) = await ctx.read(search.hits_statement(hits, args.cursor, args.limit))
-    by_id = {hit.subject_id: hit for hit in hits}
-    found = [
-        _view(
-            results.question,
-            [by_id[item] for item in (row.id, *(row.matching_sources or ()))],
-            row,
-        )
-        for row in rows
-    ]
-    views = fit_views(found, _MAX_HITS_BYTES)
-    upto = args.cursor + len(views)
-    return non_empty(
-        hits=views,
-        searched=results.method,
-        message=None if hits else _NOTHING_FITS,
-        nextCursor=upto if rows and upto < rows[0].hits else None,
-        next=_next_of_hits(args, views),
-    )
-
-
-def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:
-    shown = build_snippet(row.body, question)
-    # The best reason of each kind why the artifact or one of its sources was found.
-    reasons = sorted((reason for hit in hits for reason in hit.why), key=lambda r: -r.rank)
-    best = {reason.by: reason for reason in reasons}
-    return non_empty(
-        id=row.id,
-        subject=row.subject,
-        kind=row.kind,
-        title=row.title,
-        tags=row.tags or None,
-        version=row.version,
-        superseded=row.superseded or None,
-        snippet=shown.highlight(),
-        why=[_why(best[by], shown) for by in WEIGHTS if by in best],
-        planId=row.plan_id,
-        stepId=row.step_id,
-        url=row.url,
-        sources=[_source_of_hit(source) for source in row.sources or ()] or None,
-        moreSources=row.source_count - len(row.sources or ()) or None,
-        createdAt=format_time(row.created_at),
-        createdBy=row.created_by,
-        read={"tool": "get_artifact", "args": {"artifactId": row.id}},
-    )
-
-
-def _source_of_hit(source: Json) -> Body:
-    """Return a source with its time in UTC, not in the time zone of the database."""
-    body = cast("Body", source)
-    at = body.get("retrievedAt")
-    if at is None:
-        return body
-    return {**body, "retrievedAt": format_time(datetime.fromisoformat(str(at)).astimezone(UTC))}
-
-
-def _why(reason: MatchReason, shown: Snippet) -> Json:
-    if reason.by == "meaning":
-        return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
-    words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)
-    return {
-        "by": reason.by,
-        "rank": reason.rank,
-        "covers": round(min(reason.score, 1), 3),
-        "words": cast("Json", [*words][:_MAX_MATCHED_WORDS]),
-    }
-
-
-def _next_of_hits(args: SearchSources, views: list[Json]) -> Json:
-    if views:
-        best = cast("Body", views[0])
-        return next_call("get_artifact", "Read the best hit in full.", artifactId=best["id"])
-    narrowed = args.plan_id or args.kinds or args.tags or args.within_days is not None
-    if narrowed:
-        return next_call("search_sources", "Search again without filters.", query=args.query)
-    return next_call("store_research", "Store what you find out about this.")
+    return await search_research(ctx, args.query, scope, limit=args.limit, cursor=args.cursor)
 
 
 _MAX_CONTENT_BYTES = 30_000
