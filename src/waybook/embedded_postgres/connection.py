@@ -69,7 +69,8 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 ANSWER_SECONDS = 5.0
-_PROTOCOL_VERSION = 196608
+#: Body of a startup message of protocol version 3.0. Any answer to it shows that a server listens.
+_STARTUP = struct.pack("!i", 196608) + b"user\0waybook_app\0database\0waybook\0\0"
 _STARTING_UP = b"57P03"
 _PEER_CREDENTIALS = struct.Struct("3i")
 _DARWIN_SOL_LOCAL = 0
@@ -78,17 +79,17 @@ _DARWIN_LOCAL_PEERPID = 2
 
 class ProbeStatus(StrEnum):
     READY = "ready"
+    #: A server is listening but accepts no connections now.
     BUSY = "busy"
-    """A server is listening but accepts no connections now."""
+    #: No server is listening.
     SILENT = "silent"
-    """No server is listening."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
     condition: ProbeStatus
+    #: Id of the process that listens, as the kernel reports it.
     pid: int | None = None
-    """The process that listens, as the kernel knows it."""
 
 
 def probe(socket_dir: Path) -> ProbeResult:
@@ -102,16 +103,11 @@ def probe(socket_dir: Path) -> ProbeResult:
             return ProbeResult(ProbeStatus.BUSY)
         pid = _listener(connection)
         try:
-            connection.sendall(_greeting())
+            connection.sendall(struct.pack("!i", len(_STARTUP) + 4) + _STARTUP)
             reply = connection.recv(4096)
         except OSError:
             return ProbeResult(ProbeStatus.BUSY, pid)
     return ProbeResult(_condition(reply), pid)
-
-
-def _greeting() -> bytes:
-    body = struct.pack("!i", _PROTOCOL_VERSION) + b"user\0waybook_app\0database\0waybook\0\0"
-    return struct.pack("!i", len(body) + 4) + body
 
 
 def _condition(reply: bytes) -> ProbeStatus:

@@ -31,8 +31,8 @@ class Account:
     name: str
     uid: int
     gid: int
+    #: Whether this process runs as root, so that PostgreSQL must run as this other account.
     is_other_user: bool
-    """Whether we are root and step down to this account."""
 
 
 def server_account(owner: int | None = None) -> Account:
@@ -95,12 +95,8 @@ def _can_access(account: Account, directory: Path) -> bool:
 
 
 PRIVATE = 0o700
+#: Other users can enter directories below, but cannot list this one.
 _TRAVERSABLE = 0o711
-
-
-"""Others may pass through to what is theirs, and see nothing."""
-
-
 _BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  # noqa: S108 - checked to be ours
 
 

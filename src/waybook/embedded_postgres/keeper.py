@@ -50,8 +50,8 @@ from waybook.errors import Unavailable, WaybookError
 EPHEMERAL = "fleeting"
 START_SECONDS = 55.0
 HEARTBEAT_SECONDS = 0.2
+#: PostgreSQL logs one of these texts if the previous server has not ended completely.
 _TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
-"""What PostgreSQL says while what is left of its predecessor is still ending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,11 @@ class ServerContext:
     home: ServerDirectory
     binaries: Binaries
     connection: ConnectionInfo
+    #: File descriptor of the lock that clients hold.
     clients: int
-    """The descriptor of the lock that clients hold."""
     grace_seconds: float
+    #: File descriptor of the data directory, which shows whether the directory was deleted.
     data_dir: int
-    """The descriptor of the data directory, by which it is seen that it was deleted."""
-    """Whether the cluster lies outside of the data directory, and so is not deleted with it."""
 
     @property
     def socket_dir(self) -> Path:
@@ -75,13 +74,15 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
     if os.fork():
         os._exit(0)
     os.umask(0o077)
-    signals = _listen_for_the_end()
+    signals = _collect_stop_signals()
     control_dir = ControlDirectory(Path(data_dir))
     durable = durability != EPHEMERAL
     held = locks.open_lock(control_dir.supervisor_lock)
     try:
         locks.wait_exclusive(held, time.monotonic() + 5, "became the keeper")
-        server_context = _move_in(control_dir, durable=durable, grace_seconds=float(grace_seconds))
+        server_context = _prepare_server(
+            control_dir, durable=durable, grace_seconds=float(grace_seconds)
+        )
         server = _adopt_or_start(server_context)
     except WaybookError as error:
         _report(int(report), {"error": type(error).__name__, "message": error.message})
@@ -133,7 +134,9 @@ def _supervise(server_context: ServerContext, server: Postmaster, signals: list[
         time.sleep(HEARTBEAT_SECONDS)
         if shows_links and is_deleted(server_context.data_dir):
             stop(server)
-            _clean_up(server_context)
+            # The cluster stays, because the data directory may have been copied before.
+            if not server_context.socket_dir.is_relative_to(server_context.home.directory):
+                shutil.rmtree(server_context.socket_dir, ignore_errors=True)
             return
         if server.is_gone() or not (server_context.socket_dir / SOCKET_NAME).exists():
             # A server without its socket file cannot be reached, so it must be restarted.
@@ -151,13 +154,7 @@ def _supervise(server_context: ServerContext, server: Postmaster, signals: list[
     stop(server)
 
 
-def _clean_up(server_context: ServerContext) -> None:
-    """Remove the sockets of a deleted data directory, but keep its cluster for a possible copy."""
-    if not server_context.socket_dir.is_relative_to(server_context.home.directory):
-        shutil.rmtree(server_context.socket_dir, ignore_errors=True)
-
-
-def _move_in(
+def _prepare_server(
     control_dir: ControlDirectory, *, durable: bool, grace_seconds: float
 ) -> ServerContext:
     clients = locks.open_lock(control_dir.clients_lock)
@@ -211,8 +208,8 @@ def _prepare(
         create_cluster(home, binaries, connection.passwords, durable=connection.durable)
 
 
-def _listen_for_the_end() -> list[int]:
-    """Return a list that receives the SIGTERM signals. SIGINT and SIGHUP are ignored."""
+def _collect_stop_signals() -> list[int]:
+    """Return a list to which each SIGTERM is added. SIGINT and SIGHUP are ignored."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     for number in (signal.SIGINT, signal.SIGHUP):

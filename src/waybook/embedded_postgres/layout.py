@@ -33,7 +33,6 @@ the current file and the previous one, each at most a few megabytes.
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 SOCKET_NAME = ".s.PGSQL.5432"
@@ -41,72 +40,30 @@ _MAX_SOCKET_PATH_LENGTH = 106
 _SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is checked to be ours and private
 
 
-@dataclass(frozen=True, slots=True)
 class ControlDirectory:
     """The directory that clients and the supervisor process share."""
 
-    data_dir: Path
-
-    @property
-    def directory(self) -> Path:
-        return self.data_dir / "keeper"
-
-    @property
-    def clients_lock(self) -> Path:
-        return self.directory / "clients.lock"
-
-    @property
-    def start_lock(self) -> Path:
-        return self.directory / "start.lock"
-
-    @property
-    def supervisor_lock(self) -> Path:
-        return self.directory / "keeper.lock"
-
-    @property
-    def serve_lock(self) -> Path:
-        return self.directory / "serve.lock"
-
-    @property
-    def pages_lock(self) -> Path:
-        return self.directory / "pages.lock"
-
-    @property
-    def pages_record(self) -> Path:
-        return self.directory / "pages.json"
-
-    @property
-    def log(self) -> Path:
-        return self.directory / "keeper.log"
-
-    @property
-    def home(self) -> Path:
-        return self.directory / "home"
-
-    @property
-    def origin(self) -> Path:
-        return self.directory / "origin"
-
-    @property
-    def connection(self) -> Path:
-        return self.directory / "connection.json"
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.directory = data_dir / "keeper"
+        self.clients_lock = self.directory / "clients.lock"
+        self.start_lock = self.directory / "start.lock"
+        self.supervisor_lock = self.directory / "keeper.lock"
+        self.serve_lock = self.directory / "serve.lock"
+        self.pages_lock = self.directory / "pages.lock"
+        self.pages_record = self.directory / "pages.json"
+        self.log = self.directory / "keeper.log"
+        self.home = self.directory / "home"
+        self.origin = self.directory / "origin"
+        self.connection = self.directory / "connection.json"
 
 
-@dataclass(frozen=True, slots=True)
 class ServerDirectory:
-    directory: Path
-
-    @property
-    def cluster(self) -> Path:
-        return self.directory / "cluster"
-
-    @property
-    def bootstrapped(self) -> Path:
-        return self.directory / "bootstrapped"
-
-    @property
-    def log(self) -> Path:
-        return self.directory / "server.log"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.cluster = directory / "cluster"
+        self.bootstrapped = directory / "bootstrapped"
+        self.log = directory / "server.log"
 
 
 def fingerprint(path: Path) -> str:
@@ -143,8 +100,8 @@ BASE = {
 _DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 EPHEMERAL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
+#: Environment variables of the server. It inherits none from the client that starts it.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
-"""Nothing of the client's surroundings reaches the server."""
 
 
 def server_arguments(*, durable: bool) -> list[str]:
@@ -164,8 +121,8 @@ def socket_argument(directory: Path) -> list[str]:
 MAX_BYTES = 5 * 1024 * 1024
 _TAIL_BYTES = 16384
 _TAIL_LINES = 12
+#: PostgreSQL logs this line for each probe while it starts. Messages to users leave it out.
 _PROBE_LINE = "FATAL:  the database system is starting up"
-"""What PostgreSQL notes whenever we ask whether it is ready; it explains nothing."""
 
 
 def open_log(path: Path) -> int:

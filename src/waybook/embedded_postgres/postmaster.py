@@ -21,8 +21,8 @@ from waybook.errors import Unavailable
 
 POLL_SECONDS = 0.002
 _MAX_POLL_SECONDS = 0.1
+#: Signals to send, each with the seconds to wait for the server to end.
 _FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
-"""What to send, and how long to wait for it: first fast, then at once (and recover later)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,14 @@ class ChildServer:
         return (self.process.poll() or 0) < 0
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the server."""
         self.process.send_signal(number)
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptedServer:
     pid: int
+    #: On Linux, a descriptor of the process. A process id may be reused, a descriptor is not.
     handle: int | None
-    """Of the process itself, where the system has such a thing: it cannot pass to another."""
 
     def is_gone(self) -> bool:
         if self.handle is not None:
@@ -126,8 +125,8 @@ def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = 
 
 
 PROC = Path("/proc")
+#: For a session in single-user mode, in which the cluster is set up.
 _SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
-"""For a single-user session, which ends with its input anyway."""
 
 
 def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> AdoptedServer | None:
@@ -162,8 +161,8 @@ def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
     if orphan and probe(socket_dir).pid == pid:
         return orphan
     raise Unavailable(
-        f"a server without a keeper answers at {socket_dir}, and the system does not tell which "
-        "process it is; stop that server, then try again"
+        f"a server that no Waybook process supervises answers at {socket_dir}, and its process is "
+        "unknown; stop that server, then try again"
     )
 
 

@@ -105,21 +105,21 @@ def _start_keeper(control_dir: ControlDirectory, options: Options, deadline: flo
         os.close(log)
         os.close(sender)
     try:
-        _hear(control_dir, receiver, deadline)
+        _read_report(control_dir, receiver, deadline)
     finally:
         os.close(receiver)
 
 
-def _hear(control_dir: ControlDirectory, receiver: int, deadline: float) -> None:
-    heard = select.select([receiver], [], [], max(0.0, deadline - time.monotonic()))[0]
-    word = os.read(receiver, 65536) if heard else b""
-    if not word:
-        fate = "ended" if heard else "is still at work, so far"
+def _read_report(control_dir: ControlDirectory, receiver: int, deadline: float) -> None:
+    readable = select.select([receiver], [], [], max(0.0, deadline - time.monotonic()))[0]
+    message = os.read(receiver, 65536) if readable else b""
+    if not message:
+        state = "ended" if readable else "is still starting"
         raise Unavailable(
-            f"the keeper of PostgreSQL in {control_dir.data_dir} {fate} without a message; its log "
-            f"{control_dir.log} ends:\n{tail(control_dir.log)}"
+            f"the process that supervises PostgreSQL in {control_dir.data_dir} {state} and sent no "
+            f"message; its log {control_dir.log} ends:\n{tail(control_dir.log)}"
         )
-    report = json.loads(word)
+    report = json.loads(message)
     if "error" in report:
         kinds = {kind.__name__: kind for kind in (DiskFull, Misconfigured, Unavailable)}
         raise kinds[report["error"]](report["message"])
@@ -144,7 +144,7 @@ class _SupervisorMonitor:
         self._options = options
         self._closed = threading.Event()
         self._thread = threading.Thread(
-            target=self._look, name="waybook-postgres-watch", daemon=True
+            target=self._watch_supervisor, name="waybook-postgres-watch", daemon=True
         )
         self._thread.start()
 
@@ -154,7 +154,7 @@ class _SupervisorMonitor:
         self._thread.join(_MONITOR_SECONDS)
         self._ensure_supervisor()
 
-    def _look(self) -> None:
+    def _watch_supervisor(self) -> None:
         pause = _MONITOR_SECONDS
         while not self._closed.wait(pause):
             pause = (
@@ -168,7 +168,7 @@ class _SupervisorMonitor:
             if not locks.is_held(self._control_dir.supervisor_lock):
                 _ensure_running(self._control_dir, self._options)
         except (WaybookError, OSError) as error:
-            logger.error("the embedded PostgreSQL has no keeper: %s", error)  # noqa: TRY400 - the message says it
+            logger.error("no process supervises the embedded PostgreSQL: %s", error)  # noqa: TRY400 - the message says it
             return False
         return True
 
