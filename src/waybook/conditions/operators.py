@@ -398,7 +398,7 @@ at_least = _ordering(">=", operator.ge)
 def select(value: Json, field: str, at: int) -> Json:
     if type(value) is dict:
         if field not in value:
-            raise _missing(field, at)
+            raise ConditionError(f"no field {quoted(field)}", at, "test it with has() first")
         field_value = value[field]
         return field_value if type(field_value) in SCALAR_TYPES else to_cel_value(field_value, at)
     raise ConditionError(f"cannot read field {quoted(field)} of a value of type {kind(value)}", at)
@@ -436,7 +436,3 @@ def _place(key: Json, length: int, at: int) -> int:
     if 0 <= place < length:
         return place
     raise ConditionError(f"no element {key} in a list of {length}", at)
-
-
-def _missing(field: str, at: int) -> ConditionError:
-    return ConditionError(f"no field {quoted(field)}", at, "test it with has() first")

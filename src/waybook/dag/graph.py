@@ -62,10 +62,6 @@ def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnost
     )
 
 
-def _are_distinct(values: Collection[object]) -> bool:
-    return len(set(values)) == len(values)
-
-
 def _step_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
     if not recipe.steps:
         yield Diagnostic("no_steps", f"{at}.steps", "a stage needs at least one step")
@@ -79,7 +75,8 @@ def _step_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
 
 def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
     keys = {step.key for step in recipe.steps}
-    if keys.issuperset(chain.from_iterable(recipe.edges)) and _are_distinct(recipe.edges):
+    are_distinct = len(set(recipe.edges)) == len(recipe.edges)
+    if are_distinct and keys.issuperset(chain.from_iterable(recipe.edges)):
         return
     seen: set[tuple[str, str]] = set()
     for number, edge in enumerate(recipe.edges):
@@ -179,17 +176,14 @@ def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str]
             if not over.issuperset(graph.predecessors[key]):
                 continue
             opened.append(key)
-            state = _opened(0 if graph.steps[key].skip else count_of(key))
+            total = 0 if graph.steps[key].skip else count_of(key)
+            state = StepState(opened=True, closed=False, total=total, done=0)
         if not state.closed and state.done >= state.total:
             closed.append(key)
             over.add(key)
         elif state.closed:
             over.add(key)
     return Walk(tuple(closed), tuple(opened))
-
-
-def _opened(total: int) -> StepState:
-    return StepState(opened=True, closed=False, total=total, done=0)
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:

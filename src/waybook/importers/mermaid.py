@@ -84,7 +84,9 @@ def read_mermaid(text: str) -> ItemList:
         InvalidInput: a statement cannot be read, or the chart has no nodes; the error names the
             line.
     """
-    chart, begun, last = _Chart(title=_front_matter_title(text)), False, 1
+    front = re.match(r"\s*---\n(.*?)\n---", text, re.DOTALL)
+    title = re.search(r"^title:\s*(.+)$", front[1], re.MULTILINE) if front else None
+    chart, begun, last = _Chart(title=title[1].strip().strip("\"'") if title else ""), False, 1
     for number, statement in _statements(text):
         last = number
         header = _HEADER.fullmatch(statement)
@@ -104,12 +106,6 @@ def read_mermaid(text: str) -> ItemList:
     if not item_list.items:
         raise at_line(last, "this flowchart has no nodes")
     return item_list
-
-
-def _front_matter_title(text: str) -> str:
-    match = re.match(r"\s*---\n(.*?)\n---", text, re.DOTALL)
-    title = re.search(r"^title:\s*(.+)$", match[1], re.MULTILINE) if match else None
-    return title[1].strip().strip("\"'") if title else ""
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:

@@ -60,7 +60,8 @@ async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> Pr
         tools = [tool.name for tool in (await client.list_tools()).tools]
         answer = await client.call_tool("ping", {})
         if answer.is_error or answer.structured_content is None:
-            raise ProbeFailed(f"the tool ping was refused: {_text_of(answer.content)}")
+            texts = [str(part.text) for part in answer.content if hasattr(part, "text")]
+            raise ProbeFailed(f"the tool ping was refused: {' '.join(texts)}")
         info = client.server_info
         return ProbeReport(
             server=f"{info.name} {info.version}" if info else "unknown",
@@ -101,7 +102,3 @@ def _innermost(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error).strip() or type(error).__name__
-
-
-def _text_of(content: list[Any]) -> str:
-    return " ".join(str(part.text) for part in content if hasattr(part, "text"))

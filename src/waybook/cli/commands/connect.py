@@ -171,12 +171,9 @@ def _endpoint(url: str | None) -> str | None:
     return url if parts.path.strip("/") else f"{url.rstrip('/')}/mcp"
 
 
-def _places() -> Places:
-    return Places(Path.home(), Path.cwd(), sys.platform, os.environ)
-
-
 def _file_of(request: Request) -> Path | None:
-    file = config_file(request.client, request.scope, _places())
+    places = Places(Path.home(), Path.cwd(), sys.platform, os.environ)
+    file = config_file(request.client, request.scope, places)
     if file is None and request.name not in _PRINTED:
         raise click.UsageError(
             f"{request.client.title} has no configuration file for a project; use --scope user."
@@ -187,7 +184,9 @@ def _file_of(request: Request) -> Path | None:
 def _connect(request: Request, file: Path | None, *, only_print: bool, yes: bool) -> None:
     client, entry = request.client, request.entry(os.environ)
     if file is None or only_print:
-        _print_entry(client, file, entry)
+        if file is not None:
+            print_line(f"# {file}", err=True)
+        print_line(client.add(None, entry).rstrip())
         return
     old = read_config(file)
     new = client.add(old, entry)
@@ -201,12 +200,6 @@ def _connect(request: Request, file: Path | None, *, only_print: bool, yes: bool
     undo = f"waybook connect {request.name} --scope {request.scope} --remove"
     check = "waybook doctor" if request.url is None else "waybook serve"
     test_entry(client, file, f"{check}; to undo: {undo}")
-
-
-def _print_entry(client: Client, file: Path | None, entry: dict[str, Any]) -> None:
-    if file is not None:
-        print_line(f"# {file}", err=True)
-    print_line(client.add(None, entry).rstrip())
 
 
 def _show_change(file: Path, old: str | None, new: str) -> None:

@@ -148,12 +148,11 @@ def _dag(raw: Raw) -> Dag:
             (Transition(previous.slug, other.slug) for previous, other in pairwise(stages))
         )
         if raw.get("transitions") is None
-        else tuple(map(_transition, _list(raw, "transitions"))),
+        else tuple(
+            Transition(_text(each, "from"), _text(each, "to"), _text(each, "condition"))
+            for each in _list(raw, "transitions")
+        ),
     )
-
-
-def _transition(raw: Raw) -> Transition:
-    return Transition(_text(raw, "from"), _text(raw, "to"), _text(raw, "condition"))
 
 
 def _stage(raw: Raw) -> Stage:
@@ -244,7 +243,16 @@ def _recipe_json(recipe: Recipe) -> dict[str, object]:
 
 def _step_json(step: RecipeStep) -> dict[str, object]:
     inputs = (
-        None if step.inputs is None else [_input_json(step_input) for step_input in step.inputs]
+        None
+        if step.inputs is None
+        else [
+            {
+                **_unless_none(stage=wanted.stage),
+                "documentKey": wanted.document_key,
+                "required": wanted.required,
+            }
+            for wanted in step.inputs
+        ]
     )
     return {
         "stepKey": step.key,
@@ -265,11 +273,6 @@ def _step_json(step: RecipeStep) -> dict[str, object]:
             maxItems=step.max_items,
         ),
     }
-
-
-def _input_json(step_input: Input) -> dict[str, object]:
-    stage = _unless_none(stage=step_input.stage)
-    return {**stage, "documentKey": step_input.document_key, "required": step_input.required}
 
 
 def _unless_none(**values: object) -> dict[str, object]:

@@ -113,7 +113,9 @@ def draw_box(
     title = name[:MAX_TITLE_LENGTH] + (f": {description}" if description else "")
     inner = [element("title", escape_text(title)), *_cards(box)]
     if layout.measures.compact:
-        inner += _compact(layout, name, status)
+        measures = layout.measures
+        inner.append(icon(13, measures.box_height // 2, status))
+        inner.append(text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE)))
     else:
         inner += _texts(layout, name, status, note, higher=3 if many > 1 else 0)
     inner += _bar(box, layout, marks) if many > 1 else []
@@ -149,12 +151,6 @@ def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) ->
     below = base + len(lines) * _LINE_HEIGHT + 1
     yield text(TEXT_LEFT, below, symbol_for(status).label, "word")
     yield text(measures.box_width - TEXT_RIGHT, below, note, "note", text_anchor="end")
-
-
-def _compact(layout: Layout, name: str, status: str) -> Iterator[str]:
-    measures = layout.measures
-    yield icon(13, measures.box_height // 2, status)
-    yield text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE))
 
 
 def _statuses(box: Box, layout: Layout, marks: Annotations) -> Counter[str]:

@@ -317,7 +317,12 @@ def _note(column: list[Item], place: dict[Item, float]) -> None:
 def _sort(
     column: list[Item], near: _NeighborMap, place: dict[Item, float], families: list[list[Item]]
 ) -> None:
-    wish = {item: _mean(near[item], place, place[item]) for item in column}
+    wish = {
+        item: sum(map(place.__getitem__, near[item])) / len(near[item])
+        if near[item]
+        else place[item]
+        for item in column
+    }
     column.sort(key=wish.__getitem__)
     number = {item: place for place, item in enumerate(column)} if families else {}
     for family in families:
@@ -325,10 +330,6 @@ def _sort(
         for slot, item in zip(slots, family, strict=True):
             column[slot] = item
     _note(column, place)
-
-
-def _mean(near: Sequence[Item], place: dict[Item, float], otherwise: float) -> float:
-    return sum(map(place.__getitem__, near)) / len(near) if near else otherwise
 
 
 def _families(grid: Grid) -> list[list[list[Item]]]:

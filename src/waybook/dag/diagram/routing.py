@@ -312,7 +312,9 @@ def compute_layout(
     measures = dimensions_for(sketch, sum(len(stacked.boxes) for stacked in boxes))
     layers = [layers_of(len(stacked.boxes), stacked.edges) for stacked in boxes]
     if width is None:
-        columns = max((columns_for(_rows(layer), measures) for layer in layers), default=1)
+        # The number of boxes in each layer, in order.
+        rows = ([count for _, count in sorted(Counter(layer).items())] for layer in layers)
+        columns = max((columns_for(counts, measures) for counts in rows), default=1)
     else:
         columns = columns_in(width, measures)
     insides = [
@@ -321,11 +323,6 @@ def compute_layout(
     ]
     layout = _stacked_lanes(sketch, insides, measures)
     return replace(layout, undrawn=sum(undrawn for _, undrawn in thinned))
-
-
-def _rows(layer: list[int]) -> list[int]:
-    counts = Counter(layer)
-    return [counts[place] for place in range(len(counts))]
 
 
 def _inside(

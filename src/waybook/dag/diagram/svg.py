@@ -208,12 +208,9 @@ def _heading(
     yield text(left + 12, base, word, "word")
     left += 12 + round(text_width(word, WORD_SIZE)) + 14 if word else 0
     room = frame.x + frame.width - measures.padding - left
-    yield text(left, base, truncate(mark.note or _size(layout, frame), room, WORD_SIZE), "note")
-
-
-def _size(layout: Layout, frame: Frame) -> str:
     count = len(layout.sketch.lanes[frame.lane].steps)
-    return "1 step" if count == 1 else f"{count} steps"
+    size = "1 step" if count == 1 else f"{count} steps"
+    yield text(left, base, truncate(mark.note or size, room, WORD_SIZE), "note")
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:

@@ -237,7 +237,12 @@ def _initiated(
         "status": None if standings is None else stage_status(standings.values()),
         "modelCount": None if seen.models is None else len(seen.models),
         "progress": None if standings is None else _progress(standings),
-        "steps": None if standings is None else _steps(standings, seen.steps),
+        "steps": None
+        if standings is None
+        else [
+            _step(key, status, seen.steps.get(key, NO_EVIDENCE))
+            for key, status in standings.items()
+        ],
         "documents": [document.as_json() for document in seen.documents],
         "documentsExpected": expected,
         "documentsAvailable": len(seen.documents),
@@ -261,12 +266,6 @@ def _progress(standings: Mapping[str, ProgressStatus]) -> Progress:
         "totalSteps": len(statuses),
         "failedSteps": statuses.count(ProgressStatus.FAILED),
     }
-
-
-def _steps(
-    standings: Mapping[str, ProgressStatus], evidence: Mapping[str, Evidence]
-) -> list[StepReport]:
-    return [_step(key, status, evidence.get(key, NO_EVIDENCE)) for key, status in standings.items()]
 
 
 def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:

@@ -175,7 +175,7 @@ class _JobTable:
     def __init__(self, raws: object) -> None:
         self._rows = cast("Sequence[Raw]", as_list(raws))
         if not self._count():
-            self._rows = [_normalize(raw) for raw in self._rows]
+            self._rows = [dict(zip(FIELDS, _read_row(raw), strict=True)) for raw in self._rows]
             self._count()
 
     def _count(self) -> bool:
@@ -222,10 +222,6 @@ class _JobTable:
 def _read_row(raw: object) -> Row:
     row = Row._make(map(as_object(raw).get, FIELDS))
     return row if SCALAR_TYPES.issuperset(map(type, row)) else Row._make(map(as_text, row))
-
-
-def _normalize(raw: object) -> Raw:
-    return dict(zip(FIELDS, _read_row(raw), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,8 @@ def _list(items: Sequence[Json], level: int, depth: int) -> Iterator[str]:
     if columns := _columns(items):
         yield _table(items, columns)
     elif all(map(_is_plain, items)):
-        yield "\n".join(f"- {_indented(to_text(item))}" for item in items)
+        texts = (to_text(item).strip().replace("\n", "\n  ") for item in items)
+        yield "\n".join(f"- {text}" for text in texts)
     else:
         for number, item in enumerate(items, start=1):
             name, rest = _named(item)
@@ -163,10 +164,6 @@ def _table(items: Sequence[Json], columns: Sequence[str]) -> str:
     rows = [[cell(item.get(key)) for key in columns] for item in items if isinstance(item, dict)]
     lines = [head, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _indented(text: str) -> str:
-    return text.strip().replace("\n", "\n  ")
 
 
 def _named(item: Json) -> tuple[str, Json]:
