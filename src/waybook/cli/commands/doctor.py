@@ -4,6 +4,8 @@ import asyncio
 import socket
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
 
 import click
 from rich.console import Console
@@ -42,12 +44,6 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, WaybookError
 from waybook.integrations.config import read_proxies
 from waybook.integrations.factory import open_embedder
-from waybook.integrations.server_probe import (
-    ServerState,
-    differences,
-    probe_servers,
-    read_urls,
-)
 from waybook.page_address import find_page_server
 from waybook.settings import LoadedSettings, Settings
 
@@ -162,8 +158,10 @@ def command(*, as_json: bool, fleet: str | None, **flags: object) -> None:
 
 
 def _check_fleet(fleet: str, metrics_token: str | None, *, as_json: bool) -> int:
-    states = asyncio.run(probe_servers(read_urls(fleet), metrics_token))
-    notes = differences(states)
+    # Only this option needs the HTTP client.
+    probing = import_module("waybook.integrations.server_probe")
+    states = asyncio.run(probing.probe_servers(probing.read_urls(fleet), metrics_token))
+    notes = probing.differences(states)
     if as_json:
         print_json({"servers": [state._asdict() for state in states], "differences": notes})
     else:
@@ -171,7 +169,7 @@ def _check_fleet(fleet: str, metrics_token: str | None, *, as_json: bool) -> int
     return int(not all(state.is_ready for state in states))
 
 
-def _show_fleet(console: Console, states: list[ServerState], notes: list[str]) -> None:
+def _show_fleet(console: Console, states: list[Any], notes: list[str]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for name in ("server", "alive", "ready", "version", "schema", "leader", "lag", ""):
         table.add_column(name, overflow="fold")
