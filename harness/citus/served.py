@@ -16,7 +16,7 @@ from embedded_postgres.processes import eventually
 from faults.cluster import HOST, free_ports
 from fleet.servers import is_ready
 from waybook.accounts.manage import NewUser
-from waybook.app.accounts.members import TokenRequest, add_token, add_user
+from waybook.app.accounts.members import add_token, add_user
 from waybook.app.request.request_context import RequestContext
 from waybook.bootstrap import start_application
 from waybook.client import Client
@@ -55,7 +55,7 @@ async def make_token(url: str, org_id: str) -> str:
         caller = replace(here.caller(Channel.CLI), org_id=UUID(org_id))
         call = RequestContext(services=here.dispatcher.services, caller=caller)
         await add_user(call, NewUser(name="ann", scopes=SCOPES))
-        secret = (await add_token(call, TokenRequest(user="ann", label="x", scopes=SCOPES))).secret
+        secret = (await add_token(call, "ann", "x", SCOPES)).secret
     assert org_in(secret) == UUID(org_id)
     return secret
 

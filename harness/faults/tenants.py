@@ -10,7 +10,7 @@ from typing import Final
 from faults.cluster import Cluster
 from faults.history import Body
 from waybook.accounts.manage import NewUser
-from waybook.app.accounts.members import TokenRequest, add_token, add_user
+from waybook.app.accounts.members import add_token, add_user
 from waybook.app.request.request_context import RequestContext
 from waybook.app.tools.runs.definitions import AddDag, add_dag
 from waybook.bootstrap import Application, start_application
@@ -87,8 +87,7 @@ async def make_tenants(cluster: Cluster, rng: random.Random) -> list[Tenant]:
             tokens = {}
             for user in USERS:
                 await add_user(call, NewUser(name=user, scopes=SCOPES))
-                request = TokenRequest(user=user, label="faults", scopes=SCOPES)
-                tokens[user] = (await add_token(call, request)).secret
+                tokens[user] = (await add_token(call, user, "faults", SCOPES)).secret
             await add_dag.run(call, AddDag(definition=definition()))
             canary = f"canary-{slug}-{rng.getrandbits(48):012x}"
             tenants.append(Tenant(slug, str(org_id), canary, tokens))

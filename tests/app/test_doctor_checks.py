@@ -10,7 +10,6 @@ from org_env import OrgEnv
 from waybook.app.operations import diagnostics
 from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.diagnostics import (
-    check_database,
     check_machine,
     check_server,
     try_everything,
@@ -33,7 +32,7 @@ def change(world: OrgEnv, statement: bytes) -> None:
 
 
 async def server_checks(world: OrgEnv) -> dict[str, CheckResult]:
-    return {check.name: check for check in check_server(await check_database(as_doctor(world)))}
+    return {check.name: check for check in await check_server(as_doctor(world))}
 
 
 @pytest.mark.parametrize(

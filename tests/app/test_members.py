@@ -15,7 +15,6 @@ from postgres_servers import ServerDatabase
 from waybook.accounts.manage import NewUser
 from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.accounts.members import (
-    TokenRequest,
     add_token,
     add_user,
     change_org,
@@ -25,7 +24,7 @@ from waybook.app.accounts.members import (
     list_members,
     revoke_token,
 )
-from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
+from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_subject
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.core.org_codes import without_org
@@ -36,7 +35,7 @@ from waybook.store.driver.queries import new_uuid
 async def verdicts(world: OrgEnv) -> list[AuditVerdict]:
     call = at(world.agent)
     subjects = [item for item in await audited_subjects(call) if item.kind == "org"]
-    return [item async for item in verify_audit(call, subjects)]
+    return [await verify_subject(call, subject) for subject in subjects]
 
 
 def tamper(world: OrgEnv, statement: str) -> None:
@@ -154,7 +153,7 @@ async def test_managing_members_without_admin_scope_raises_forbidden(
         disable_user(call, "ann"),
         enable_user(call, "ann"),
         change_scopes(call, "ann", (Scope.ADMIN,)),
-        add_token(call, TokenRequest(user="ann", label="more")),
+        add_token(call, "ann", "more"),
         revoke_token(call, issued.token.id),
         change_org(call, policy=ReviewPolicy.RELAYED),
         list_members(call),
@@ -179,7 +178,7 @@ async def test_members_of_another_org_cannot_be_listed_or_changed(world: OrgEnv)
         revoke_token(at(world.agent), "nonsense"),
         disable_user(at(world.agent), "ned"),
         change_scopes(at(world.agent), "ned", (Scope.PLAN_READ,)),
-        add_token(at(world.agent), TokenRequest(user="ned", label="x")),
+        add_token(at(world.agent), "ned", "x"),
     ):
         with pytest.raises(NotFound):
             await refused

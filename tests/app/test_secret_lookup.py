@@ -35,11 +35,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_secrets_created_in_a_cluster_contain_the_org_code(world: OrgEnv) -> None:
     services, org_id = world.dispatcher.services, world.agent.org_id
     token = (await make_token(world.agent)).secret
-    session = (await start_by_token(services, token)).secret
+    session = await start_by_token(services, token)
     _, link = await make_snapshot_link(world.agent)
     assert [*map(org_in, (token, session, link))] == [org_id, org_id, org_id]
     assert (await authenticate_token(services, token, Channel.MCP)).org_id == org_id
-    assert (await authenticate_session(services, session)).caller.org_id == org_id
+    assert (await authenticate_session(services, session))[0].org_id == org_id
     assert (await find_link(services, link, LinkKind.SNAPSHOT)).org_id == org_id
 
 
@@ -49,14 +49,14 @@ async def test_user_of_an_issuer_can_sign_in_to_a_cluster(world: OrgEnv) -> None
         assert team.issuer is not None
         claims = {"sub": "ann-1", "exp": 4_000_000_000, "org": team.there.person["org"]}
         started = await start_by_issuer(world.dispatcher.services, team.issuer, claims)
-    known = await authenticate_session(world.dispatcher.services, started.secret)
-    assert known.caller.org_id == world.agent.org_id == org_in(started.secret)
+    caller, _ = await authenticate_session(world.dispatcher.services, started)
+    assert caller.org_id == world.agent.org_id == org_in(started)
 
 
 async def test_secret_with_org_code_of_another_org_is_refused(world: OrgEnv) -> None:
     services = world.dispatcher.services
     token = without_org((await make_token(world.agent)).secret)
-    session = without_org((await start_by_token(services, token)).secret)
+    session = without_org(await start_by_token(services, token))
     _, link = await make_snapshot_link(world.agent)
     for org_id in (world.other_org.org_id, UUID(int=7)):
         with pytest.raises(Unauthenticated):
@@ -71,6 +71,6 @@ async def test_secret_without_org_code_is_accepted(world: OrgEnv) -> None:
     """In a cluster, every node is asked for the org."""
     services, org_id = world.dispatcher.services, world.agent.org_id
     token = without_org((await make_token(world.agent)).secret)
-    session = without_org((await start_by_token(services, token)).secret)
+    session = without_org(await start_by_token(services, token))
     assert (await authenticate_token(services, token, Channel.MCP)).org_id == org_id
-    assert (await authenticate_session(services, session)).caller.org_id == org_id
+    assert (await authenticate_session(services, session))[0].org_id == org_id

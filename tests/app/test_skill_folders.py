@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from waybook.app.skills import loader
 from waybook.app.skills.loader import (
     InvalidSkill,
-    SkillError,
     find_skills,
     parse_skill,
     read_skill,
@@ -41,9 +40,9 @@ def make_folder(place: Path, text: str | None = None, name: str = "a-skill") -> 
 
 def fault_of(place: Path) -> str:
     """Return the error message for the one skill in this folder, which is invalid."""
-    (error,) = find_skills(str(place))[1]
-    assert error.path.startswith(str(place))
-    return error.message
+    ((path, message),) = find_skills(str(place))[1]
+    assert path.startswith(str(place))
+    return message
 
 
 def test_skill_parser_returns_all_front_matter_and_body() -> None:
@@ -192,9 +191,7 @@ def test_skills_beyond_the_maximum_number_are_reported_as_errors(
         make_folder(tmp_path, name=name)
     skills, errors = find_skills(str(tmp_path))
     assert len(skills) == 3
-    assert errors == (
-        SkillError(str(tmp_path / "two"), "more than 3 skills; this one was not loaded"),
-    )
+    assert errors == ((str(tmp_path / "two"), "more than 3 skills; this one was not loaded"),)
 
 
 def test_skill_reader_includes_extra_files_but_no_hidden_files(tmp_path: Path) -> None:
@@ -259,7 +256,7 @@ def test_skill_folder_with_too_many_files_or_bytes_reports_error(
         (folder / name).write_text("x" * 40)
     assert len(read_skill(folder).files) == 3
     monkeypatch.setattr(loader, limit, most)
-    assert any("it has over" in fault.message for fault in find_skills(str(tmp_path))[1])
+    assert any("it has over" in message for _, message in find_skills(str(tmp_path))[1])
 
 
 def test_skill_folder_nested_more_than_8_levels_deep_is_rejected(tmp_path: Path) -> None:

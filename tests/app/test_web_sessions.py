@@ -30,7 +30,7 @@ async def given(world: OrgEnv) -> IssuedToken:
 
 @pytest.fixture
 async def secret(world: OrgEnv, given: IssuedToken) -> str:
-    return (await start_by_token(world.dispatcher.services, given.secret)).secret
+    return await start_by_token(world.dispatcher.services, given.secret)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ async def persons(world: OrgEnv) -> AsyncIterator[str]:
     async with make_team(world) as team:
         assert team.issuer is not None
         claims = {**CLAIMS, "org": team.there.person["org"]}
-        yield (await start_by_issuer(world.dispatcher.services, team.issuer, claims)).secret
+        yield await start_by_issuer(world.dispatcher.services, team.issuer, claims)
 
 
 async def counts(world: OrgEnv, secret: str) -> bool:
@@ -53,17 +53,17 @@ async def counts(world: OrgEnv, secret: str) -> bool:
 async def test_web_session_has_user_and_scopes_of_the_token(
     world: OrgEnv, given: IssuedToken, secret: str
 ) -> None:
-    known = await authenticate_session(world.dispatcher.services, secret)
-    assert known.caller.credential == f"token:{given.token.id}"
-    assert known.caller.scopes == expand_scopes([Scope.PLAN_WRITE])
-    assert (known.caller.org_id, known.person.name) == (world.agent.org_id, "ann")
+    caller, person = await authenticate_session(world.dispatcher.services, secret)
+    assert caller.credential == f"token:{given.token.id}"
+    assert caller.scopes == expand_scopes([Scope.PLAN_WRITE])
+    assert (caller.org_id, person.name) == (world.agent.org_id, "ann")
 
 
 async def test_web_session_of_issuer_user_has_no_admin_scope(world: OrgEnv, persons: str) -> None:
-    known = await authenticate_session(world.dispatcher.services, persons)
-    assert known.caller.credential == f"session:{known.person.session_id}"
-    assert Scope.REVIEW in known.caller.scopes
-    assert Scope.ADMIN not in known.caller.scopes
+    caller, person = await authenticate_session(world.dispatcher.services, persons)
+    assert caller.credential == f"session:{person.session_id}"
+    assert Scope.REVIEW in caller.scopes
+    assert Scope.ADMIN not in caller.scopes
 
 
 async def test_web_session_ends_after_eight_idle_hours(world: OrgEnv, secret: str) -> None:
@@ -104,9 +104,9 @@ async def test_expired_token_ends_web_sessions_of_the_token(world: OrgEnv) -> No
     short = await make_token(world.agent, "dan", days=1)
     started = await start_by_token(world.dispatcher.services, short.secret)
     for _ in range(4):
-        assert await counts(world, started.secret)
+        assert await counts(world, started)
         world.clock.advance(hours=6)
-    assert not await counts(world, started.secret)
+    assert not await counts(world, started)
 
 
 async def test_disabling_a_user_ends_only_web_sessions_of_that_user(
@@ -126,8 +126,8 @@ async def test_changed_scopes_apply_immediately_to_web_sessions(
     for user, browser, most in (("ann", secret, {Scope.PLAN_WRITE}), ("ann-1", persons, {*Scope})):
         for scope in (Scope.PLAN_READ, Scope.REVIEW, Scope.ADMIN):
             await change_scopes(at(world.agent), user, (scope,))
-            known = await authenticate_session(services, browser)
-            assert known.caller.scopes == expand_scopes([scope]) & expand_scopes(most)
+            caller, _ = await authenticate_session(services, browser)
+            assert caller.scopes == expand_scopes([scope]) & expand_scopes(most)
 
 
 async def test_ending_a_web_session_leaves_other_sessions_of_user_valid(
@@ -137,7 +137,7 @@ async def test_ending_a_web_session_leaves_other_sessions_of_user_valid(
     await end_session(world.dispatcher.services, secret)
     await end_session(world.dispatcher.services, secret)
     assert not await counts(world, secret)
-    assert await counts(world, other.secret)
+    assert await counts(world, other)
 
 
 async def test_web_session_secret_is_stored_only_as_hash(world: OrgEnv, secret: str) -> None:

@@ -15,7 +15,7 @@ from cli.terminal import Body, Terminal
 from embedded_postgres.data_directories import make_data_directory
 from run_documents import render_all
 from run_place import run_directory
-from waybook.app.operations.audit_verification import audited_subjects, verify_audit
+from waybook.app.operations.audit_verification import audited_subjects, verify_subject
 from waybook.app.operations.imports import import_export, read_export
 from waybook.app.queries.work_export import ExportedRows, export_json, read_plan_rows, read_run_rows
 from waybook.cli.runtime import AppSession
@@ -155,7 +155,7 @@ def test_import_into_other_org_of_same_database_keeps_ids(
         ctx = await here.for_org("import-target")
         ids = {plan_id, run_id}
         subjects = [s for s in await audited_subjects(ctx) if s.id in ids]
-        return [verdict.ok async for verdict in verify_audit(ctx, subjects)]
+        return [(await verify_subject(ctx, subject)).ok for subject in subjects]
 
     assert terminal.inside(verify) == [True, True]
 

@@ -33,7 +33,7 @@ async def test_retention_deletes_ended_web_sessions_only_after_the_time_limit(
         for agent in (own_world.agent, own_world.other_org):
             token = await make_token(agent)
             for fate, gone in FATES:
-                secret = (await start_by_token(services, token.secret)).secret
+                secret = await start_by_token(services, token.secret)
                 change = f"update web_session set {fate} where hash = %s"  # noqa: S608 - ours
                 admin.execute(change.encode(), (hash_token(secret),))
                 remaining |= set() if gone else {hash_token(secret)}
@@ -48,13 +48,13 @@ async def test_retention_deletes_ended_web_sessions_only_after_the_time_limit(
         assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {}
     # The last entry of `FATES` leaves its sessions unchanged, so these sessions are still valid.
     for secret in browsers[len(FATES) - 1 :: len(FATES)]:
-        assert (await authenticate_session(services, secret)).person.name == "ann"
+        assert (await authenticate_session(services, secret))[1].name == "ann"
 
 
 async def test_serving_role_can_end_but_not_delete_web_session(own_world: OrgEnv) -> None:
     services = own_world.dispatcher.services
     token = await make_token(own_world.agent)
-    await end_session(services, (await start_by_token(services, token.secret)).secret)
+    await end_session(services, await start_by_token(services, token.secret))
     async with services.database.org_transaction(own_world.agent.org_id) as tx:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             await tx.commit("delete from web_session")

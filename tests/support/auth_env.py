@@ -14,7 +14,6 @@ from waybook.accounts.manage import NewUser
 from waybook.app.accounts.members import (
     DEFAULT_SCOPES,
     IssuedToken,
-    TokenRequest,
     add_token,
     add_user,
 )
@@ -53,8 +52,7 @@ async def another_token(
     scopes: tuple[Scope, ...] = DEFAULT_SCOPES,
     days: int | None = 90,
 ) -> IssuedToken:
-    request = TokenRequest(user=name, label=f"a token of {name}", scopes=scopes, days=days)
-    return await add_token(at(agent), request)
+    return await add_token(at(agent), name, f"a token of {name}", scopes, days=days)
 
 
 def bearer(issued: IssuedToken) -> dict[str, str]:

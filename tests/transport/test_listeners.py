@@ -75,7 +75,7 @@ async def test_org_at_the_stream_limit_does_not_affect_another_org(
 ) -> None:
     monkeypatch.setattr(live, "MAX_STREAMS_PER_ORG", 2)
     ours, theirs = [
-        (await start_by_token(world.dispatcher.services, (await make_token(agent)).secret)).secret
+        await start_by_token(world.dispatcher.services, (await make_token(agent)).secret)
         for agent in (world.agent, world.other_org)
     ]
     async with served(world) as address, AsyncExitStack() as stack:

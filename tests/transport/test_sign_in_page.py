@@ -251,9 +251,9 @@ async def test_live_stream_request_does_not_extend_web_session(
     started = await start_by_token(world.dispatcher.services, issued.secret)
     door = SignInPage(services=world.dispatcher.services, base_url="http://localhost")
     world.clock.advance(hours=5)
-    assert await door.browser(make_request(path, started.secret)) is not None
+    assert await door.browser(make_request(path, started)) is not None
     world.clock.advance(hours=5)
-    assert (await door.browser(make_request("/inbox", started.secret)) is not None) == lives
+    assert (await door.browser(make_request("/inbox", started)) is not None) == lives
 
 
 @pytest.mark.parametrize("host", ["plans.example", "PLANS.example"])

@@ -6,7 +6,6 @@ process.
 
 import logging
 import secrets
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -30,8 +29,7 @@ from waybook.integrations.oidc_login import (
 )
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import Member, SessionUser
-from waybook.store.driver.database import Database
-from waybook.store.driver.queries import first_value, new_uuid
+from waybook.store.driver.queries import Statement, first_value, new_uuid
 
 log = logging.getLogger(__name__)
 
@@ -55,25 +53,13 @@ async def authenticate_bearer(
     if issuer is None or secret.startswith(PREFIX):
         return await authenticate_token(services, secret, channel, cache)
     try:
-        return await authenticate_issuer_token(services, issuer, secret, channel)
+        now = await database_time(services)
+        claims = await issuer.claims(secret, audience=issuer.settings.audience, now=now)
+        who = identity_from_claims(claims, issuer.settings)
+        member = await find_or_create_member(services, issuer, claims, channel)
     except Unauthenticated as error:
         log.info("an access token was refused: %s", error.message)
         raise Unauthenticated from None
-
-
-async def authenticate_issuer_token(
-    services: Services, issuer: IssuerClient, text: str, channel: Channel
-) -> Caller:
-    """Return the caller whom the issuer's access token identifies.
-
-    Raises:
-        Unauthenticated: the token is not valid. Unavailable: the token cannot be checked now.
-            Forbidden: the token is valid, but grants no scope.
-    """
-    now = await database_time(services)
-    claims = await issuer.claims(text, audience=issuer.settings.audience, now=now)
-    who = identity_from_claims(claims, issuer.settings)
-    member = await find_or_create_member(services, issuer, claims, channel)
     scopes = expand_scopes(who.scopes) & expand_scopes(map(Scope, member.scopes))
     if not scopes:
         raise Forbidden(
@@ -101,11 +87,11 @@ async def find_or_create_member(
         Unauthenticated: there is no such org, or the user may not sign in.
     """
     who = identity_from_claims(claims, issuer.settings)
-    member = await _look(services, issuer, who)
+    member = await _read_member(services, issuer, who)
     check_times(claims, member.now)
     if member.user_id is None:
-        await _let_in(services, issuer, who, member.org_id, channel)
-        member = await _look(services, issuer, who)
+        await _create_member(services, issuer, who, member.org_id, channel)
+        member = await _read_member(services, issuer, who)
     if member.user_id is None or member.is_disabled:
         raise Unauthenticated("the user is disabled")
     return member
@@ -120,36 +106,25 @@ async def database_time(services: Services) -> datetime:
     return now
 
 
-async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> Member:
-    rows = await _member_rows(services.database, issuer, who)
+async def _read_member(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> Member:
+    """Return the org and, if it has this user, the user."""
+    database, identity = services.database, (issuer.settings.issuer, who.subject)
+    rows: list[Member] = []
+    if not await database.is_cluster():
+        statements = accounts.member_statements(who.org, *identity)
+        rows = (await database.read_by_slug(who.org, *statements))[-1]
+    elif orgs := await database.list_org_ids(accounts.SQL["org_of_slug"](slug=who.org)):
+        statement = accounts.SQL["member_of_org"](issuer=identity[0], subject=identity[1])
+        (rows,) = await database.read_org(orgs[0], statement)
     if not rows:
         raise Unauthenticated("the org that the token names does not exist")
     return rows[0]
 
 
-async def _member_rows(
-    database: Database, issuer: IssuerClient, who: IssuedIdentity
-) -> list[Member]:
-    """Read the org and the user."""
-    if not await database.is_cluster():
-        statements = accounts.member_statements(who.org, issuer.settings.issuer, who.subject)
-        return (await database.read_by_slug(who.org, *statements))[-1]
-    orgs = await database.list_org_ids(accounts.SQL["org_of_slug"](slug=who.org))
-    if not orgs:
-        return []
-    statement = accounts.SQL["member_of_org"](issuer=issuer.settings.issuer, subject=who.subject)
-    (rows,) = await database.read_org(orgs[0], statement)
-    return rows
-
-
-async def _let_in(
-    services: Services,
-    issuer: IssuerClient,
-    who: IssuedIdentity,
-    org_id: UUID,
-    channel: Channel,
+async def _create_member(
+    services: Services, issuer: IssuerClient, who: IssuedIdentity, org_id: UUID, channel: Channel
 ) -> None:
-    """Create the user in the org. If the name is taken, the user's id at the issuer is added."""
+    """Create the user in the org. If the name is taken, add the user's id at the issuer to it."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("the user is not registered in the org, and oidc_new_users is deny")
@@ -173,7 +148,7 @@ async def _let_in(
             await add_user(call, new)
         except InvalidInput:
             # The name is taken, or a concurrent sign-in has already created the user.
-            if (await _look(services, issuer, who)).user_id is not None:
+            if (await _read_member(services, issuer, who)).user_id is not None:
                 return
             continue
         return
@@ -182,41 +157,21 @@ async def _let_in(
 _SECRET_BYTES: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class _SignedInUser:
-    """A user who signed in with a browser."""
-
-    caller: Caller
-    person: SessionUser
-
-
-@dataclass(frozen=True, slots=True)
-class _StartedSession:
-    """A new web session. Only the browser stores its secret."""
-
-    secret: str = field(repr=False)
-    caller: Caller
-
-
-async def start_by_token(services: Services, token: str) -> _StartedSession:
+async def start_by_token(services: Services, token: str) -> str:
+    """Start a web session for the user of an API token. Return the secret of the session."""
     caller = await authenticate_token(services, token, Channel.DASHBOARD)
-    secret, token_id = (
-        secrets.token_urlsafe(_SECRET_BYTES),
-        str(caller.credential).partition(":")[2],
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    token_id = str(caller.credential).partition(":")[2]
+    started = accounts.SQL["insert_session_by_token"](
+        id=new_uuid(), hash=hash_token(secret), token_id=token_id
     )
-    async with services.database.org_transaction(caller.org_id) as tx:
-        await tx.commit(
-            accounts.SQL["insert_session_by_token"](
-                id=new_uuid(), hash=hash_token(secret), token_id=token_id
-            )
-        )
-    return await _started(services, secret, caller)
+    return await _start_session(services, caller.org_id, secret, started)
 
 
-async def start_by_issuer(
-    services: Services, issuer: IssuerClient, claims: Claims
-) -> _StartedSession:
+async def start_by_issuer(services: Services, issuer: IssuerClient, claims: Claims) -> str:
     """Start a web session for a user whom the issuer has just authenticated.
+
+    Return the secret of the session.
 
     Raises:
         Unauthenticated: the user may not sign in.
@@ -225,30 +180,24 @@ async def start_by_issuer(
     member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
     if not member.scopes:
         raise Forbidden("you have no permissions in this org; ask your administrator")
-    secret, session_id = secrets.token_urlsafe(_SECRET_BYTES), new_uuid()
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
     started = accounts.SQL["insert_session"](
-        id=session_id, user_id=member.user_id, hash=hash_token(secret)
+        id=new_uuid(), user_id=member.user_id, hash=hash_token(secret)
     )
-    async with services.database.org_transaction(member.org_id) as tx:
-        await tx.commit(started)
-    caller = Caller(
-        org_id=member.org_id,
-        user=member.name,
-        channel=Channel.DASHBOARD,
-        scopes=expand_scopes(map(Scope, member.scopes)),
-        credential=f"session:{session_id}",
-    )
-    return await _started(services, secret, caller)
+    return await _start_session(services, member.org_id, secret, started)
 
 
-async def _started(services: Services, secret: str, caller: Caller) -> _StartedSession:
-    is_cluster = await services.database.is_cluster()
-    return _StartedSession(with_org(secret, caller.org_id) if is_cluster else secret, caller)
+async def _start_session(
+    services: Services, org_id: UUID, secret: str, statement: Statement
+) -> str:
+    async with services.database.org_transaction(org_id) as tx:
+        await tx.commit(statement)
+    return with_org(secret, org_id) if await services.database.is_cluster() else secret
 
 
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
-) -> _SignedInUser:
+) -> tuple[Caller, SessionUser]:
     """Return the user of a web session. With `notes`, record that the session was used.
 
     Raises:
@@ -271,13 +220,13 @@ async def authenticate_session(
         scopes=person.scopes,
         credential=f"{kind}:{key}",
     )
-    return _SignedInUser(caller, person)
+    return caller, person
 
 
 async def end_session(services: Services, secret: str) -> None:
     try:
-        known = await authenticate_session(services, secret, notes=False)
+        _, person = await authenticate_session(services, secret, notes=False)
     except Unauthenticated:
         return
-    async with services.database.org_transaction(known.person.org_id) as tx:
-        await tx.commit(accounts.SQL["end_session"](id=known.person.session_id))
+    async with services.database.org_transaction(person.org_id) as tx:
+        await tx.commit(accounts.SQL["end_session"](id=person.session_id))

@@ -20,11 +20,7 @@ _LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 
 async def find_link(services: Services, secret: str, kind: LinkKind) -> AccessLink:
-    """Return the link with this secret, even if it has expired or was revoked.
-
-    Raises:
-        Unauthenticated: no link of this kind has this secret.
-    """
+    """Return the link with this secret, even if it has expired or was revoked."""
     if not looks_like_secret(secret):
         raise Unauthenticated
     rows = await find_by_secret(services.database, secret, links.by_link_statements)
@@ -46,11 +42,7 @@ def link_reader(link: AccessLink) -> Caller:
 
 
 def link_decider(link: AccessLink) -> Caller:
-    """Return the link's user as the caller.
-
-    Raises:
-        Forbidden: the user is disabled or may not review.
-    """
+    """Return the link's user as the caller. Refuse a user who is disabled or may not review."""
     is_local = not link.has_account and link.org_id == LOCAL_ORG
     scopes = _LINK_SCOPES if is_local else _LINK_SCOPES & link.scopes
     if Scope.REVIEW not in scopes:

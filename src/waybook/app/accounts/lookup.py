@@ -4,7 +4,6 @@ import difflib
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -32,26 +31,22 @@ async def find_by_secret(
 ) -> list[Any]:
     """Return the row that a secret belongs to, or no row.
 
-    Concurrent lookups of the same secret are shared, because many agents may use one token.
-    """
-    find = partial(_find, database, secret, statements)
-    return await database.lookups.read((hash_token(secret), statements), find)
-
-
-async def _find(database: Database, secret: str, statements: _SecretStatements) -> list[Any]:
-    """Look up a secret.
-
-    If the secret contains the code of its org, only that org is searched.
+    If the secret contains the code of its org, only that org is searched. Concurrent lookups of the
+    same secret share one query, because many agents may use one token.
     """
     secret_hash, org_id = hash_token(secret), org_in(secret)
-    org_rows, rows = await database.read_by_secret(
-        secret_hash, *statements(is_org_known=org_id is not None), org_id=org_id
-    )
-    if org_rows and not rows and org_id is None and await database.is_cluster():
-        _, rows = await database.read_by_secret(
-            secret_hash, *statements(is_org_known=True), org_id=UUID(first_value(org_rows))
+
+    async def find() -> list[Any]:
+        org_rows, rows = await database.read_by_secret(
+            secret_hash, *statements(is_org_known=org_id is not None), org_id=org_id
         )
-    return rows
+        if org_rows and not rows and org_id is None and await database.is_cluster():
+            _, rows = await database.read_by_secret(
+                secret_hash, *statements(is_org_known=True), org_id=UUID(first_value(org_rows))
+            )
+        return rows
+
+    return await database.lookups.read((secret_hash, statements), find)
 
 
 MAX_TOKENS: Final = 10_000
@@ -88,30 +83,29 @@ class _CheckedBlock:
         return True
 
 
-class _Entry(NamedTuple):
-    caller: Caller
-    statement: Statement
-    recent_until: datetime
-
-
 class TokenCache:
     def __init__(self, now: Callable[[], datetime | None], most: int = MAX_TOKENS) -> None:
         self._now = now
         self._most = most
-        self._entries: OrderedDict[tuple[bytes, Channel], _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[bytes, Channel], tuple[Caller, Statement, datetime]] = (
+            OrderedDict()
+        )
 
     def get(self, secret: str, channel: Channel) -> CachedCaller | None:
         """Return the caller for a cached token, or None if the token must be looked up."""
         entry, now = self._entries.get((hash_token(secret), channel)), self._now()
-        if entry is None or now is None or now >= entry.recent_until:
+        if entry is None or now is None:
             return None
-        return CachedCaller(entry.caller, CredentialCheck(entry.caller.org_id, entry.statement))
+        caller, statement, recent_until = entry
+        if now >= recent_until:
+            return None
+        return CachedCaller(caller, CredentialCheck(caller.org_id, statement))
 
     def put(self, secret_hash: bytes, caller: Caller, token: TokenIdentity) -> None:
         key = secret_hash, caller.channel
         statement = accounts.check_statement(token)
         self._entries.pop(key, None)
-        self._entries[key] = _Entry(caller, statement, token.recent_until)
+        self._entries[key] = caller, statement, token.recent_until
         if len(self._entries) > self._most:
             self._entries.popitem(last=False)
 

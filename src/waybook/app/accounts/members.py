@@ -1,10 +1,13 @@
-"""Administration of orgs: their settings, users and API tokens."""
+"""Administration of orgs: their settings, users and API tokens.
+
+Every function raises `Forbidden` unless the caller administers the org.
+"""
 
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final
 
 from waybook.accounts import manage
 from waybook.accounts.manage import NewToken, NewUser
@@ -27,12 +30,6 @@ from waybook.store.driver.queries import first_value
 async def change_org(
     ctx: RequestContext, *, name: str | None = None, policy: ReviewPolicy | None = None
 ) -> Org:
-    """Change the name or the review policy of the org.
-
-    Raises:
-        Forbidden: the caller does not administer the org.
-        InvalidInput: the name is not allowed.
-    """
     async with LockedOrg(ctx) as locked:
         org, entry = change(locked.org, locked.decision_context, name=name, policy=policy)
         if entry is not None:
@@ -46,60 +43,34 @@ async def start_org_audit(ctx: RequestContext) -> None:
             await locked.write(OrgDecision(()))
 
 
-_UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
-
-
 async def add_user(ctx: RequestContext, new: NewUser) -> User:
-    """Add a user to the org.
-
-    Raises:
-        Forbidden: the caller does not administer the org.
-        InvalidInput: the name is taken or not allowed.
-    """
     async with LockedOrg(ctx) as locked:
         user, entry = manage.add_user(new, locked.decision_context)
         if await locked.commit(Proposal(OrgDecision((entry,)), {})) is not Commit.DONE:
-            raise InvalidInput(
-                f"there is already a user {user.name}; choose another name",
-                argument="name",
-            )
+            message = f"there is already a user {user.name}; choose another name"
+            raise InvalidInput(message, argument="name")
     return user
 
 
 async def disable_user(ctx: RequestContext, name: str) -> User:
-    """Disable a user. All credentials of the user are rejected from now on.
-
-    Raises:
-        Forbidden: the caller does not administer the org.
-        NotFound: there is no user of this name.
-        InvalidTransition: the user is disabled already.
-    """
-    return await _changed(ctx, name, manage.disable_user)
+    """Disable a user. All credentials of the user are rejected from now on."""
+    return await _change_user(ctx, name, manage.disable_user)
 
 
 async def enable_user(ctx: RequestContext, name: str) -> User:
-    """Enable a disabled user.
-
-    Raises:
-        Forbidden: the caller does not administer the org.
-        NotFound: there is no user of this name.
-        InvalidTransition: the user is not disabled.
-    """
-    return await _changed(ctx, name, manage.enable_user)
+    return await _change_user(ctx, name, manage.enable_user)
 
 
 async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
-    """Set the scopes of a user. They limit all credentials of the user.
-
-    Raises:
-        Forbidden: the caller does not administer the org.
-        NotFound: there is no user of this name.
-        InvalidInput: no scope would be left.
-    """
-    return await _changed(ctx, name, lambda user, now: manage.change_scopes(user, scopes, now))
+    """Set the scopes of a user. They limit all credentials of the user."""
+    return await _change_user(ctx, name, lambda user, now: manage.change_scopes(user, scopes, now))
 
 
-async def _changed(ctx: RequestContext, name: str, rule: _UserChange) -> User:
+async def _change_user(
+    ctx: RequestContext,
+    name: str,
+    rule: Callable[[User, DecisionContext], tuple[User, Entry | None]],
+) -> User:
     async with LockedOrg(ctx, accounts.SQL["user_by_name"](name=name)) as locked:
         user, entry = rule(_require_user(locked.results[0], name), locked.decision_context)
         if entry is not None:
@@ -118,14 +89,6 @@ DEFAULT_DAYS: Final = 90
 DEFAULT_SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRequest:
-    user: str
-    label: str
-    scopes: tuple[Scope, ...] = DEFAULT_SCOPES
-    days: int | None = DEFAULT_DAYS
-
-
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
     """A new API token. Its secret is shown only once."""
@@ -135,24 +98,25 @@ class IssuedToken:
     secret: str
 
 
-async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
+async def add_token(
+    ctx: RequestContext,
+    user_name: str,
+    label: str,
+    scopes: tuple[Scope, ...] = DEFAULT_SCOPES,
+    *,
+    days: int | None = DEFAULT_DAYS,
+) -> IssuedToken:
     """Create an API token for a user.
 
     Raises:
         Forbidden: the caller does not administer the org, or the user lacks one of the scopes.
-        NotFound: there is no such user.
-        InvalidInput: no scope or no name is given for the token.
     """
     secret = generate_token(secrets.choice)
-    async with LockedOrg(ctx, accounts.SQL["user_by_name"](name=request.user)) as locked:
-        user = _require_user(locked.results[0], request.user)
-        lasts = None if request.days is None else locked.now + timedelta(days=request.days)
-        new = NewToken(
-            label=request.label,
-            hash=hash_token(secret).hex(),
-            scopes=request.scopes,
-            expires_at=lasts,
-        )
+    async with LockedOrg(ctx, accounts.SQL["user_by_name"](name=user_name)) as locked:
+        user = _require_user(locked.results[0], user_name)
+        lasts = None if days is None else locked.now + timedelta(days=days)
+        hash_ = hash_token(secret).hex()
+        new = NewToken(label=label, hash=hash_, scopes=scopes, expires_at=lasts)
         token, entry = add(user, new, locked.decision_context)
         await locked.write(OrgDecision((entry,)))
     if await ctx.services.database.is_cluster():
@@ -161,13 +125,7 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
 
 
 async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
-    """Revoke an API token. Every server process rejects it from the next request on.
-
-    Raises:
-        Forbidden: the caller does not administer the org.
-        NotFound: there is no such token.
-        InvalidTransition: the token is revoked already.
-    """
+    """Revoke an API token. Every server process rejects it from the next request on."""
     statement = accounts.SQL["token"](id=uuid_or_nil(token_id))
     async with LockedOrg(ctx, statement) as locked:
         tokens = accounts.read_tokens(locked.results[0])
@@ -200,11 +158,7 @@ def is_active(token: Token, now: datetime) -> bool:
 
 
 async def list_members(ctx: RequestContext) -> _Members:
-    """Return the org, its users and their tokens, valid tokens first.
-
-    Raises:
-        Forbidden: the caller does not administer the org.
-    """
+    """Return the org, its users and their tokens, valid tokens first."""
     require_scope(ctx.caller, Scope.ADMIN, "seeing users and tokens")
     org, users, tokens, now = await ctx.read(
         accounts.SQL["org"](),

@@ -41,11 +41,7 @@ class AnchorCheck(NamedTuple):
 
 
 async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
-    """Write the last entry of every audit chain to a file, replacing an existing file.
-
-    Raises:
-        InvalidInput: the file cannot be written.
-    """
+    """Write the last entry of every audit chain to a file, replacing an existing file."""
     at = await ctx.services.database.read_now(ctx.caller.org_id)
     taken: list[Anchor] = []
     for org_ctx in await contexts_of_all_orgs(ctx):
@@ -111,10 +107,7 @@ def _describe(anchor: Anchor, current_hash: bytes | None) -> str:
 
 @contextmanager
 def open_anchors(path: Path) -> Iterator[AnchorFile]:
-    """Open an anchor file, or the anchor that a backup file contains.
-
-    Raises: InvalidInput: the file is neither an anchor nor a backup, or is damaged.
-    """
+    """Open an anchor file, or the anchor that a backup file contains."""
     if not path.is_file():
         raise InvalidInput(f"there is no file {path}; waybook audit anchor writes one")
     if is_archive(path):

@@ -3,7 +3,7 @@
 Chains are verified one by one, so that memory use is limited by the longest chain.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waybook.app.queries.audit import RUN, changes_in, read_all_entries
@@ -43,15 +43,8 @@ async def audited_subjects(ctx: RequestContext) -> list[Subject]:
     return [*stored, *orphans]
 
 
-async def verify_audit(
-    ctx: RequestContext, subjects: Iterable[Subject]
-) -> AsyncIterator[AuditVerdict]:
-    for subject in subjects:
-        yield await verify_subject(ctx, subject)
-
-
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
-    """Verify that audit entries are unchanged, and that the stored rows match them."""
+    """Check that the audit entries are unchanged, and that the stored rows match them."""
     ends, stored, resealed = await ctx.read(
         audit.SQL["head"](subject_id=subject.id),
         _stored_statement(subject),
@@ -62,7 +55,7 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
         return AuditVerdict(subject=subject, entries=0, errors=(missing,), first_broken_entry=1)
     end: ChainEnd = ends[0]
     entries = await read_all_entries(ctx, subject.id, until=end.seq)
-    broken = _first_broken(entries, end) or _sealed_otherwise(entries, resealed)
+    broken = _first_broken(entries, end, resealed)
     if broken is not None:
         return AuditVerdict(
             subject=subject, entries=len(entries), errors=(broken[1],), first_broken_entry=broken[0]
@@ -74,7 +67,9 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     return AuditVerdict(subject=subject, entries=len(entries), errors=faults)
 
 
-def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] | None:
+def _first_broken(
+    entries: list[SealedEntry], end: ChainEnd, resealed: Sequence[ResealedChain]
+) -> tuple[int, str] | None:
     broken, seq = audit.first_broken(entries), end.seq
     if broken is not None:
         return broken
@@ -85,13 +80,6 @@ def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] 
         return seq, f"entry {seq} is not the one that was written last: its seal is another"
     if end.last is not None and end.last > seq:
         return seq + 1, f"entry {seq + 1} was added from outside: {seq} were written"
-    return None
-
-
-def _sealed_otherwise(
-    entries: list[SealedEntry], resealed: Sequence[ResealedChain]
-) -> tuple[int, str] | None:
-    """Find an entry whose hash differs from the one that an erasure recorded."""
     for chain in resealed:
         number = chain.entries
         if len(entries) < number or entries[number - 1].hash != chain.seal:

@@ -5,7 +5,6 @@ import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +21,6 @@ from waybook.dag.templates.rendering import render
 from waybook.errors import Misconfigured, Unavailable, WaybookError
 from waybook.integrations.config import (
     IssuerCheck,
-    IssuerSettings,
     issuer_from_settings,
     webhook_from_settings,
 )
@@ -41,51 +39,34 @@ from waybook.store.research.artifacts import PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
 from waybook.store.runs import jobs
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DatabaseCheck:
-    server: ServerRow
-    tables_without_rls: tuple[str, ...]
-    owned_tables: tuple[str, ...]
-    audit_rights: tuple[str, ...]
-
-
-async def check_database(ctx: RequestContext) -> _DatabaseCheck:
-    """Inspect the database with the database role that the server uses."""
-    ((server,), *lists) = await ctx.read(
-        migrate.SQL["server"](),
-        migrate.SQL["tables_without_rls"](),
-        migrate.SQL["owned"](),
-        migrate.SQL["audit_rights"](),
-    )
-    unguarded, owned, rights = (tuple(first_column(rows)) for rows in lists)
-    return _DatabaseCheck(
-        server=server,
-        tables_without_rls=unguarded,
-        owned_tables=owned,
-        audit_rights=rights,
-    )
-
-
 _MEGABYTE = 1_000_000
 LOW_DISK_BYTES = 1_000 * _MEGABYTE
 CRITICAL_DISK_BYTES = 100 * _MEGABYTE
 _MAX_SKEW_SECONDS = 2.0
 
 
-def check_server(seen: _DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
-    """Check the PostgreSQL version, the privileges and the clock."""
-    used = f", {_megabytes(seen.server.size)} used" if with_size else ""
-    yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.server.version}{used}")
-    yield CheckResult("migrations", CheckState.OK, "up to date")
-    yield from _guards(seen)
-    skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.server.now).total_seconds())
+async def check_server(ctx: RequestContext, *, with_size: bool = True) -> list[CheckResult]:
+    """Check the PostgreSQL version, the clock, and the privileges of the server's database role."""
+    server: ServerRow
+    ((server,), *lists) = await ctx.read(
+        migrate.SQL["server"](),
+        migrate.SQL["tables_without_rls"](),
+        migrate.SQL["owned"](),
+        migrate.SQL["audit_rights"](),
+    )
+    used = f", {_megabytes(server.size)} used" if with_size else ""
+    skew = abs((datetime.fromtimestamp(time.time(), UTC) - server.now).total_seconds())
+    clock = CheckResult("clock", CheckState.OK, "in sync with the database")
     if skew > _MAX_SKEW_SECONDS:
         message = f"the database's clock and this machine's are {skew:.0f} s apart"
         todo = "only the database clock is used; sync both with NTP"
-        yield CheckResult("clock", CheckState.WARN, message, todo)
-    else:
-        yield CheckResult("clock", CheckState.OK, "in sync with the database")
+        clock = CheckResult("clock", CheckState.WARN, message, todo)
+    return [
+        CheckResult("server", CheckState.OK, f"PostgreSQL {server.version}{used}"),
+        CheckResult("migrations", CheckState.OK, "up to date"),
+        *_privileges(server, *map(first_column, lists)),
+        clock,
+    ]
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
@@ -108,8 +89,8 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
     skills, errors = find_skills(settings.skills_dirs)
     names = ", ".join(skill.name for skill in skills)
     yield CheckResult("skills", CheckState.OK, f"{len(skills)}: {names}")
-    for error in errors:
-        message = f"{error.path} is ignored: {error.message}"
+    for path, error in errors:
+        message = f"{path} is ignored: {error}"
         yield CheckResult("skills", CheckState.WARN, message, "see docs/how-to/write-a-skill.md")
     model = "not configured (agents use their own model)"
     if settings.model_url is not None:
@@ -118,25 +99,27 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult("model", CheckState.OK, model)
 
 
-def _guards(seen: _DatabaseCheck) -> Iterator[CheckResult]:
-    if seen.server.superuser or seen.server.bypasses_rls or seen.owned_tables:
-        message = f"serving as {seen.server.role}, which row-level security does not restrict"
+def _privileges(
+    server: ServerRow, without_rls: list[str], owned: list[str], audit_rights: list[str]
+) -> Iterator[CheckResult]:
+    if server.superuser or server.bypasses_rls or owned:
+        message = f"serving as {server.role}, which row-level security does not restrict"
         todo = "serve as a role that owns no table and is not a superuser (waybook_app)"
         yield CheckResult("roles", CheckState.FAIL, message, todo)
     else:
-        message = f"serving as {seen.server.role}, which row-level security restricts"
+        message = f"serving as {server.role}, which row-level security restricts"
         yield CheckResult("roles", CheckState.OK, message)
-    if seen.tables_without_rls:
-        message = f"not forced on {', '.join(seen.tables_without_rls)}"
+    if without_rls:
+        message = f"not forced on {', '.join(without_rls)}"
         yield CheckResult(
             "row-level security", CheckState.FAIL, message, "waybook migrate, as the owner"
         )
     else:
         yield CheckResult("row-level security", CheckState.OK, "forced on every table")
-    if seen.audit_rights:
-        rights = ", ".join(seen.audit_rights).lower()
-        message = f"{seen.server.role} may {rights} entries"
-        todo = f"revoke {rights} on audit_entry from {seen.server.role}"
+    if audit_rights:
+        rights = ", ".join(audit_rights).lower()
+        message = f"{server.role} may {rights} entries"
+        todo = f"revoke {rights} on audit_entry from {server.role}"
         yield CheckResult("audit", CheckState.FAIL, message, todo)
     else:
         yield CheckResult("audit", CheckState.OK, "append-only for the serving role")
@@ -226,33 +209,25 @@ async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
         todo = "people cannot sign in there now; check oidc_issuer, to the letter, and the network"
         return [CheckResult("issuer", CheckState.FAIL, f"{configured.issuer}: {seen.error}", todo)]
     message = f"{configured.issuer} answers, by this name"
-    issuer = CheckResult("issuer", CheckState.OK, message)
-    return [issuer, _keys(seen), _pages(configured, seen)]
+    pages = CheckResult("issuer pages", CheckState.OK, "browser sign-in enabled")
+    if configured.client_id is None:
+        needed = "agents only; browser sign-in needs oidc_client_id"
+        pages = CheckResult("issuer pages", CheckState.OK, needed)
+    elif not seen.has_pages:
+        missing = "it does not say where people sign in, or not over https"
+        pages = CheckResult("issuer pages", CheckState.FAIL, missing, _DOCS_HINT)
+    return [CheckResult("issuer", CheckState.OK, message), _issuer_keys(seen), pages]
 
 
-def _keys(seen: IssuerCheck) -> CheckResult:
+def _issuer_keys(seen: IssuerCheck) -> CheckResult:
     if seen.keys_fault is not None:
-        return CheckResult(
-            "issuer keys",
-            CheckState.FAIL,
-            seen.keys_fault,
-            "tokens of this issuer are rejected until keys can be fetched",
-        )
+        todo = "tokens of this issuer are rejected until keys can be fetched"
+        return CheckResult("issuer keys", CheckState.FAIL, seen.keys_fault, todo)
     message = f"{seen.usable} of {seen.published} can be used"
     if not seen.usable:
         todo = "have it sign with RS256, PS256, ES256, ES384 or EdDSA; RSA keys need 2,048 bits"
         return CheckResult("issuer keys", CheckState.FAIL, message, todo)
     return CheckResult("issuer keys", CheckState.OK, f"{message}: {', '.join(seen.algorithms)}")
-
-
-def _pages(configured: IssuerSettings, seen: IssuerCheck) -> CheckResult:
-    if configured.client_id is None:
-        message = "agents only; browser sign-in needs oidc_client_id"
-        return CheckResult("issuer pages", CheckState.OK, message)
-    if not seen.has_pages:
-        message = "it does not say where people sign in, or not over https"
-        return CheckResult("issuer pages", CheckState.FAIL, message, _DOCS_HINT)
-    return CheckResult("issuer pages", CheckState.OK, "browser sign-in enabled")
 
 
 #: Only this self-test uses this kind of artifact, so its search finds nothing else.

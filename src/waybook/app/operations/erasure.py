@@ -4,7 +4,6 @@ Only an operator can erase, on the command line. Each erasure leaves a record.
 """
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from secrets import token_hex
 from threading import Event
@@ -34,7 +33,7 @@ async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -
 
     Raises:
         NotFound: there is no org of this name.
-        Busy: another transaction holds locks on the org's rows; nothing was erased.
+        Busy: another transaction holds locks on the org's rows. Nothing was erased.
     """
     org_id = await asyncio.to_thread(erasure_store.find_org, owner_dsn, slug)
     return await asyncio.to_thread(erasure_store.erase_org, owner_dsn, org_id, by, progress)
@@ -49,7 +48,7 @@ async def erase_user(
         NotFound: there is no such org, or no user of that name ever acted in it.
         InvalidInput: the user was erased already.
         Refused: an audit chain is broken, and the erasure would hide this.
-        Busy: another transaction holds locks on the rows; nothing was erased.
+        Busy: another transaction holds locks on the rows. Nothing was erased.
     """
     if user.startswith(_PSEUDONYM_PREFIX):
         raise InvalidInput(f"“{user}” is the pseudonym of an erased user")
@@ -62,9 +61,8 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     """Delete expired data once. Return how many rows were deleted per table.
 
     Raises:
-        Busy: another transaction holds locks on the rows for too long; the next pass retries.
+        Busy: another transaction holds locks on the rows for too long.
         Misconfigured: the role is not the owner of the database.
-        Unavailable: the database cannot be reached.
     """
     keep = RetentionPolicy(
         calls=settings.keep_calls_days,
@@ -91,7 +89,6 @@ async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Check the record of each erasure."""
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),
@@ -101,31 +98,26 @@ async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
     erasures = read_erasures(erasure_rows, stones)
     broken = first_broken(erasures, read_head(head))
     back: dict[int, list[str]] = {}
-    for erasure, subject, subject_id in returned:
+    for erased_in, subject, subject_id in returned:
         message = f"{subject} {subject_id} was erased, and is there again"
-        back.setdefault(erasure, []).append(message)
-    return [*_verdicts(erasures, broken, back)]
-
-
-def _verdicts(
-    erasures: list[Erasure], broken: tuple[int, str] | None, back: dict[int, list[str]]
-) -> Iterator[AuditVerdict]:
-    for erasure in erasures:
-        faults = back.get(erasure.number, [])
-        if broken is not None and broken[0] == erasure.number:
-            faults = [broken[1], *faults]
-        yield AuditVerdict(
+        back.setdefault(erased_in, []).append(message)
+    number, error = broken or (None, "")
+    verdicts = [
+        AuditVerdict(
             subject=Subject(_ERASURE, str(erasure.number)),
             entries=sum(stone.entries for stone in erasure.tombstones if not stone.seal_after),
-            errors=tuple(faults),
-            first_broken_entry=broken[0] if broken and broken[0] == erasure.number else None,
+            errors=(*([error] if number == erasure.number else ()), *back.get(erasure.number, ())),
+            first_broken_entry=number if number == erasure.number else None,
             note=_describe_erasure(erasure),
         )
-    if broken is not None and broken[0] > len(erasures):
-        missing = Subject(_ERASURE, str(broken[0]))
-        yield AuditVerdict(
-            subject=missing, entries=0, errors=(broken[1],), first_broken_entry=broken[0]
+        for erasure in erasures
+    ]
+    if number is not None and number > len(erasures):
+        missing = Subject(_ERASURE, str(number))
+        verdicts.append(
+            AuditVerdict(subject=missing, entries=0, errors=(error,), first_broken_entry=number)
         )
+    return verdicts
 
 
 def _describe_erasure(erasure: Erasure) -> str:

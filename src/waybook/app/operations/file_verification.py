@@ -1,7 +1,5 @@
 """Verification of exported files without a database: snapshots of plans, and JSON exports."""
 
-from dataclasses import dataclass
-
 import orjson
 
 from waybook.app.operations.imports import ExportFile, is_export, read_export
@@ -9,23 +7,11 @@ from waybook.app.queries.plans.plan_snapshot import DATA_END, DATA_START, GENERA
 from waybook.errors import InvalidInput
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _VerifiedFile:
-    """The plan or run in a verified file. `seal` is the hash of its last audit entry."""
-
-    kind: str
-    id: str
-    name: str
-    entries: int
-    at: str
-    seal: str
-
-
-def verify_file(content: bytes, seal: str | None = None) -> _VerifiedFile:
+def verify_file(content: bytes, seal: str | None = None) -> ExportFile:
     """Verify a snapshot or JSON export: its audit chain, its rows, and the page it shows.
 
-    Without `seal`, the expected hash of the last entry, the whole audit chain could have been
-    rewritten.
+    Only `seal`, the expected hash of the last audit entry, proves that nobody has rewritten the
+    whole chain.
 
     Raises:
         InvalidInput: the file is not a snapshot or export, or was changed.
@@ -38,20 +24,11 @@ def verify_file(content: bytes, seal: str | None = None) -> _VerifiedFile:
     export = _parse(_embedded(text) if is_page else text)
     if is_page and snapshot_file(export.entries) != text:
         raise InvalidInput("the page of this snapshot differs from its audit entries")
-    last = export.entries[-1]
-    last_seal = bytes(last.hash).hex()
-    if seal is not None and seal.strip().lower() != last_seal:
+    if seal is not None and seal.strip().lower() != export.seal:
         raise InvalidInput(
-            f"the last entry of this file has the seal {last_seal}, not the expected one"
+            f"the last entry of this file has the seal {export.seal}, not the expected one"
         )
-    return _VerifiedFile(
-        kind=export.kind,
-        id=export.id,
-        name=export.name,
-        entries=len(export.entries),
-        at=last.at.isoformat(),
-        seal=last_seal,
-    )
+    return export
 
 
 def _embedded(text: str) -> str:

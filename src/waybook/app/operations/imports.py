@@ -76,6 +76,10 @@ class ExportFile:
     texts: Mapping[str, Row]
     compiled_dag: CompiledDag | None
 
+    @property
+    def seal(self) -> str:
+        return bytes(self.entries[-1].hash).hex()
+
 
 def is_export(data: object) -> bool:
     return isinstance(data, dict) and data.get("format") in _FORMATS
@@ -109,6 +113,11 @@ def read_export(data: Body) -> ExportFile:
         raise _damaged(f"its rows do not match its audit: {wrong[0]}")
     if kind == "plan":
         check_size(len(rows.get("step", {})), len(rows.get("condition", {})))
+    compiled_dag = None
+    if kind == "run":
+        compiled_dag = compile_definition(data.get("definition"), int(str(subject["dag_version"])))
+        if compiled_dag.dag.slug != subject["dag_slug"]:
+            raise _damaged("its definition is not the one that the run uses")
     return ExportFile(
         kind=kind,
         id=subject_id,
@@ -117,7 +126,7 @@ def read_export(data: Body) -> ExportFile:
         entries=entries,
         rows=replayed,
         texts=texts,
-        compiled_dag=_definition(data, subject) if kind == "run" else None,
+        compiled_dag=compiled_dag,
     )
 
 
@@ -134,26 +143,23 @@ def _entries(items: Json, kind: str, subject_id: str) -> list[SealedEntry]:
             fields = ", ".join(_ENTRY_FIELDS)
             raise InvalidInput(f"audit entry {number} of this export needs the fields {fields}")
         try:
-            entries.append(_entry(item, kind, subject_id))
+            session = item.get("sessionId")
+            entry = SealedEntry(
+                subject_id=subject_id,
+                subject=kind,
+                seq=int(str(item["seq"])),
+                at=datetime.fromisoformat(str(item["at"])).astimezone(UTC),
+                event=Event(str(item["event"])),
+                actor=str(item["actor"]),
+                channel=str(item["channel"]),
+                session=None if session is None else str(session),
+                details=str(item["record"]),
+                hash=bytes.fromhex(str(item["hash"])),
+            )
         except (ValueError, OverflowError) as error:
             raise _damaged(f"audit entry {number}: {error}") from error
+        entries.append(entry)
     return entries
-
-
-def _entry(item: Body, kind: str, subject_id: str) -> SealedEntry:
-    session = item.get("sessionId")
-    return SealedEntry(
-        subject_id=subject_id,
-        subject=kind,
-        seq=int(str(item["seq"])),
-        at=datetime.fromisoformat(str(item["at"])).astimezone(UTC),
-        event=Event(str(item["event"])),
-        actor=str(item["actor"]),
-        channel=str(item["channel"]),
-        session=None if session is None else str(session),
-        details=str(item["record"]),
-        hash=bytes.fromhex(str(item["hash"])),
-    )
 
 
 def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
@@ -174,19 +180,10 @@ def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
     return texts
 
 
-def _definition(data: Body, run: Row) -> CompiledDag:
-    compiled_dag = compile_definition(data.get("definition"), int(str(run["dag_version"])))
-    if compiled_dag.dag.slug != run["dag_slug"]:
-        raise _damaged("its definition is not the one that the run uses")
-    return compiled_dag
-
-
 async def import_export(ctx: RequestContext, file: ExportFile) -> None:
     """Insert an exported plan or run into the caller's org, in one transaction.
 
     Raises:
-        Forbidden: the caller is not an administrator, as required because the audit entries name
-        other users.
         Refused: the id exists in this org, or another definition has the run's slug and version.
         InvalidInput: the stored rows differ from the replay.
     """
@@ -207,11 +204,8 @@ async def import_export(ctx: RequestContext, file: ExportFile) -> None:
 
 
 async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> None:
-    named = (
-        [runs.SQL["definition"](slug=file.compiled_dag.dag.slug, version=file.compiled_dag.version)]
-        if file.compiled_dag
-        else []
-    )
+    dag = file.compiled_dag
+    named = [runs.SQL["definition"](slug=dag.dag.slug, version=dag.version)] if dag else []
     found, *definitions = await tx.send(import_rows.SQL["is_taken"](id=file.id), *named)
     ((is_taken, now),) = found
     if is_taken:
@@ -221,38 +215,30 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
         )
     # One more audit entry names the importing user.
     last = file.entries[-1]
-    details: dict[str, Json] = {
-        "action": "imported",
-        "entries": last.seq,
-        "exportedAt": file.exported_at,
-    }
+    details: Body = {"action": "imported", "entries": last.seq, "exportedAt": file.exported_at}
     head = ChainHead(last.seq, last.hash, last.at)
     write_context = WriteContext(now, ctx.actor(), head)
     entry = Entry(Event.PLAN_MODIFIED, details, ())
     entries = [*file.entries, *sealed_entries((entry,), (file.kind, file.id), write_context)]
     copy = Copy(file.id, file.rows, file.texts, entries)
-    added = _added_definition(ctx, file.compiled_dag, definitions[0], now) if definitions else []
-    if file.kind == "plan":
+    if dag is None:
         statements = import_rows.plan_statements(copy)
         check = plans.SQL["stored_rows"](plan_id=file.id)
     else:
-        statements = import_rows.run_statements(copy)
+        added = _definition_statements(ctx, dag, definitions[0], now)
+        statements = [*added, *import_rows.run_statements(copy)]
         check = runs.SQL["run_rows"](run_id=file.id)
-    stored = (await tx.send(*added, *statements, check))[-1]
+    stored = (await tx.send(*statements, check))[-1]
     wrong = differences(replay(changes_in(entries)), audit.read_rows(stored))
     if wrong:
         raise InvalidInput(f"the rows of this export differ from its audit entries: {wrong[0]}")
     await tx.commit()
 
 
-def _added_definition(
-    ctx: RequestContext,
-    compiled_dag: CompiledDag | None,
-    rows: Sequence[DefinitionRow],
-    now: datetime,
+def _definition_statements(
+    ctx: RequestContext, compiled_dag: CompiledDag, rows: Sequence[DefinitionRow], now: datetime
 ) -> list[Statement]:
-    if compiled_dag is None:
-        return []
+    """Return the statement that stores a run's definition, unless the org has the definition."""
     dag, body = compiled_dag.dag, definition_body(compiled_dag.dag)
     digest = definition_hash(body)
     if rows:

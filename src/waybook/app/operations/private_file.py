@@ -30,7 +30,12 @@ def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         _check_absent(path, force=force)
         draft.replace(path)
-        _sync_directory(path.parent)
+        # Without this, a crash could undo the renaming.
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()
@@ -41,12 +46,3 @@ def _check_absent(path: Path, *, force: bool) -> None:
         raise InvalidInput(f"{path} is a directory; name a file")
     if path.exists() and not force:
         raise InvalidInput(f"the file {path} already exists; choose another one, or add --force")
-
-
-def _sync_directory(directory: Path) -> None:
-    """Sync the directory to disk, so that renames in it survive a crash."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

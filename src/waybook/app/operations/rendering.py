@@ -1,7 +1,7 @@
 """Renders documents from job results.
 
-All documents of a pass are written in one transaction, so if the process is killed, the next pass
-renders them again.
+Documents that are rendered together are written in one transaction. If the process is killed, they
+are rendered again later.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.templates.rendering import render
 from waybook.errors import WaybookError
-from waybook.json_values import Json, parse_content
+from waybook.json_values import Body, Json, parse_content
 from waybook.run.model import CompiledDag
 from waybook.run.submit import RenderedPage, store_rendered
 from waybook.store.driver.queries import first_column
@@ -53,8 +53,8 @@ async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
 
 
 def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[RenderedPage]:
-    """Render documents up to a total number of characters, but at least one."""
-    run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
+    """Render the first document, and more of them up to a total number of characters."""
+    run: Body = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
     left = _MAX_BATCH_CHARACTERS
     for row in rows:
@@ -65,22 +65,23 @@ def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[Rend
     return pages
 
 
-def _page(compiled_dag: CompiledDag, run: dict[str, Json], row: RenderRow) -> RenderedPage:
+def _page(compiled_dag: CompiledDag, run: Body, row: RenderRow) -> RenderedPage:
     job, key, content = jobs.read_job(row.job), row.document_key, row.content
     stage, step = compiled_dag.stages[job.stage], compiled_dag.graphs[job.stage].steps[job.step_key]
     template = next((out.render for out in step.outputs if out.document_key == key), None)
-    named: Json = {
-        "key": key,
-        "title": key.replace("_", " ").capitalize(),
-        "model": row.document_model,
-        "lineage": row.lineage,
-        "version": row.version,
-    }
-    place: dict[str, Json] = {
+    values: Body = {
         "run": run,
         "stage": {"slug": stage.slug, "name": stage.name},
         "step": {"key": step.key, "name": step.name, "outputType": step.output_type},
-        "document": named,
+        "document": {
+            "key": key,
+            "title": key.replace("_", " ").capitalize(),
+            "model": row.document_model,
+            "lineage": row.lineage,
+            "version": row.version,
+        },
+        "content": parse_content(content),
+        "text": content,
     }
-    rendered = render(template, {**place, "content": parse_content(content), "text": content})
+    rendered = render(template, values)
     return RenderedPage(job=job, markdown=rendered.markdown, html=rendered.html)

@@ -1,6 +1,7 @@
 """Display of settings with their secrets masked."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
 from waybook import redaction
@@ -47,9 +48,7 @@ def mask_setting_password(value: object) -> str:
     >>> mask_setting_password("host=db password=s3cret user=ann"), mask_setting_password(None)
     ('host=db password=… user=ann', '')
     """
-    if value is None:
-        return ""
-    return redaction.mask_password(str(value))
+    return "" if value is None else redaction.mask_password(str(value))
 
 
 def known_secrets(settings: Settings) -> Iterator[str]:
@@ -63,15 +62,9 @@ def known_secrets(settings: Settings) -> Iterator[str]:
         if address := getattr(settings, name):
             yield urlsplit(address).path
     for url in (settings.database_url, settings.owner_url):
-        if password := _password(url or ""):
-            yield from (password, unquote(password))
-
-
-def _password(url: str) -> str | None:
-    try:
-        return urlsplit(url).password
-    except ValueError:
-        return None
+        with suppress(ValueError):
+            if password := urlsplit(url or "").password:
+                yield from (password, unquote(password))
 
 
 def effective_settings(loaded: LoadedSettings) -> list[tuple[str, str, str]]:

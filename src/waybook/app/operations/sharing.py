@@ -50,13 +50,9 @@ async def read_shared_plan(ctx: RequestContext, plan_id: str) -> _SharedPlan:
 async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> str:
     """Create a link to a snapshot of the plan as of its last audit entry.
 
-    Returns:
-        The secret of the link, which is not stored.
+    Return the secret of the link, which is not stored.
 
     Raises:
-        Forbidden: the caller may not change plans.
-        NotFound: the plan does not exist, or belongs to another org.
-        InvalidInput: the number of days is out of range.
         TooLarge: the plan is too large for a snapshot.
     """
     require_scope(ctx.caller, Scope.PLAN_WRITE, "sharing a snapshot")

@@ -1,4 +1,4 @@
-"""Passes of a server over one org: stalled plans, overdue reviews, and the count of open work."""
+"""Periodic work for one org: detect stalled plans, remind of reviews, and count open work."""
 
 from contextlib import suppress
 
@@ -21,9 +21,9 @@ _MAX_COUNTED = 1_000
 
 
 async def sweep_stalls(ctx: RequestContext) -> int:
-    """Set inactive plans to stalled. Return how many were changed.
+    """Set inactive plans to stalled, and count stalled plans and steps for the metrics.
 
-    The numbers of stalled plans and steps are kept for the metrics.
+    Return how many plans were changed.
     """
     patience = int(ctx.services.stall_threshold.total_seconds())
     count = load.SQL["count_stalls"](patience=patience, most=_MAX_COUNTED)

@@ -7,8 +7,8 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -37,11 +37,7 @@ class InvalidSkill(ValueError):
 
 
 def parse_skill(text: str, folder: str) -> Skill:
-    """Return a skill from the text of its `SKILL.md` and the name of its folder.
-
-    Raises:
-        InvalidSkill: the text does not have the format of a skill.
-    """
+    """Return a skill from the text of its `SKILL.md` and the name of its folder."""
     if len(text.encode()) > _MAX_BYTES:
         raise InvalidSkill(f"SKILL.md is over {_MAX_BYTES:,} bytes; move details to references/")
     parts = _PARTS.match(text)
@@ -60,8 +56,7 @@ def parse_skill(text: str, folder: str) -> Skill:
         raise InvalidSkill(f"the front matter is not YAML: {message}") from None
     if not isinstance(head, dict):
         raise InvalidSkill("the front matter must be a mapping of names to values")
-    for name, check in _CHECKS.items():
-        check(head, name)
+    _check_front_matter(head)
     if head["name"] != folder:
         raise InvalidSkill(f"the name {head['name']!r} differs from the folder {folder!r}")
     metadata = cast("dict[str, object]", head.get("metadata") or {})
@@ -83,61 +78,32 @@ def _plain(value: object) -> object:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-_FrontMatter = Mapping[str, object]
-
-
-def _name(head: _FrontMatter, name: str) -> None:
-    value = head.get(name)
-    if not isinstance(value, str) or not value:
+def _check_front_matter(head: Mapping[str, object]) -> None:
+    name, description = head.get("name"), head.get("description")
+    if not isinstance(name, str) or not name:
         raise InvalidSkill("the front matter needs a name")
-    if len(value) > _MAX_NAME_LENGTH or not _NAME.fullmatch(value):
+    if len(name) > _MAX_NAME_LENGTH or not _NAME.fullmatch(name):
         raise InvalidSkill(
-            f"the name {value[:80]!r} must have at most {_MAX_NAME_LENGTH} lower-case letters, "
+            f"the name {name[:80]!r} must have at most {_MAX_NAME_LENGTH} lower-case letters, "
             "digits and single hyphens"
         )
-
-
-def _description(head: _FrontMatter, name: str) -> None:
-    value = head.get(name)
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(description, str) or not description.strip():
         raise InvalidSkill("the front matter needs a description")
-    if len(value.strip()) > _MAX_DESCRIPTION_LENGTH:
+    if len(description.strip()) > _MAX_DESCRIPTION_LENGTH:
         raise InvalidSkill(f"the description is over {_MAX_DESCRIPTION_LENGTH:,} characters")
-
-
-def _compatibility(head: _FrontMatter, name: str) -> None:
-    value = head.get(name, " ")
-    if not isinstance(value, str) or not 1 <= len(value) <= _MAX_COMPATIBILITY_LENGTH:
+    if not isinstance(head.get("license", ""), str):
+        raise InvalidSkill("license must be a text")
+    needs = head.get("compatibility", " ")
+    if not isinstance(needs, str) or not 1 <= len(needs) <= _MAX_COMPATIBILITY_LENGTH:
         raise InvalidSkill(
             f"compatibility must be a text of 1 to {_MAX_COMPATIBILITY_LENGTH} characters"
         )
-
-
-def _license(head: _FrontMatter, name: str) -> None:
-    if not isinstance(head.get(name, ""), str):
-        raise InvalidSkill("license must be a text")
-
-
-def _metadata(head: _FrontMatter, name: str) -> None:
-    if not isinstance(head.get(name, {}), dict):
+    if not isinstance(head.get("metadata", {}), dict):
         raise InvalidSkill("metadata must be a mapping of names to values")
-
-
-def _allowed_tools(head: _FrontMatter, name: str) -> None:
-    value = head.get(name, "")
-    texts = isinstance(value, list) and all(isinstance(tool, str) for tool in value)
-    if not (isinstance(value, str) or texts):
+    tools = head.get("allowed-tools", "")
+    are_texts = isinstance(tools, list) and all(isinstance(tool, str) for tool in tools)
+    if not (isinstance(tools, str) or are_texts):
         raise InvalidSkill("allowed-tools must be a text, or a list of texts")
-
-
-_CHECKS: Mapping[str, Callable[[_FrontMatter, str], None]] = {
-    "name": _name,
-    "description": _description,
-    "license": _license,
-    "compatibility": _compatibility,
-    "metadata": _metadata,
-    "allowed-tools": _allowed_tools,
-}
 
 
 def _media_type(value: object) -> str | None:
@@ -168,47 +134,42 @@ MAX_FOLDER_BYTES = 4_000_000
 _MAX_DEPTH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SkillError:
-    path: str
-    message: str
-
-
 def read_skills(directories: str) -> tuple[Skill, ...]:
     skills, errors = find_skills(directories)
-    for error in errors:
-        log.warning("skill %s left out: %s", error.path, error.message)
+    for path, message in errors:
+        log.warning("skill %s left out: %s", path, message)
     return skills
 
 
-def find_skills(directories: str) -> tuple[tuple[Skill, ...], tuple[SkillError, ...]]:
-    """Return all built-in and configured skills, and errors. Of one name, the last skill counts."""
+def find_skills(directories: str) -> tuple[tuple[Skill, ...], tuple[tuple[str, str], ...]]:
+    """Return all built-in and configured skills, and the path and error of each invalid folder.
+
+    If several skills have the same name, the last one is used.
+    """
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}
-    faults: list[SkillError] = []
+    faults: list[tuple[str, str]] = []
     for place in places:
         if not place.is_dir():
-            faults.append(SkillError(str(place), "there is no such folder"))
+            faults.append((str(place), "there is no such folder"))
         for folder in sorted(place.glob("*/")):
             if os.path.lexists(folder / SKILL_FILE):
                 try:
-                    _add(read_skill(folder), by_name)
-                except (OSError, UnicodeDecodeError, InvalidSkill) as error:
-                    faults.append(SkillError(str(folder), _in_words(error)))
+                    skill = read_skill(folder)
+                except OSError as error:
+                    faults.append((str(folder), f"it cannot be read: {error.strerror}"))
+                except UnicodeDecodeError:
+                    faults.append((str(folder), "SKILL.md is not UTF-8"))
+                except InvalidSkill as error:
+                    faults.append((str(folder), str(error)))
+                else:
+                    if skill.name in by_name or len(by_name) < MAX_SKILLS:
+                        by_name[skill.name] = skill
+                        continue
+                    message = f"more than {MAX_SKILLS} skills; this one was not loaded"
+                    faults.append((str(folder), message))
     return tuple(by_name[name] for name in sorted(by_name)), tuple(faults)
-
-
-def _add(skill: Skill, by_name: dict[str, Skill]) -> None:
-    if skill.name not in by_name and len(by_name) == MAX_SKILLS:
-        raise InvalidSkill(f"more than {MAX_SKILLS} skills; this one was not loaded")
-    by_name[skill.name] = skill
-
-
-def _in_words(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"it cannot be read: {error.strerror}"
-    return "SKILL.md is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def read_skill(folder: Path) -> Skill:
@@ -244,12 +205,9 @@ def _paths(folder: Path) -> Iterator[Path]:
                 raise InvalidSkill(f"{name} is a symbolic link to a folder, which is not supported")
         for name in sorted(names):
             if not name.startswith("."):
-                yield _inside(here / name, root)
-
-
-def _inside(path: Path, root: Path) -> Path:
-    if not path.resolve().is_relative_to(root):
-        raise InvalidSkill(f"{path.name} is a symbolic link to a place outside the folder")
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise InvalidSkill(f"{path.name} is not a regular file")
-    return path
+                path = here / name
+                if not path.resolve().is_relative_to(root):
+                    raise InvalidSkill(f"{name} is a symbolic link to a place outside the folder")
+                if not stat.S_ISREG(path.stat().st_mode):
+                    raise InvalidSkill(f"{name} is not a regular file")
+                yield path

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -13,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from waybook.app.operations.anchors import AnchorCheck, AnchorTotals, check_anchor, write_anchor
-from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
+from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_subject
 from waybook.app.operations.backup import is_backup
 from waybook.app.operations.erasure import contexts_of_all_orgs, verify_erasures
 from waybook.app.queries.audit import SubjectAsOf, list_audit, subject_as_of
@@ -46,7 +45,8 @@ async def verify_all(ctx: RequestContext, *, bar: bool) -> list[_OrgVerdict]:
         task = shown.add_task("verifying", total=sum(map(len, subjects)))
         verdicts: list[_OrgVerdict] = []
         for org_ctx, audited in zip(calls, subjects, strict=True):
-            async for verdict in verify_audit(org_ctx, audited):
+            for subject in audited:
+                verdict = await verify_subject(org_ctx, subject)
                 verdicts.append(_OrgVerdict(org_ctx.caller.org_id, verdict))
                 shown.advance(task)
             erased = await verify_erasures(org_ctx)
@@ -253,12 +253,15 @@ def _verify_file(file: Path, seal: str | None, *, as_json: bool) -> None:
         else:
             get_console().print(Text.assemble(("✗ ", "red"), f"{file}: {error.message}"))
         sys.exit(_BROKEN_EXIT)
+    number, at = len(verified.entries), verified.entries[-1].at.isoformat()
     if as_json:
-        print_json({"ok": True, "file": str(file), **asdict(verified)})
+        named = {"kind": verified.kind, "id": verified.id, "name": verified.name}
+        found = {**named, "entries": number, "at": at, "seal": verified.seal}
+        print_json({"ok": True, "file": str(file), **found})
         return
     message = (
-        f"{verified.kind} “{verified.name}” is intact as of entry {verified.entries}, "
-        f"{verified.at}\n  seal {verified.seal}"
+        f"{verified.kind} “{verified.name}” is intact as of entry {number}, "
+        f"{at}\n  seal {verified.seal}"
     )
     get_console().print(success(message))
     if seal is None:

@@ -16,7 +16,6 @@ from waybook.accounts.model import LOCAL_ORG
 from waybook.app.operations.checks import CheckResult, CheckState, examined_owner
 from waybook.app.operations.diagnostics import (
     about_quarantine,
-    check_database,
     check_issuer_settings,
     check_machine,
     check_notifications,
@@ -84,7 +83,7 @@ async def _looked(postgres: DatabaseServer, settings: Settings) -> list[CheckRes
         caller = Caller(org_id=LOCAL_ORG, user=settings.user, channel=Channel.CLI)
         services = Services(database=database, settings=settings, embedder=embedder)
         call = RequestContext(services=services, caller=caller)
-        findings = [*check_server(await check_database(call))]
+        findings = await check_server(call)
         findings += await try_everything(call)
         findings.append(await about_quarantine(call, everywhere=True))
         configured = settings.webhook_url is not None

@@ -13,7 +13,6 @@ from waybook.app.accounts.lookup import find_orgs
 from waybook.app.accounts.members import (
     DEFAULT_DAYS,
     DEFAULT_SCOPES,
-    TokenRequest,
     add_token,
     add_user,
     change_org,
@@ -312,9 +311,8 @@ def add_token_command(
     **flags: object,
 ) -> None:
     """Create a token for a user (shown once)."""
-    request = TokenRequest(user=user, label=label, scopes=scopes, days=None if never else days)
-    settings = load_settings(flags)
-    issued = _in_org(settings, org, lambda call: add_token(call, request))
+    settings, valid = load_settings(flags), None if never else days
+    issued = _in_org(settings, org, lambda call: add_token(call, user, label, scopes, days=valid))
     if as_json:
         click.echo(
             json.dumps({**_token_json(TokenUse(issued.token, None, user)), "token": issued.secret})

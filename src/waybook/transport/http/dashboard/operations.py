@@ -10,7 +10,6 @@ from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.diagnostics import (
     about_loops,
     about_quarantine,
-    check_database,
     check_machine,
     check_notifications,
     check_server,
@@ -36,10 +35,9 @@ async def health_page(loaded: LoadedSettings | None, page: PageRequest) -> Respo
     """Show the results of all checks and, if the server has one org, the effective settings."""
     ctx, services = await page.context(), page.dispatcher.services
     require_scope(ctx.caller, Scope.ADMIN, "looking at the server's health")
-    seen = await check_database(ctx)
     search = await search_backend(services).capabilities(services.database, ctx.caller.org_id)
     findings = [
-        *check_server(seen, with_size=False),
+        *await check_server(ctx, with_size=False),
         CheckResult("search", CheckState.OK, search.describe),
         *about_loops(services.loops),
         await about_quarantine(ctx, everywhere=False),

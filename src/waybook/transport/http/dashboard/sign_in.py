@@ -95,13 +95,13 @@ class SignInPage:
         try:
             # An open page makes this request by itself, so it does not count as the user's
             # activity.
-            known = await authenticate_session(
+            caller, person = await authenticate_session(
                 self.services, secret, notes=request.url.path != "/live"
             )
         except Unauthenticated:
             return None
-        request.state.person = known.person
-        return known.caller
+        request.state.person = person
+        return caller
 
     async def form(self, request: Request) -> Response:
         then = safe_return_path(request.query_params.get("then"), "/")
@@ -138,7 +138,7 @@ class SignInPage:
             return refused
         key = fields.get("key")
         try:
-            started = await start_by_token(
+            secret = await start_by_token(
                 self.services, key.strip() if isinstance(key, str) else ""
             )
         except Unauthenticated:
@@ -146,7 +146,7 @@ class SignInPage:
         except WaybookError as error:
             return self._page(request, then, error.message, http_status(error.code))
         reply = RedirectResponse(then, HTTPStatus.SEE_OTHER)
-        await self._let_in(request, reply, started.secret)
+        await self._let_in(request, reply, secret)
         return reply
 
     async def sign_out(self, request: Request) -> Response:
@@ -189,14 +189,14 @@ class SignInPage:
         try:
             now = await database_time(self.services)
             claims = await exchange_code(self.issuer, flow, returned, back=self._back, now=now)
-            started = await start_by_issuer(self.services, self.issuer, claims)
+            secret = await start_by_issuer(self.services, self.issuer, claims)
         except Forbidden:
             reply = self._page(request, then, _SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)
         except WaybookError as error:
             reply = self._page(request, then, error.message, http_status(error.code))
         else:
             reply = redirect_page(request, then)
-            await self._let_in(request, reply, started.secret)
+            await self._let_in(request, reply, secret)
         delete_cookie(request, reply, FLOW)
         return reply
 

@@ -12,7 +12,6 @@ from waybook.accounts.manage import NewUser
 from waybook.app.accounts.members import (
     DEFAULT_DAYS,
     DEFAULT_SCOPES,
-    TokenRequest,
     add_token,
     add_user,
     change_org,
@@ -82,10 +81,8 @@ async def _act(ctx: RequestContext, form: SubmittedForm) -> dict[str, object]:
     user, token_id = form.text("user"), form.text("id")
     match form.text("act"):
         case "create":
-            wanted = TokenRequest(
-                user=user, label=form.text("label"), scopes=_scopes(form), days=_days(form)
-            )
-            return {"issued": await add_token(ctx, wanted)}
+            named = user, form.text("label"), _scopes(form)
+            return {"issued": await add_token(ctx, *named, days=_days(form))}
         case "revoke" if not form.text("confirmed"):
             return {"confirming": token_id}
         case "revoke":
