@@ -196,17 +196,16 @@ async def test_audit_pagination_returns_every_entry_exactly_once(agent: AgentCli
     for _ in range(3):
         await agent.work_through(await agent.plan(3))
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
-    every = await browse_audit(call, AuditFilter(), 1_000)
-    subject_filter = AuditFilter(subject_id=every.entries[0].subject_id)
+    every, _ = await browse_audit(call, AuditFilter(), 1_000)
+    subject_filter = AuditFilter(subject_id=every[0].subject_id)
     for filter_ in (AuditFilter(), subject_filter):
-        expected = (await browse_audit(call, filter_, 1_000)).entries
+        expected, _ = await browse_audit(call, filter_, 1_000)
         walked, behind = [], None
         while True:
-            page = await browse_audit(
+            entries, behind = await browse_audit(
                 call, AuditFilter(subject_id=filter_.subject_id, after_cursor=behind), 4
             )
-            walked += page.entries
-            behind = page.next_cursor
+            walked += entries
             if behind is None:
                 break
         assert walked == expected

@@ -78,7 +78,6 @@ SQL = load(
             "entries",
             "tail",
             "entry",
-            "recent",
             "chain",
             "page",
             "page_of",

@@ -17,18 +17,6 @@ select :row_of_entry
   from audit_entry
  where org_id = :org and subject_id = %(subject_id)s and seq = %(seq)s;
 
--- name: recent
--- Return the latest audit entries of one subject or of the whole org. Only administrators see
--- entries about users and tokens (`members`).
-select :row_of_entry
-  from audit_entry
- where org_id = :org
-   and (%(subject_id)s::text is null or subject_id = %(subject_id)s::text)
-   and (%(since)s::timestamptz is null or at >= %(since)s::timestamptz)
-   and (%(members)s::boolean or subject <> 'org')
- order by at desc, subject_id desc, seq desc
- limit %(most)s;
-
 -- name: subjects
 select 'plan' as kind, id::text from plan where org_id = :org
  union all

@@ -14,7 +14,7 @@ from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.queries import Query, Statement, as_json_text, first_value, is_uuid
+from waybook.store.driver.queries import Query, as_json_text, first_value, is_uuid
 
 PAGE_SIZE = 500
 #: Frequent events. A query for any other event uses an index.
@@ -82,45 +82,13 @@ class AuditFilter:
     after_cursor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EntriesPage:
-    entries: list[SealedEntry]
-    next_cursor: str | None
-
-
 async def browse_audit(
     ctx: RequestContext, filter_: AuditFilter, limit: int = _BROWSE_PAGE_SIZE
-) -> EntriesPage:
-    """Return a page of audit entries, newest first.
+) -> tuple[list[SealedEntry], str | None]:
+    """Return a page of audit entries, newest first, and the cursor of the next page.
 
     Only administrators get entries about users and tokens.
-
-    Raises:
-        InvalidInput: the cursor is not valid.
     """
-    members = Scope.ADMIN in ctx.caller.scopes
-    (entries,) = await ctx.read(_statement(filter_, limit + 1, members=members))
-    shown = entries[:limit]
-    return EntriesPage(shown, entry_cursor(shown[-1]) if len(entries) > limit else None)
-
-
-async def all_entries(
-    ctx: RequestContext, filter_: AuditFilter, most: int = _MAX_EXPORTED_ENTRIES
-) -> AsyncIterator[list[SealedEntry]]:
-    while most > 0:
-        page = await browse_audit(ctx, filter_, min(_EXPORT_BATCH_SIZE, most))
-        yield page.entries
-        most -= len(page.entries)
-        if page.next_cursor is None:
-            return
-        filter_ = replace(filter_, after_cursor=page.next_cursor)
-
-
-def entry_cursor(entry: SealedEntry) -> str:
-    return f"{rfc3339(entry.at)}~{entry.subject_id}~{entry.seq}"
-
-
-def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     at, subject_id, seq = place_behind(filter_.after_cursor, filter_.until)
     params = {
         "since": rfc3339(filter_.since) if filter_.since else _EVER,
@@ -128,15 +96,33 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
         "actor": filter_.actor,
         "channel": filter_.channel,
         "session": filter_.session,
-        "members": members,
-        "most": most,
+        "members": Scope.ADMIN in ctx.caller.scopes,
+        "most": limit + 1,
     }
-    if filter_.subject_id is None:
-        return _page_query(filter_)(at=at, subject_id=subject_id, seq=seq, **params)
-    # Entries of one chain are sorted by number, so a time is needed only for `until`.
-    until = rfc3339(filter_.until) if filter_.until else NEVER
-    named = _subject_id(filter_.subject_id)
-    return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
+    query = _page_query(filter_)
+    if filter_.subject_id is not None:
+        # Entries of one chain are sorted by number, so a time is needed only for `until`.
+        query, subject_id = audit.SQL["page_of"], _subject_id(filter_.subject_id)
+        at = rfc3339(filter_.until) if filter_.until else NEVER
+    (entries,) = await ctx.read(query(at=at, subject_id=subject_id, seq=seq, **params))
+    shown = entries[:limit]
+    return shown, entry_cursor(shown[-1]) if len(entries) > limit else None
+
+
+async def all_entries(
+    ctx: RequestContext, filter_: AuditFilter, most: int = _MAX_EXPORTED_ENTRIES
+) -> AsyncIterator[list[SealedEntry]]:
+    while most > 0:
+        entries, cursor = await browse_audit(ctx, filter_, min(_EXPORT_BATCH_SIZE, most))
+        yield entries
+        most -= len(entries)
+        if cursor is None:
+            return
+        filter_ = replace(filter_, after_cursor=cursor)
+
+
+def entry_cursor(entry: SealedEntry) -> str:
+    return f"{rfc3339(entry.at)}~{entry.subject_id}~{entry.seq}"
 
 
 def _subject_id(text: str) -> str:
@@ -157,11 +143,7 @@ def _page_query(filter_: AuditFilter) -> Query:
 
 
 def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:
-    """Parse a cursor of the audit.
-
-    Raises:
-        InvalidInput: the cursor is not valid.
-    """
+    """Return the place in the audit after which a page begins. Without a cursor, it is `until`."""
     if cursor is None:
         if until is None:
             return NEVER, LAST_ID, LAST_SEQ
@@ -186,14 +168,9 @@ async def list_audit(
     since: datetime | None = None,
     limit: int = 50,
 ) -> list[Body]:
-    statement = audit.SQL["recent"](
-        subject_id=_subject_id(plan_id) if plan_id else None,
-        since=since,
-        members=Scope.ADMIN in ctx.caller.scopes,
-        most=min(limit, _MAX_LIMIT),
-    )
-    (rows,) = await ctx.read(statement)
-    return [entry_view(entry) for entry in rows]
+    filter_ = AuditFilter(subject_id=plan_id or None, since=since)
+    entries, _ = await browse_audit(ctx, filter_, min(limit, _MAX_LIMIT))
+    return [entry_view(entry) for entry in entries]
 
 
 def entry_view(entry: SealedEntry) -> Body:
@@ -284,7 +261,6 @@ RUN = "run"
 
 
 def entry_label(entry: SealedEntry) -> str:
-    """Return the human-readable label of an entry of a plan."""
     action = entry_details(entry).get("action")
     return event_label(entry.event, action if isinstance(action, str) else None)
 

@@ -27,7 +27,6 @@ from waybook.app.queries.audit import (
     RUN,
     AuditEntry,
     AuditFilter,
-    EntriesPage,
     all_entries,
     browse_audit,
     changes_in,
@@ -61,7 +60,7 @@ FILTERS: Final = ("subject", "event", "actor", "session", "channel", "since", "u
 async def audit_page(page: PageRequest) -> Response:
     ctx = await page.context()
     names, matches = dict[str, RowName](), list[RowName]()
-    listed, error = EntriesPage([], None), None
+    entries, cursor, error = list[AuditEntry](), None, None
     try:
         filter_ = _filter(page)
         if filter_.subject_id is not None:
@@ -69,17 +68,16 @@ async def audit_page(page: PageRequest) -> Response:
         if matches:
             filter_ = replace(filter_, subject_id=matches[0].id)
         if len(matches) <= 1:
-            listed = await browse_audit(ctx, filter_)
-            names = dict(await find_names(ctx, listed.entries))
+            entries, cursor = await browse_audit(ctx, filter_)
+            names = dict(await find_names(ctx, entries))
     except InvalidInput as refused:
         error = refused.message
     subject = {"subject": matches[0].id} if len(matches) == 1 else {}
     _, mark, query = page.url_with(behind=None, **subject).partition("?")
-    cursor = listed.next_cursor
     return await page.render(
         "audit",
         status=400 if error else 200,
-        entries=[entry_view(entry, names) for entry in listed.entries],
+        entries=[entry_view(entry, names) for entry in entries],
         fault=error,
         filters={name: page.query(name) or "" for name in FILTERS},
         matches=[(row, page.url_with(subject=row.id, behind=None)) for row in matches],
