@@ -3,8 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import orjson
@@ -43,66 +42,50 @@ from waybook.store.research import artifacts
 from waybook.store.research.artifacts import ArtifactRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ExtractionOutcome:
-    data: Json
-    faults: list[Mismatch]
-    usage: Usage
-
-
-class _SecondAttemptFailed(Exception):
-    """The second request to the language model failed. The error has the usage of the first."""
-
-    def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
-        super().__init__(failed)
-        self.failed = failed
-        self.usage = usage
-
-
 async def _extract_with_model(
-    model: Model, source_text: str, schema: dict[str, Json], *, seconds: float
-) -> _ExtractionOutcome:
-    """Extract valid data from a text, with at most two model requests within `seconds`.
+    ctx: RequestContext, model: Model, source_text: str, schema: dict[str, Json]
+) -> tuple[Json, list[Mismatch], Usage]:
+    """Extract data from a text, with at most two model requests. Record their usage.
+
+    Return the data and the errors in it.
 
     Raises:
-        EndpointFailed: there was no usable reply.
-        SecondAttemptFailed: the first reply was invalid, and the second request failed.
+        EndpointFailed: there was no usable reply. If only the second request failed, the details
+            have the usage of the first one.
     """
     clock = asyncio.get_running_loop().time
-    deadline = clock() + seconds
+    deadline = clock() + ctx.services.model_seconds
     instructions = model_instructions(source_text, schema)
     question = ModelRequest(instructions=instructions, text=fence_text(source_text), schema=schema)
-    answer = await model.complete(question, seconds=seconds)
-    first = _validate_reply(answer, schema)
-    if not first.faults:
-        return first
-    mending = retry_prompt(source_text, answer.text, first.faults)
-    question = ModelRequest(instructions=instructions, text=mending, schema=schema)
+    answer = await model.complete(question, seconds=ctx.services.model_seconds)
+    data, faults = _validate_reply(answer, schema)
+    usage = answer.usage
     try:
-        second = _validate_reply(await model.complete(question, seconds=deadline - clock()), schema)
+        if faults:
+            mending = retry_prompt(source_text, answer.text, faults)
+            question = ModelRequest(instructions=instructions, text=mending, schema=schema)
+            answer = await model.complete(question, seconds=deadline - clock())
+            data, faults = _validate_reply(answer, schema)
+            usage = usage.plus(answer.usage)
     except EndpointFailed as failed:
-        raise _SecondAttemptFailed(failed, first.usage) from failed
-    return _ExtractionOutcome(
-        data=second.data, faults=second.faults, usage=first.usage.plus(second.usage)
-    )
+        failed.details["usage"] = _usage_view(usage)
+        raise
+    finally:
+        await _record_model_usage(ctx, usage)
+    return data, faults, usage
 
 
-def _validate_reply(reply: ModelReply, schema: dict[str, Json]) -> _ExtractionOutcome:
+def _validate_reply(reply: ModelReply, schema: dict[str, Json]) -> tuple[Json, list[Mismatch]]:
     data: Json = None
     try:
         data = extract_json(reply.text)
         check_json(data)
-        faults = mismatches(data, schema, value="the answer", shape="schema")
+        return data, mismatches(data, schema, value="the answer", shape="schema")
     except InvalidInput as refused:
-        faults = [Mismatch("$", refused.message)]
+        return data, [Mismatch("$", refused.message)]
     except ValueError:
-        why = (
-            "the answer was cut off before its end"
-            if reply.truncated
-            else "the answer contains no JSON"
-        )
-        faults = [Mismatch("$", why)]
-    return _ExtractionOutcome(data=data, faults=faults, usage=reply.usage)
+        cut = "the answer was cut off before its end"
+        return data, [Mismatch("$", cut if reply.truncated else "the answer contains no JSON")]
 
 
 def _usage_view(usage: Usage) -> dict[str, Json]:
@@ -181,7 +164,11 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     if args.candidate is not None:
         # Return the caller's data if it is valid, or else the validation errors.
         faults: list[Mismatch] = []
-        for candidate in _readings(args.candidate):
+        # A text may be the data, or contain the data as JSON.
+        readings: list[Any] = [args.candidate]
+        if isinstance(args.candidate, str) and (inside := decode(args.candidate)) != args.candidate:
+            readings.append(inside)
+        for candidate in readings:
             faults = mismatches(candidate, schema, value="candidate", shape="schema")
             if not faults:
                 return _extracted(candidate, args)
@@ -193,29 +180,25 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
         return _by_yourself(source, provenance, schema, args)
     labeled_text = label_text(source, provenance)
     try:
-        outcome = await _extract_with_model(
-            model, labeled_text, schema, seconds=ctx.services.model_seconds
-        )
+        data, faults, used = await _extract_with_model(ctx, model, labeled_text, schema)
     except EndpointFailed as failed:
-        raise _out_of_reach(failed, args) from failed
-    except _SecondAttemptFailed as cut:
-        await _record_model_usage(ctx, cut.usage)
-        cut.failed.details["usage"] = _usage_view(cut.usage)
-        raise _out_of_reach(cut.failed, args) from cut
-    await _record_model_usage(ctx, outcome.usage)
-    usage: Body = {"usage": _usage_view(outcome.usage)}
-    if outcome.faults:
-        wrong: Body = {"status": "invalid", "errors": _errors(outcome.faults)}
+        why = "Get the prompt for your own model."
+        arguments: Body = {**_which(args), "promptOnly": True}
+        raise EndpointFailed(
+            f"the endpoint of the server's model gave no usable answer: {failed.message}. Nothing "
+            "was written; extract with your own model",
+            next_call=NextCall("extract_data", arguments, why),
+            **failed.details,
+        ) from failed
+    usage: Body = {"usage": _usage_view(used)}
+    if faults:
+        wrong: Body = {"status": "invalid", "errors": _errors(faults)}
         return {**_by_yourself(source, provenance, schema, args), **wrong, **usage}
-    return {**_extracted(outcome.data, args), **usage}
+    return {**_extracted(data, args), **usage}
 
 
 async def _read_source(ctx: RequestContext, args: ExtractData) -> tuple[str, Body | None]:
-    """Return the text to extract from, from the offset on; it may be empty.
-
-    Raises:
-        NotFound: there is no such artifact, or it belongs to another org.
-    """
+    """Return the text to extract from, from the offset on, and where an artifact comes from."""
     if args.artifact_id is not None and not args.text:
         (rows,) = await ctx.read(
             artifacts.SQL["artifact"](artifact_id=uuid_or_nil(args.artifact_id))
@@ -235,12 +218,6 @@ async def _read_source(ctx: RequestContext, args: ExtractData) -> tuple[str, Bod
             text = json.dumps(text, ensure_ascii=False)
         return text[args.offset :], about
     return (args.text or "")[args.offset :], None
-
-
-def _readings(candidate: Json) -> Iterator[Json]:
-    yield candidate
-    if isinstance(candidate, str) and (inside := decode(candidate)) != candidate:
-        yield inside  # type: ignore[misc]  # what JSON text holds is JSON
 
 
 def _extracted(data: Json, args: ExtractData) -> Body:
@@ -263,23 +240,18 @@ def _by_yourself(
     """Return a prompt with which the caller's own model can extract the data."""
     room = MAX_COMPACT_REPLY_BYTES - _REPLY_OVERHEAD - _MAX_ERROR_BYTES - len(orjson.dumps(schema))
     piece = truncate(source, room)
-    upto, left = args.offset + len(piece), len(source) - len(piece)
+    left, which = len(source) - len(piece), _which(args)
+    why = "Give the prompt to your own model, then send its JSON as candidate."
+    if left:
+        why = f"{left:,} characters are left: extract from the next part."
+        which |= {"promptOnly": True, "offset": args.offset + len(piece)}
     return {
         "status": "do_it_yourself",
         "prompt": prompt(label_text(piece, provenance)),
         "schema": schema,
         "left": left,
-        "next": _next(args, upto, left),
+        "next": next_call("extract_data", why, **which),
     }
-
-
-def _next(args: ExtractData, upto: int, left: int) -> Json:
-    if left:
-        why = f"{left:,} characters are left: extract from the next part."
-        reading: Body = {**_which(args), "promptOnly": True, "offset": upto}
-        return next_call("extract_data", why, **reading)
-    why = "Give the prompt to your own model, then send its JSON as candidate."
-    return next_call("extract_data", why, **_which(args))
 
 
 def _which(args: ExtractData) -> Body:
@@ -289,14 +261,3 @@ def _which(args: ExtractData) -> Body:
 def _errors(faults: Iterable[Mismatch]) -> Json:
     views: list[Json] = [{"path": fault.path, "message": fault.message} for fault in faults]
     return fit_views(views, _MAX_ERROR_BYTES)
-
-
-def _out_of_reach(failed: EndpointFailed, args: ExtractData) -> EndpointFailed:
-    why = "Get the prompt for your own model."
-    arguments: Body = {**_which(args), "promptOnly": True}
-    return EndpointFailed(
-        f"the endpoint of the server's model gave no usable answer: {failed.message}. Nothing was "
-        "written; extract with your own model",
-        next_call=NextCall("extract_data", arguments, why),
-        **failed.details,
-    )
