@@ -95,9 +95,9 @@ async def read(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> li
             caller = Caller(org_id=org_id, user="ann", channel=Channel.MCP)
             agent = AgentClient(ServerDispatcher(services, CallLog(database)), caller)
             context = RequestContext(services=services, caller=caller)
-            page = await list_runs(context, RunFilter(text="region"))
-            assert [row.id for row in page.runs] == [str(run["runId"])]
-            replies += [await agent.call("list_active_plans"), page]
+            runs, _ = await list_runs(context, RunFilter(text="region"))
+            assert [row.id for row in runs] == [str(run["runId"])]
+            replies += [await agent.call("list_active_plans"), runs]
             replies += [await agent.status(plan), await agent.progress(run)]
     return replies
 

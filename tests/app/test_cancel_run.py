@@ -88,8 +88,8 @@ async def test_lists_export_and_report_show_canceled_run_as_closed(
     await agent.job(run)
     await cancel(agent, run)
     ctx = RequestContext(services=world.dispatcher.services, caller=agent.caller)
-    assert (await list_runs(ctx, RunFilter(state=OPEN))).runs == []
-    (listed,) = (await list_runs(ctx, RunFilter(state="canceled"))).runs
+    assert (await list_runs(ctx, RunFilter(state=OPEN)))[0] == []
+    (listed,) = (await list_runs(ctx, RunFilter(state="canceled")))[0]
     assert (listed.state, listed.awaiting) == (RunState.CANCELED, None)
     assert (await agent.call("list_dags"))["openRuns"] == []
     detail = await read_run_detail(ctx, run["runId"], RunInclude.ALL)

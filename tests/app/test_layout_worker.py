@@ -57,11 +57,11 @@ def test_definition_cache_compiles_each_workflow_version_once_per_org() -> None:
     rows = [
         DefinitionRow(1, "Dialectic", body, "", datetime(2026, 1, 1, tzinfo=UTC), "ann", "mine")
     ]
-    first = charts.current(OURS, "mine", rows).compiled_dag
+    first = charts.current(OURS, "mine", rows)
     slug = first.dag.slug
-    assert charts.current(OURS, slug, rows).compiled_dag is first
-    assert charts.current(THEIRS, slug, rows).compiled_dag is not first
-    assert charts.current(OURS, slug, [rows[0]._replace(version=2)]).compiled_dag is not first
+    assert charts.current(OURS, slug, rows) is first
+    assert charts.current(THEIRS, slug, rows) is not first
+    assert charts.current(OURS, slug, [rows[0]._replace(version=2)]) is not first
 
 
 async def test_large_maps_of_tools_and_pages_use_the_layout_worker(

@@ -8,7 +8,7 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv
 from waybook.app.operations.audit_verification import verify_subject
-from waybook.app.queries.documents import list_outputs, read_output
+from waybook.app.queries.documents import plan_outputs, read_output
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
 from waybook.store.audit import Subject
@@ -183,7 +183,7 @@ async def test_reading_output_of_other_org_fails_like_unknown_output(
         answers.append(str(refused.value))
     assert len(set(answers)) == 1
     with pytest.raises(Exception, match="no plan with this id"):
-        await list_outputs(seen_by(agent), world.other_org_plan["planId"])
+        await plan_outputs(seen_by(agent), world.other_org_plan["planId"])
 
 
 async def test_late_result_cannot_be_read_as_output(agent: AgentClient) -> None:

@@ -16,7 +16,7 @@ from waybook.errors import InvalidInput, NotFound
 async def find_runs(
     ctx: RequestContext, text: str = "", *, open_only: bool = True
 ) -> list[RunSummary]:
-    return (await list_runs(ctx, RunFilter(text=text, state=OPEN if open_only else None))).runs
+    return (await list_runs(ctx, RunFilter(text=text, state=OPEN if open_only else None)))[0]
 
 
 async def rendered(agent: AgentClient) -> None:

@@ -67,7 +67,7 @@ async def run_names(
     dag: str | None = None,
 ) -> list[str]:
     wanted = RunFilter(order=order, text=text, state=state, dag=dag)
-    return [run.name for run in (await list_runs(ctx, wanted)).runs]
+    return [run.name for run in (await list_runs(ctx, wanted))[0]]
 
 
 async def test_search_finds_older_names_by_the_beginning_of_a_word(ctx: RequestContext) -> None:
@@ -100,10 +100,10 @@ async def test_second_page_of_names_starts_after_the_first(ctx: RequestContext) 
     after = PlanFilter(order=order, all=True, text="river", before=first.last.id)
     rest = await plan_summaries(ctx, after, limit=10)
     assert [plan.name for plan in (*first.plans, *rest.plans)] == FOUND["river"]
-    newest = await list_runs(ctx, RunFilter(order=order, text="river"), 1)
-    assert newest.more
-    older = await list_runs(ctx, RunFilter(order=order, text="river", before=newest.runs[0].id))
-    assert [run.name for run in (*newest.runs, *older.runs)] == FOUND["river"]
+    newest, has_more = await list_runs(ctx, RunFilter(order=order, text="river"), 1)
+    assert has_more
+    older, _ = await list_runs(ctx, RunFilter(order=order, text="river", before=newest[0].id))
+    assert [run.name for run in (*newest, *older)] == FOUND["river"]
 
 
 async def test_plan_is_resolved_by_name_and_by_start_of_id(

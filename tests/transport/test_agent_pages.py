@@ -94,9 +94,8 @@ async def test_pages_of_the_agent_list_have_no_gaps_or_repetitions(
     seen: list[AgentKey] = []
     cursor = None
     while True:
-        page = await list_agents(reading(agent), cursor, 3)
-        seen += [each.key for each in page.agents]
-        cursor = page.next_cursor
+        agents, _, cursor = await list_agents(reading(agent), cursor, 3)
+        seen += [each.key for each in agents]
         if cursor is None:
             break
     assert sorted(seen) == [("ann", ""), *(("ann", f"s~{number}/%") for number in range(7))]

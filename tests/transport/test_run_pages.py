@@ -58,11 +58,11 @@ async def test_run_list_filtered_by_state_contains_only_that_state(agent: AgentC
     )
     await agent.run(name="goes on")
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
-    every = (await list_runs(call, RunFilter())).runs
+    every, _ = await list_runs(call, RunFilter())
     assert {run.state for run in every} == {"awaiting_feedback", "failed", "in_progress"}
     for state in {str(run.state) for run in every}:
-        page = await list_runs(call, RunFilter(state=state, order=ListOrder.CREATION))
-        assert [item.id for item in page.runs] == [r.id for r in every if r.state == state]
+        runs, _ = await list_runs(call, RunFilter(state=state, order=ListOrder.CREATION))
+        assert [item.id for item in runs] == [r.id for r in every if r.state == state]
 
 
 async def test_feedback_form_starts_next_stage_with_named_models(

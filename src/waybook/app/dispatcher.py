@@ -15,10 +15,7 @@ from waybook.app.request.answers import error_answer, retry_call, within_ceiling
 from waybook.app.request.argument_json import dump_arguments
 from waybook.app.request.arguments import ToolArguments, parse_large_arguments
 from waybook.app.request.call_records import CallFigures, Measured, log_entry, outcome_of
-from waybook.app.request.caller import (
-    Answer,
-    Caller,
-)
+from waybook.app.request.caller import Answer, Caller, require_scope
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.app.request.tool import Tool
@@ -26,7 +23,6 @@ from waybook.app.request.unknown_ids import name_unknown_id
 from waybook.core.decision_context import Channel
 from waybook.core.ids import is_id, normalize_id
 from waybook.errors import (
-    Forbidden,
     NotFound,
     RateLimited,
     StaleCredential,
@@ -133,14 +129,13 @@ class Dispatcher:
         error.next_call = retry_call(error, tool, {}) if tool else None
         self.figures.counted[tool.name if tool else UNATTRIBUTED, error.code] += 1
         if limit.is_first_refusal(_bucket_key(caller)) and tool is not None and tool.logged:
-            self.calls.record(
-                log_entry(tool, caller, {}, Answer(error.as_json(), is_error=True), Measured())
-            )
+            refusal = Answer(error.as_json(), is_error=True)
+            self.calls.record(log_entry(tool, caller, {}, refusal, Measured()))
         return error
 
     async def _answer(self, tool: Tool, caller: Caller, arguments: Mapping[str, object]) -> Answer:
         try:
-            _refuse_without(tool, caller)
+            require_scope(caller, tool.scopes, tool.name)
             args = await parse_large_arguments(tool.arguments, arguments)
             return await self._carry_out(tool, caller, args)
         except WaybookError as error:
@@ -205,17 +200,6 @@ async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:
         return None
     (rows,) = await ctx.read(lookup_statement(ctx.key))
     return read_answer(rows[0], ctx.key) if rows else None
-
-
-def _refuse_without(tool: Tool, caller: Caller) -> None:
-    if tool.scopes.isdisjoint(caller.scopes):
-        needed = sorted(tool.scopes)
-        raise Forbidden(
-            f"{tool.name} needs the scope {' or '.join(needed)}, which your credential lacks; "
-            "ask your administrator",
-            needed=needed,
-            granted=sorted(caller.scopes),
-        )
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from waybook.app.dispatcher import Dispatcher
-from waybook.app.queries.documents import list_outputs, read_output
+from waybook.app.queries.documents import plan_outputs, read_output
 from waybook.app.queries.inbox import read_review_outcome
 from waybook.app.queries.runs.run_work import read_document
 from waybook.app.registry import TOOLS
@@ -49,7 +49,7 @@ class ServerDispatcher(Dispatcher):
     async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
         self.require_capacity(caller)
         ctx = self._reading(caller)
-        outputs = await list_outputs(ctx, plan_id)
+        _, outputs = await plan_outputs(ctx, plan_id)
         return [output_view(output) for output in outputs]
 
     async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:

@@ -27,7 +27,7 @@ from waybook.dag.expansion.inputs import (
     resolve_all,
     unresolved_slots,
 )
-from waybook.dag.expansion.units import MAX_ITEMS, ItemList, input_field, read_items
+from waybook.dag.expansion.units import MAX_ITEMS, input_field, read_items
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
 from waybook.dag.templates.template import is_constant, render_prompt
@@ -36,7 +36,6 @@ from waybook.research.packet import escaped_size, fair_share, truncate
 from waybook.run.model import Job
 from waybook.store.driver.queries import Statement, first_column
 from waybook.store.runs import inputs, jobs, load
-from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentInfo
 from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
 
@@ -45,8 +44,6 @@ _MIN_INPUT_BYTES = 9_000
 
 
 class JobInput(NamedTuple):
-    """One input of a job: a document of the run, or a text from outside the run."""
-
     document_key: str
     stage: str | None
     length: int
@@ -119,7 +116,9 @@ async def read_documents(
     known = [cached.documents.get(slot) for slot in slots]
     if None not in known:
         return {info.document.id: info for infos in known if infos for info in infos}
-    unknown = list(dict.fromkeys(_unknown_slots(cached, job, slots_of)))
+    near = (other for other in (job, *cached.jobs_after(job, _READ_AHEAD_JOBS)) if other.unit)
+    slots_of_jobs = dict.fromkeys(slot for other in near for slot in slots_of(other))
+    unknown = [slot for slot in slots_of_jobs if cached.documents.get(slot) is None]
     writes = cached.documents.writes_of(unknown)
     read = await _read(locked, unknown, None)
     cached.documents.put(unknown, writes, read.values())
@@ -135,14 +134,6 @@ async def _read(
 ) -> dict[str, DocumentInfo]:
     results = await locked.send(*_document_statements(locked, slots, as_of))
     return inputs.read_documents(chain.from_iterable(results))
-
-
-def _unknown_slots(
-    cached: CachedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
-) -> Iterator[DocumentSlot]:
-    for other in (job, *cached.jobs_after(job, _READ_AHEAD_JOBS)):
-        if other.unit is not None:
-            yield from (slot for slot in slots_of(other) if cached.documents.get(slot) is None)
 
 
 async def read_job_materials(ctx: RequestContext, run_id: str, job_id: str) -> JobMaterials:
@@ -215,21 +206,18 @@ async def _supplied(
             supplied.append(await _item(locked, job, item.item, brief))
         if item.external:
             supplied += _from_outside(locked, item.input, brief)
-        supplied += [_document(documents[document.id]) for document in item.documents]
+        for info in (documents[document.id] for document in item.documents):
+            job_input = JobInput(
+                document_key=info.document.document_key,
+                stage=info.document.stage,
+                length=info.length,
+                document=info.document,
+                text=info.content or "",
+                by=info.by,
+                at=info.at,
+            )
+            supplied.append(job_input)
     return supplied
-
-
-def _document(info: DocumentInfo) -> JobInput:
-    document = info.document
-    return JobInput(
-        document_key=document.document_key,
-        stage=document.stage,
-        length=info.length,
-        document=document,
-        text=info.content or "",
-        by=info.by,
-        at=info.at,
-    )
 
 
 async def _item(locked: LockedRun, job: Job, number: int, brief: RunBriefRow) -> JobInput:
@@ -277,6 +265,8 @@ def _context(
 ) -> Mapping[str, Any]:
     stage = locked.compiled_dag.stages[job.stage]
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
+    before = (locked.run.stages.get(slug) for slug in locked.compiled_dag.dag.before(job.stage))
+    feedback = [stage_run.feedback for stage_run in before if stage_run and stage_run.feedback]
     return {
         "run": {"name": locked.run.name, "input": run_input},
         "stage": {"slug": stage.slug, "name": stage.name},
@@ -294,26 +284,18 @@ def _context(
         ),
         "models": [*locked.run.stages[job.stage].models],
         "documents": [{"documentKey": key} for key in output_keys(step)],
-        "inputs": [_named(job_input) for job_input in supplied],
-        "feedback": _feedback_before(locked, job.stage),
+        "inputs": [
+            {
+                "documentKey": source.document_key,
+                "stage": source.stage,
+                "model": source.document.model if source.document else None,
+                "lineage": source.document.lineage if source.document else None,
+                "title": source.document_key.replace("_", " "),
+            }
+            for source in supplied
+        ],
+        "feedback": "\n\n".join(feedback) or None,
     }
-
-
-def _named(job_input: JobInput) -> Json:
-    document = job_input.document
-    return {
-        "documentKey": job_input.document_key,
-        "stage": job_input.stage,
-        "model": document.model if document else None,
-        "lineage": document.lineage if document else None,
-        "title": job_input.document_key.replace("_", " "),
-    }
-
-
-def _feedback_before(locked: LockedRun, slug: str) -> str | None:
-    stages = [locked.run.stages.get(before) for before in locked.compiled_dag.dag.before(slug)]
-    feedback = [stage.feedback for stage in stages if stage and stage.feedback]
-    return "\n\n".join(feedback) or None
 
 
 _MAX_DOCUMENT_LIST_BYTES = 12_000
@@ -327,9 +309,9 @@ DOCUMENTS = "$documents"
 
 async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
     """Return the prompt and the inputs of a job, cut so that they fit into `room` bytes."""
-    page_context = await load_job_materials(locked, job)
+    materials = await load_job_materials(locked, job)
     every = required_documents(locked, job)
-    complete = None if job.document else complete_packet(page_context, every, room)
+    complete = None if job.document else complete_packet(materials, every, room)
     if complete is not None:
         return complete
     cut: Body = {}
@@ -337,21 +319,18 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
     if len(wanted) < len(every):
         cut["documents"] = _rest(job, len(every) - len(wanted), DOCUMENTS, offset=len(wanted))
     left = room - len(orjson.dumps(wanted))
-    prompt = truncate(page_context.prompt, left - _MIN_INPUT_BYTES)
-    if len(prompt) < len(page_context.prompt):
-        cut["prompt"] = _rest(
-            job, len(page_context.prompt) - len(prompt), PROMPT, offset=len(prompt)
-        )
+    prompt = truncate(materials.prompt, left - _MIN_INPUT_BYTES)
+    if len(prompt) < len(materials.prompt):
+        cut["prompt"] = _rest(job, len(materials.prompt) - len(prompt), PROMPT, offset=len(prompt))
     left -= escaped_size(prompt)
-    so_far = truncate(page_context.so_far[::-1], left // 3)[::-1]
-    if len(so_far) < len(page_context.so_far):
-        cut["soFar"] = _rest(job, len(page_context.so_far) - len(so_far), SO_FAR)
+    so_far = truncate(materials.so_far[::-1], left // 3)[::-1]
+    if len(so_far) < len(materials.so_far):
+        cut["soFar"] = _rest(job, len(materials.so_far) - len(so_far), SO_FAR)
     previous = await _previous(locked, job, left // 3, cut)
     left -= escaped_size(so_far) + escaped_size(previous)
-    shown, frames = _shown(page_context.inputs, job, left)
-    if len(shown) < len(page_context.inputs):
-        cut["inputs"] = _rest(job, len(page_context.inputs) - len(shown), offset=len(shown))
-    inputs = await _with_contents(locked, job, shown, left - frames)
+    inputs = await _with_contents(locked, job, materials.inputs, left)
+    if len(inputs) < len(materials.inputs):
+        cut["inputs"] = _rest(job, len(materials.inputs) - len(inputs), offset=len(inputs))
     return non_empty(
         prompt=prompt,
         inputs=inputs,
@@ -386,46 +365,35 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
     if len(made) == 1:
-        lists = locked.compiled_dag.produced_lists
-        return [
-            {"documentKey": key, "format": _list_format(lists[job.stage, key])}
-            if (job.stage, key) in lists
-            else {"documentKey": key}
-            for key in output_keys(step)
-        ]
+        documents: list[Json] = []
+        for key in output_keys(step):
+            document: Body = {"documentKey": key}
+            if item_list := locked.compiled_dag.produced_lists.get((job.stage, key)):
+                most = item_list.max_items or MAX_ITEMS
+                document["format"] = f"JSON array with at most {most:,} items, one per job"
+            documents.append(document)
+        return documents
     return [{"documentKey": key, "modelId": out.model} for key in output_keys(step) for out in made]
 
 
-def _list_format(item_list: ItemList) -> str:
-    return f"JSON array with at most {item_list.max_items or MAX_ITEMS:,} items, one per job"
-
-
-class _ShownInput(NamedTuple):
-    input: JobInput
-    header: Body
-
-
-def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[_ShownInput], int]:
-    shown, frames = list[_ShownInput](), 0
+async def _with_contents(
+    locked: LockedRun, job: Job, supplied: Sequence[JobInput], room: int
+) -> list[Json]:
+    """Return as many inputs as fit into `room` bytes. Long contents are cut."""
+    shown: list[JobInput] = []
+    left = room
     for job_input in supplied:
-        shown_input = _ShownInput(job_input, input_header(job_input))
-        frame = len(orjson.dumps(_view(shown_input, job, ""))) + 1
+        frame = len(orjson.dumps(_view(job_input, job, ""))) + 1
         room -= frame + min(MIN_SHARE_BYTES, job_input.length)
         if room < 0:
             break
-        shown.append(shown_input)
-        frames += frame
-    return shown, frames
-
-
-async def _with_contents(
-    locked: LockedRun, job: Job, shown: list[_ShownInput], room: int
-) -> list[Json]:
-    left = max(MIN_SHARE_BYTES, room)
-    share = fair_share([job_input.length for job_input, _ in shown], left)
+        shown.append(job_input)
+        left -= frame
+    left = max(MIN_SHARE_BYTES, left)
+    share = fair_share([job_input.length for job_input in shown], left)
     ids = [
         job_input.document.id
-        for job_input, _ in shown
+        for job_input in shown
         if job_input.document and len(job_input.text) < job_input.length
     ]
     contents: dict[str, str] = {}
@@ -434,17 +402,17 @@ async def _with_contents(
         contents = dict(rows)
     texts = [
         contents.get(job_input.document.id if job_input.document else "", job_input.text[:share])
-        for job_input, _ in shown
+        for job_input in shown
     ]
     share = fair_share([escaped_size(text) for text in texts], left)
     return [
-        _view(shown_input, job, truncate(text, share))
-        for shown_input, text in zip(shown, texts, strict=True)
+        _view(job_input, job, truncate(text, share))
+        for job_input, text in zip(shown, texts, strict=True)
     ]
 
 
-def _view(shown: _ShownInput, job: Job, text: str) -> Body:
-    job_input, named = shown
+def _view(job_input: JobInput, job: Job, text: str) -> Body:
+    named = input_header(job_input)
     if len(text) == job_input.length:
         return {**named, "content": text}
     which = ("documentId",) if job_input.document else ("documentKey", "stageSlug")

@@ -162,11 +162,7 @@ _MAX_NUMBER_DIGITS = 9
 async def read_continuation(
     ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
-    """Return a piece of a plan's text; `part` names the text, such as `result:ID`.
-
-    Raises:
-        NotFound: there is no such part, or it is empty.
-    """
+    """Return a piece of a plan's text. `part` is the name of the text, such as `result:ID`."""
     rows = (await ctx.read(_part_statement(plan_id, part, page)))[0]
     if not rows:
         raise not_found("entry" if part.startswith("event:") else "part")
@@ -194,11 +190,6 @@ async def read_continuation(
 
 
 def _part_statement(plan_id: str, part: str, page: Page) -> Statement:
-    """Select one of a plan's texts by the name in `part`.
-
-    Raises:
-        NotFound: there is no such part.
-    """
     kind, _, which = part.partition(":")
     if (kind in _PLAN_PARTS and not which) or (
         kind in PARTS_BY_ID and (is_id(which) or is_uuid(which))

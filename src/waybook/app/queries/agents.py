@@ -4,6 +4,7 @@ An agent is a user and a session.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, TypeAlias
@@ -76,14 +77,6 @@ AgentKey: TypeAlias = StoredKey
 PAGE_SIZE = 50
 
 
-@dataclass(frozen=True, slots=True)
-class AgentsPage:
-    agents: list[AgentRow]
-    #: Steps and jobs that each agent works on.
-    held: Mapping[AgentKey, list[HeldRow]]
-    next_cursor: str | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentActivity:
     """Audit entries of an agent, newest first, with the names of the plans and runs."""
@@ -103,11 +96,10 @@ class AgentActivity:
 
 async def list_agents(
     ctx: RequestContext, cursor: str | None = None, limit: int = PAGE_SIZE
-) -> AgentsPage:
+) -> tuple[list[AgentRow], Mapping[AgentKey, list[HeldRow]], str | None]:
     """Return a page of the agents that made calls in the last 30 days, latest first.
 
-    Raises:
-        InvalidInput: the cursor is not valid.
+    Return also the steps and jobs that each agent works on, and the cursor of the next page.
     """
     at, name, session = _place(cursor)
     statement = agents.SQL["agents_page"](
@@ -120,19 +112,20 @@ async def list_agents(
         items.get(AgentKey(item.held_by, item.session), []).append(item)
     last = shown[-1] if len(rows) > limit else None
     place = (rfc3339(last.last_seen_at), *(quote(t, safe="") for t in last.key)) if last else ()
-    return AgentsPage(shown, items, ",".join(place) or None)
+    return shown, items, ",".join(place) or None
 
 
 async def read_agent(
     ctx: RequestContext, key: AgentKey, day: date | None = None, cursor: str | None = None
 ) -> AgentActivity:
-    """Return an agent with a page of its audit entries. A `day` (in UTC) limits the entries.
-
-    Raises:
-        InvalidInput: the cursor is not valid.
-        NotFound: no agent with this name and session is known.
-    """
-    since, until = _bounds(day)
+    """Return an agent with a page of its audit entries. A `day` (in UTC) limits the entries."""
+    since, until = f"-{NEVER}", None
+    if day is not None:
+        midnight = datetime.combine(day, time(), UTC)
+        try:
+            since, until = rfc3339(midnight), midnight + timedelta(days=1)
+        except OverflowError:
+            raise InvalidInput(f"{day} is too far in the future") from None
     at, subject_id, seq = place_behind(cursor, until)
     entries = audit.SQL["agent_entries"](
         **key._asdict(), since=since, at=at, subject_id=subject_id, seq=seq, most=PAGE_SIZE + 1
@@ -162,25 +155,13 @@ async def read_agent(
     )
 
 
-def _bounds(day: date | None) -> tuple[str, datetime | None]:
-    if day is None:
-        return f"-{NEVER}", None
-    midnight = datetime.combine(day, time(), UTC)
-    try:
-        return rfc3339(midnight), midnight + timedelta(days=1)
-    except OverflowError:
-        raise InvalidInput(f"{day} is too far in the future") from None
-
-
 def _place(cursor: str | None) -> tuple[str, str, str]:
     """Parse a cursor of the list of agents."""
     if cursor is None:
         return NEVER, "", ""
-    try:
+    with suppress(ValueError, OverflowError):
         at, name, session = cursor.split(",")
         place = rfc3339(datetime.fromisoformat(at).astimezone(UTC)), unquote(name), unquote(session)
-    except (ValueError, OverflowError):
-        raise InvalidInput("invalid cursor; start from the first page") from None
-    if "\0" in place[1] + place[2]:
-        raise InvalidInput("invalid cursor; start from the first page")
-    return place
+        if "\0" not in place[1] + place[2]:
+            return place
+    raise InvalidInput("invalid cursor; start from the first page")

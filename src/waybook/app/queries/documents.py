@@ -26,12 +26,8 @@ async def are_documents_pending(ctx: RequestContext) -> bool:
 PAGE_SIZE = 25
 
 
-async def list_outputs(ctx: RequestContext, plan_id: str) -> list[Output]:
-    _, outputs = await plan_outputs(ctx, plan_id)
-    return outputs
-
-
 async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Output]]:
+    """Return the name of a plan, and its outputs."""
     plan_id = id_or_nil(plan_id)
     wanted = PlanRequest(plan_id=plan_id, review=False)
     loaded, (rows,) = await load_plan(ctx, wanted, details.outputs_statement(plan_id))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TypeAlias
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import (
@@ -24,8 +23,6 @@ from waybook.store.driver.queries import first_column
 from waybook.store.plans.details import FinishedStepRow
 from waybook.store.runs import work as runs_store
 from waybook.store.runs.work import FinishedRunRow, JobTimesRow
-
-FinishedRun: TypeAlias = FinishedRunRow
 
 
 def _scaled(history: Sequence[FinishedRunRow], jobs: int) -> Forecast | None:
@@ -125,8 +122,6 @@ async def read_known_models(ctx: RequestContext) -> list[str]:
     return first_column(rows)
 
 
-FinishedStep: TypeAlias = FinishedStepRow
-
 #: Statuses of steps that still have to be worked on.
 _OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
 
@@ -138,9 +133,9 @@ def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | 
 
 
 def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> Forecast | None:
-    """Forecast time and cost of steps. Return None if there is too little history.
+    """Forecast the time and cost of steps, or return None if there is too little history.
 
-    Steps of the same plan or with the same titles are preferred as history.
+    Finished steps of the same plan, or with the same titles, are preferred as history.
     """
     titles = {step.title for step in left if step.title}
     similar = [row for row in history if row.is_own or row.title in titles]

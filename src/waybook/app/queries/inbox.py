@@ -93,7 +93,7 @@ async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> lis
 
 
 async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:
-    runs = (await list_runs(ctx, RunFilter(text=id_or_nil(run_id)), limit=1)).runs
+    runs, _ = await list_runs(ctx, RunFilter(text=id_or_nil(run_id)), limit=1)
     if not runs or runs[0].compiled_dag.dag.stage(slug) is None:
         raise not_found("run" if not runs else "stage")
     return PendingFeedback(run=runs[0], stage_slug=slug, since=runs[0].updated_at)

@@ -1,6 +1,6 @@
 """Overview: work that needs a person, is in trouble, is running, or has finished, and activity."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -138,22 +138,18 @@ class TroubledRun(NamedTuple):
         return last._replace(jobs=sum(failure.jobs for failure in self.failures)).reason
 
 
-class RunningPlan(NamedTuple):
-    row: RunningRow
-    progress: Progress
-    current_step: CurrentStep | None
-    holders: Sequence[str]
+class RunningWork(NamedTuple):
+    """An open plan with its progress, or an open run with its current stage."""
 
-
-class RunningRun(NamedTuple):
     row: RunningRow
-    stage_name: str | None
-    steps_total: int
+    progress: Progress | None = None
+    current_step: CurrentStep | None = None
+    holders: Sequence[str] = ()
+    stage_name: str | None = None
+    steps_total: int = 0
 
 
 class FinishedWork(NamedTuple):
-    """A plan or run that was completed or canceled."""
-
     row: FinishedRow
     progress: Progress | None
 
@@ -176,7 +172,7 @@ class SectionTotal(NamedTuple):
 class Overview:
     needs: Sequence[WaitingWork]
     trouble: Sequence[TroubledPlan | TroubledRun]
-    running: Sequence[RunningPlan | RunningRun]
+    running: Sequence[RunningWork]
     finished: Sequence[FinishedWork]
     #: Number of entries of the sections `in_trouble`, `running` and `finished`.
     totals: Mapping[str, SectionTotal]
@@ -214,13 +210,10 @@ async def read_overview(
     keys.update(row.dag for row in running if row.status is None)
     dags = await load_definitions(ctx, keys)
     return Overview(
-        needs=[item for row in waiting if (item := _waiting(row, dags)) is not None],
+        needs=[*_waiting(waiting, dags)],
         trouble=[_troubled(row, totals.now) for row in troubled],
         running=[_running(row, dags) for row in running],
-        finished=[
-            FinishedWork(row, None if row.statuses is None else _progress(row.statuses))
-            for row in finished
-        ],
+        finished=[FinishedWork(row, _progress(row.statuses)) for row in finished],
         totals=_section_totals(totals, troubled[0].kinds if troubled else "", most),
         has_work=totals.has_work,
         since=totals.since,
@@ -229,7 +222,7 @@ async def read_overview(
 
 
 def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> dict[str, SectionTotal]:
-    """Return the totals per section. Work in trouble is counted in no other section."""
+    """Return the number of entries of each section. Work in trouble is in no other section."""
     open_plans, runs = kinds.count(TroubleKind.OPEN), kinds.count(TroubleKind.RUN)
     failed = kinds.count(TroubleKind.FAILED)
     highest = max(
@@ -248,19 +241,19 @@ def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> dict[str,
 
 
 def _total(total: int, *, is_minimum: bool) -> SectionTotal:
-    """Limit a total to `MAX_COUNTED`, and mark a limited total as a minimum."""
     return SectionTotal(max(0, min(total, MAX_COUNTED)), is_minimum or total > MAX_COUNTED)
 
 
-def _waiting(row: WaitingRow, dags: Dags) -> WaitingWork | None:
-    """Return the overview entry, or None if no stage of the run can be continued."""
-    if row.stages is None:
-        return WaitingWork(row, None)
-    dag = dags[row.dag]
-    for slug in dag.order:
-        if slug in row.stages and slug in dag.continued_stages:
-            return WaitingWork(row, dag.stage_name(slug))
-    return None
+def _waiting(rows: Sequence[WaitingRow], dags: Dags) -> Iterator[WaitingWork]:
+    """Yield the open reviews, and the runs with a stage that awaits feedback."""
+    for row in rows:
+        if row.stages is None:
+            yield WaitingWork(row, None)
+            continue
+        dag = dags[row.dag]
+        waiting = (s for s in dag.order if s in row.stages and s in dag.continued_stages)
+        if slug := next(waiting, None):
+            yield WaitingWork(row, dag.stage_name(slug))
 
 
 def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
@@ -276,23 +269,26 @@ def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
     return TroubledPlan(row, PlanStatus(row.status), now, failed, stalled, inactive_since)
 
 
-def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
+def _running(row: RunningRow, dags: Dags) -> RunningWork:
     if row.status is None:
         dag, started = dags[row.dag], row.stages or ()
         # If several stages are in progress, the last of them is the current stage.
         stages = [dag.stage_name(slug) for slug in dag.order if slug in started]
-        return RunningRun(row, stages[-1] if stages else None, dag.steps_total)
+        stage_name = stages[-1] if stages else None
+        return RunningWork(row, stage_name=stage_name, steps_total=dag.steps_total)
     progress = _progress(row.statuses or "")
     if not row.active_steps:
-        return RunningPlan(row, progress, None, ())
+        return RunningWork(row, progress)
     # A step that awaits input comes before a step in progress.
     steps = sorted(row.active_steps)
     holders = sorted({holder for is_held, _, _, holder in steps if is_held and holder})
     _, order, title, _ = steps[0]
-    return RunningPlan(row, progress, CurrentStep(order, title), holders)
+    return RunningWork(row, progress, CurrentStep(order, title), holders)
 
 
-def _progress(initials: str) -> Progress:
+def _progress(initials: str | None) -> Progress | None:
+    if initials is None:
+        return None
     return Progress({STATUS_BY_INITIAL[i]: initials.count(i) for i in dict.fromkeys(initials)})
 
 

@@ -30,7 +30,6 @@ from waybook.store import text_search
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.research import artifacts, search
-from waybook.store.research import search as research_store
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
 from waybook.store.research.search import HitRow, QueryVector, Scope, SourceRow
 from waybook.store.text_search import TextHitRow, TextQuery, WorkflowNameRow
@@ -183,7 +182,7 @@ def _next_of_hits(query: str, scope: Scope, views: list[Json]) -> Json:
     return next_call("store_research", "Store what you find out about this.")
 
 
-__all__ = ["Piece", "Scope"]
+__all__ = ["ArtifactRow", "Piece", "Scope"]
 
 MAX_TEXT_LENGTH: Final = 500
 MAX_NAME_LENGTH: Final = 200
@@ -191,8 +190,6 @@ _MAX_PREFIXES: Final = 60
 
 
 class HitKind(StrEnum):
-    """Kind of search hit, in the order of the results."""
-
     PLAN = "plan"
     RUN = "run"
     STEP = "step"
@@ -213,8 +210,6 @@ _STORED_KINDS: Final = dict(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """A search hit, with the ids that identify its page."""
-
     kind: HitKind
     id: str
     name: tuple[Piece, ...]
@@ -239,11 +234,7 @@ class SearchGroup:
 async def search_everything(
     ctx: RequestContext, text: str, *, limit: int, semantic: bool
 ) -> list[SearchGroup]:
-    """Return the best hits of each kind for a text.
-
-    Raises:
-        InvalidInput: the text is too long.
-    """
+    """Return the best hits of each kind for a text."""
     if len(text) > MAX_TEXT_LENGTH:
         raise InvalidInput(
             f"a search has at most {MAX_TEXT_LENGTH} characters; this one has {len(text):,}"
@@ -320,7 +311,7 @@ async def _research(
     results, _ = await run_search(ctx, text, Scope(), semantic=semantic)
     if not results.fitting_hits:
         return []
-    statement = research_store.hits_statement(results.fitting_hits, 0, most)
+    statement = search.hits_statement(results.fitting_hits, 0, most)
     rows: Sequence[HitRow] = (await ctx.read(statement))[0]
     return [
         SearchHit(
@@ -357,35 +348,19 @@ def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[Sea
 MAX_CITATIONS: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResearchItem:
-    """An artifact with its sources, or a source with the artifacts that cite it."""
-
-    artifact: ArtifactRow | None = None
-    sources: Sequence[SourceRow] = ()
-    source: CitedSourceRow | None = None
-
-    @property
-    def title(self) -> str:
-        return self.artifact.title if self.artifact else self.source.title if self.source else ""
-
-    @property
-    def citations(self) -> Sequence[dict[str, Json]]:
-        return self.source.citations or () if self.source else ()
-
-
-async def read_research_item(ctx: RequestContext, item_id: str) -> ResearchItem:
+async def read_research_item(
+    ctx: RequestContext, item_id: str
+) -> tuple[ArtifactRow | CitedSourceRow, Sequence[SourceRow]]:
+    """Return an artifact and its sources, or a source with the artifacts that cite it."""
     item_id = uuid_or_nil(item_id)
-    artifact_rows, cited, source_rows = await ctx.read(
+    artifact_rows, sources, source_rows = await ctx.read(
         artifacts.SQL["artifact"](artifact_id=item_id),
         search.sources_statement([item_id]),
         artifacts.SQL["source"](source_id=item_id, most=MAX_CITATIONS),
     )
-    if artifact_rows:
-        return ResearchItem(artifact=artifact_rows[0], sources=cited)
-    if source_rows:
-        return ResearchItem(source=source_rows[0])
-    raise NotFound(
-        "there is no artifact or source with this id here",
-        next_call=NextCall("search_sources", {"query": "words or a question"}, "Search for it."),
-    )
+    if not artifact_rows and not source_rows:
+        raise NotFound(
+            "there is no artifact or source with this id here",
+            next_call=NextCall("search_sources", {}, "Search for it; every hit has its id."),
+        )
+    return (artifact_rows or source_rows)[0], sources

@@ -41,7 +41,11 @@ def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list
     for move in moves:
         begun = since.pop(move.step_id, None)
         if begun is not None:
-            spans[move.step_id].append(Span(begun.at, move.at, _outcome(begun, move)))
+            failed = move.status is StepStatus.FAILED
+            status = StepStatus.FAILED if failed else StepStatus.COMPLETED
+            if begun.status is StepStatus.AWAITING_INPUT:
+                status = StepStatus.AWAITING_INPUT
+            spans[move.step_id].append(Span(begun.at, move.at, status))
         if move.status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
             since[move.step_id] = move
     for step_id, begun in since.items():
@@ -49,19 +53,17 @@ def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list
     return spans
 
 
-def _outcome(begun: StepStatusChange, ended: StepStatusChange) -> StepStatus:
-    if begun.status is StepStatus.AWAITING_INPUT:
-        return StepStatus.AWAITING_INPUT
-    failed = ended.status is StepStatus.FAILED
-    return StepStatus.FAILED if failed else StepStatus.COMPLETED
-
-
 class Axis:
     """Time axis on which long pauses between work are shortened."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         worked = [span for span in spans if span.status is not StepStatus.AWAITING_INPUT]
-        self._busy = _merged(worked)
+        self._busy: list[tuple[datetime, datetime]] = []
+        for span in sorted(worked, key=lambda span: span.start):
+            if self._busy and span.start <= self._busy[-1][1]:
+                self._busy[-1] = (self._busy[-1][0], max(self._busy[-1][1], span.end))
+            else:
+                self._busy.append((span.start, span.end))
         self._starts = [start for start, _ in self._busy]
         self.worked = sum((end - start for start, end in self._busy), timedelta())
         self._pause = self.worked * _MAX_IDLE_SHARE
@@ -93,16 +95,6 @@ class Axis:
         start, end = self._busy[number]
         after = min(max(at - end, timedelta()), self._pause)
         return self._places[number] + min(at, end) - start + after
-
-
-def _merged(spans: Iterable[Span]) -> list[tuple[datetime, datetime]]:
-    merged: list[tuple[datetime, datetime]] = []
-    for span in sorted(spans, key=lambda span: span.start):
-        if merged and span.start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], span.end))
-        else:
-            merged.append((span.start, span.end))
-    return merged
 
 
 def time_spent(spans: Iterable[Span]) -> timedelta:

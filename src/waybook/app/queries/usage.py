@@ -67,10 +67,10 @@ class OrgUsage:
 async def count_usage(
     ctx: RequestContext, since: datetime | None = None, most: int = _DEFAULT_LIMIT
 ) -> OrgUsage:
-    return org_usage(*await ctx.read(*calls.org_statements(since, most)))
+    return _org_usage(*await ctx.read(*calls.org_statements(since, most)))
 
 
-def org_usage(
+def _org_usage(
     sums: Sequence[Sequence[Any]], models: Sequence[ModelUsageRow], work: Sequence[WorkUsageRow]
 ) -> OrgUsage:
     ((*totals, since, until),) = sums
@@ -127,7 +127,7 @@ async def count_costs(ctx: RequestContext, since: datetime | None = None) -> Org
     totals, models, work, days, by_agent, ((completed, unreported, read),) = await ctx.read(
         *calls.org_statements(since, MAX_LISTED), *agents.cost_statements(since, MAX_LISTED)
     )
-    org = org_usage(totals, models, work)
+    org = _org_usage(totals, models, work)
     first, last = org.since.date(), org.until.date()
     every_day = (first + timedelta(days=n) for n in range((last - first).days + 1))
     by_day = {date.fromisoformat(day): Totals(*sums) for *sums, day in days}

@@ -100,7 +100,6 @@ def _exported_row(row_id: str, row: Row) -> Row:
 
 def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
     def place(item: tuple[str, Row]) -> tuple[int, str]:
-        """Steps and conditions are sorted by number, and other rows by id."""
         row_id, row = item
         number = row.get("order", row.get("position"))
         return number if isinstance(number, int) else 0, row_id
@@ -123,11 +122,7 @@ def imported_row(item: Json, where: str) -> tuple[str, Row]:
 
 
 def imported_rows(export: Mapping[str, Json], keys: Mapping[str, str]) -> Rows:
-    """Return the rows of an export by kind and id. This is the inverse of `exported_rows`.
-
-    Raises:
-        InvalidInput: a list is missing, or an item is not a row.
-    """
+    """Return the rows of an export by kind and id. This is the inverse of `exported_rows`."""
     rows: Rows = {}
     for kind, name in keys.items():
         items = export.get(name)
@@ -194,11 +189,7 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> ExportedRows:
 
 
 def plan_arguments(exported: ExportedRows) -> Body:
-    """Return the arguments with which `create_research_plan` makes a plan with the same steps.
-
-    A condition that has already added its steps is left out, because these steps are among the
-    arguments.
-    """
+    """Return the arguments with which `create_research_plan` makes a plan with the same steps."""
     rows, plan, steps = exported.rows, exported.row, steps_in_order(exported.rows)
     orders = {step_id: _number(step["order"]) for step_id, step in steps}
     conditions = [row for row in rows.get("condition", {}).values() if _has_effect(row, orders)]
@@ -227,6 +218,7 @@ def _has_effect(condition: Row, orders: Mapping[str, int]) -> bool:
         return target > orders[str(condition["step_id"])]
     if condition["action"] not in GROWING:
         return True
+    # The steps that a condition has added are among the steps of the plan.
     return condition.get("outcome") != BranchOutcome.FIRED and _repeats_left(condition) != 0
 
 
@@ -236,7 +228,6 @@ def _repeats_left(condition: Row) -> int | None:
 
 
 def _step_arguments(step: Row, orders: Mapping[str, int], order: int, level: int = 0) -> Json:
-    """Return a step as tool arguments."""
     named = _items(step.get("depends_on_ids" if level else "depends_on"))
     before = sorted(orders[str(step_id)] for step_id in named)
     stall = step.get("stall_seconds")
@@ -258,7 +249,6 @@ def _step_arguments(step: Row, orders: Mapping[str, int], order: int, level: int
 def condition_arguments(
     row: Row, orders: Mapping[str, int], order: int, level: int = 1
 ) -> dict[str, Json]:
-    """Return a condition as tool arguments."""
     target, first = row.get("target_step_id"), row.get("from_step_id")
     added = [item for item in _items(row.get("steps")) if isinstance(item, dict)]
     places = {step_id: n if n <= order else n + len(added) for step_id, n in orders.items()}
@@ -280,12 +270,10 @@ def condition_arguments(
 
 
 def plan_report_text(exported: ExportedRows) -> str:
-    rows = exported.rows
-    parts = (_head(exported), _steps(rows), _artifacts(rows), _history(exported))
-    return "".join(f"{line}\n" for part in parts for line in part)
+    return "".join(f"{line}\n" for line in _plan_lines(exported))
 
 
-def _head(exported: ExportedRows) -> Iterator[str]:
+def _plan_lines(exported: ExportedRows) -> Iterator[str]:
     plan, steps = exported.row, exported.rows.get("step", {}).values()
     yield f"# {_line(plan['name'])}"
     yield ""
@@ -300,9 +288,23 @@ def _head(exported: ExportedRows) -> Iterator[str]:
     if plan.get("fail_reason"):
         ended = "was canceled" if plan.get("canceled") else "failed"
         yield f"\nIt {ended}: {_line(plan['fail_reason'])}"
+    yield from _step_lines(exported.rows)
+    yield from _artifact_lines(exported.rows)
+    yield "\n## History\n"
+    left = exported.seq - len(exported.history)
+    if left > 0:
+        yield f"- ({left} entries before that)"
+    for entry in reversed(exported.history):
+        what = event_label(entry.event, entry.action)
+        if entry.decision:
+            what = f"decided: {entry.decision}"
+        if entry.step_order:
+            what = what.replace("a step", f"step {entry.step_order}")
+        comment = f", {_line(entry.comment)}" if entry.comment else ""
+        yield f"- {_time(entry.at)}: {_line(entry.session or entry.actor)} {what}{comment}"
 
 
-def _steps(rows: Rows) -> Iterator[str]:
+def _step_lines(rows: Rows) -> Iterator[str]:
     yield "\n## Steps"
     steps = steps_in_order(rows)
     orders = {step_id: step["order"] for step_id, step in steps}
@@ -330,7 +332,7 @@ def _steps(rows: Rows) -> Iterator[str]:
             yield f"\n{by if review.get('decision') else 'Awaiting decision.'}"
 
 
-def _artifacts(rows: Rows) -> Iterator[str]:
+def _artifact_lines(rows: Rows) -> Iterator[str]:
     artifacts = rows.get("artifact", {})
     research = {i: artifact for i, artifact in artifacts.items() if artifact["kind"] != "output"}
     if research:
@@ -339,7 +341,14 @@ def _artifacts(rows: Rows) -> Iterator[str]:
         mark = ", superseded" if artifact.get("superseded") else ""
         yield f"\n### {_line(artifact['title'])} ({_line(artifact['kind'])}{mark})\n"
         yield _value(artifact["content"])
-        yield from _sources(rows, artifact_id)
+        links = rows.get("artifact_source", {}).values()
+        mine = [row for row in links if row["artifact_id"] == artifact_id]
+        if mine:
+            yield ""
+        for link in sorted(mine, key=lambda row: _number(row["position"])):
+            source = rows["source"][str(link["source_id"])]
+            where = f" <{_line(source['url'])}>" if source.get("url") else ""
+            yield f"- {_line(source['title'])}{where}"
     outputs = [artifact for artifact in artifacts.values() if artifact["kind"] == "output"]
     if outputs:
         yield "\n## Outputs"
@@ -347,32 +356,6 @@ def _artifacts(rows: Rows) -> Iterator[str]:
         title, media_type = _line(artifact["title"]), _line(artifact["media_type"])
         yield f"\n### {title}, version {artifact['version']} ({media_type})\n"
         yield _fenced(str(artifact["content"]))
-
-
-def _sources(rows: Rows, artifact_id: str) -> Iterator[str]:
-    links = rows.get("artifact_source", {}).values()
-    mine = [row for row in links if row["artifact_id"] == artifact_id]
-    if mine:
-        yield ""
-    for link in sorted(mine, key=lambda row: _number(row["position"])):
-        source = rows["source"][str(link["source_id"])]
-        where = f" <{_line(source['url'])}>" if source.get("url") else ""
-        yield f"- {_line(source['title'])}{where}"
-
-
-def _history(exported: ExportedRows) -> Iterator[str]:
-    yield "\n## History\n"
-    left = exported.seq - len(exported.history)
-    if left > 0:
-        yield f"- ({left} entries before that)"
-    for entry in reversed(exported.history):
-        what = event_label(entry.event, entry.action)
-        if entry.decision:
-            what = f"decided: {entry.decision}"
-        if entry.step_order:
-            what = what.replace("a step", f"step {entry.step_order}")
-        comment = f", {_line(entry.comment)}" if entry.comment else ""
-        yield f"- {_time(entry.at)}: {_line(entry.session or entry.actor)} {what}{comment}"
 
 
 def _value(value: Json) -> str:
@@ -410,14 +393,11 @@ def _time(at: datetime) -> str:
 
 
 async def read_run_rows(ctx: RequestContext, run_id: str) -> ExportedRows:
-    seen = await load_run(
-        ctx, run_id, RUN_SQL["run_rows"](run_id=run_id), jobs.SQL["run_texts"](run_id=run_id)
-    )
-    stored, texts = seen.results
+    statements = RUN_SQL["run_rows"](run_id=run_id), jobs.SQL["run_texts"](run_id=run_id)
+    loaded, compiled_dag, (stored, texts) = await load_run(ctx, run_id, *statements)
     rows = read_rows(stored)
     for text in texts:
         rows[text.entity][text.id].update(text.values)
-    loaded = seen.loaded
     return ExportedRows(
         kind="run",
         id=loaded.run.id,
@@ -425,7 +405,7 @@ async def read_run_rows(ctx: RequestContext, run_id: str) -> ExportedRows:
         now=loaded.now,
         seq=loaded.head.seq,
         rows=rows,
-        definition=definition_body(seen.compiled_dag.dag),
+        definition=definition_body(compiled_dag.dag),
     )
 
 

@@ -157,12 +157,7 @@ def _read_summaries(rows: Iterable[PlanSummary]) -> tuple[PlanSummary, ...]:
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
-    """Return the plan whose id or name matches the text or, without a text, the only open plan.
-
-    Raises:
-        NotFound: there is no such plan.
-        InvalidInput: several plans match.
-    """
+    """Return the plan whose id or name matches the text or, without a text, the only open plan."""
     wanted = PlanFilter(order=ListOrder.ACTIVITY, all=text is not None, text=text or "")
     (rows,) = await ctx.read(plans_statement(wanted, MAX_CANDIDATES))
     candidates = _read_summaries(rows)
@@ -185,12 +180,7 @@ NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
 def _resolve_one(
     candidates: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
 ) -> NamedItemT:
-    """Return the only candidate, or the only one whose id or name equals the text.
-
-    Raises:
-        NotFound: there is no candidate.
-        InvalidInput: there are several candidates.
-    """
+    """Return the only candidate, or the only one whose id or name equals the text."""
     candidates = [
         candidate
         for candidate in candidates
@@ -212,11 +202,7 @@ OPEN = "open"
 
 
 async def last_active_run(ctx: RequestContext) -> str:
-    """Return the id of the run with the latest activity.
-
-    Raises:
-        NotFound: the org has no run.
-    """
+    """Return the id of the run with the latest activity."""
     (rows,) = await ctx.read(runs_statement(RunFilter(), 1))
     if not rows:
         raise NotFound(
@@ -321,12 +307,6 @@ class RunSummary:
         return sum(known) if len(known) == len(expected) else None
 
 
-@dataclass(frozen=True, slots=True)
-class RunPage:
-    runs: list[RunSummary]
-    more: bool
-
-
 def runs_statement(wanted: RunFilter, most: int) -> Statement:
     before = wanted.before or LAST_ID
     filters = {
@@ -346,20 +326,18 @@ def runs_statement(wanted: RunFilter, most: int) -> Statement:
     )
 
 
-async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = _RUNS_PER_PAGE) -> RunPage:
+async def list_runs(
+    ctx: RequestContext, wanted: RunFilter, limit: int = _RUNS_PER_PAGE
+) -> tuple[list[RunSummary], bool]:
+    """Return a page of runs, and whether more runs follow."""
     (rows,) = await ctx.read(runs_statement(wanted, limit + 1))
-    return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
+    return await read_run_summaries(ctx, rows[:limit]), len(rows) > limit
 
 
 async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
-    """Return the run whose id or name matches the text or, without a text, the only open run.
-
-    Raises:
-        NotFound: there is no such run.
-        InvalidInput: several runs match.
-    """
+    """Return the run whose id or name matches the text or, without a text, the only open run."""
     wanted = RunFilter(text=text or "", state=OPEN if text is None else None)
-    candidates = (await list_runs(ctx, wanted, MAX_CANDIDATES)).runs
+    candidates, _ = await list_runs(ctx, wanted, MAX_CANDIDATES)
     return _resolve_one(candidates, text, what="run", tool="list_dags")
 
 

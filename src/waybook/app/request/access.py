@@ -1,7 +1,5 @@
 """Access to plans and runs that tools share: lookups by id, and loading without a lock."""
 
-from dataclasses import dataclass
-
 from waybook.app.request.definition_cache import DefinitionCache, compile_stored
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.core.ids import id_or_nil
@@ -18,21 +16,13 @@ from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
 
 def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """Return the loaded plan. If `step_id` is given, the plan must have this step.
-
-    Raises:
-        NotFound: the plan does not exist, or the step was removed.
-    """
+    """Return the loaded plan. Refuse a plan that does not exist or lacks the step."""
     loaded = plans.read_plan(results, wanted)
     if loaded is None:
         raise not_found("plan")
-    if not _has_step(loaded.plan, step_id):
+    if step_id is not None and all(step.id != step_id for step in loaded.plan.steps):
         raise not_found("step")
     return loaded
-
-
-def _has_step(plan: Plan, step_id: str | None) -> bool:
-    return step_id is None or any(step.id == step_id for step in plan.steps)
 
 
 async def load_plan(
@@ -45,11 +35,7 @@ async def load_plan(
 
 
 async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
-    """Return the plan that a step belongs to.
-
-    Raises:
-        NotFound: there is no such step.
-    """
+    """Return the id of the plan that a step belongs to."""
     remembered = ctx.services.step_parents.get(ctx.caller.org_id, step_id)
     if remembered is not None:
         return remembered
@@ -71,25 +57,16 @@ def cache_steps(ctx: RequestContext, plan: Plan) -> None:
             ctx.cache_step_plan(step_id, plan.id)
 
 
-@dataclass(frozen=True, slots=True)
-class _UnlockedRun:
-    loaded: LoadedRun
-    compiled_dag: CompiledDag
-    results: Results
-
-
-async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> _UnlockedRun:
-    """Return a run without a lock, and the results of `more`.
-
-    Raises:
-        NotFound: the run does not exist, or belongs to another org.
-    """
+async def load_run(
+    ctx: RequestContext, run_id: str, *more: Statement
+) -> tuple[LoadedRun, CompiledDag, Results]:
+    """Return a run without a lock, its definition, and the results of `more`."""
     results = await ctx.read(*runs.snapshot_statements(id_or_nil(run_id)), *more)
     loaded = runs.read_run(results)
     if loaded is None:
         raise run_not_found()
     compiled_dag = await load_definition(ctx, loaded.dag_slug, loaded.dag_version)
-    return _UnlockedRun(loaded, compiled_dag, results[LOAD_STATEMENT_COUNT:])
+    return loaded, compiled_dag, results[LOAD_STATEMENT_COUNT:]
 
 
 async def load_definition(
@@ -105,11 +82,7 @@ async def load_definition(
 
 
 async def run_of_job(ctx: RequestContext, job_id: str) -> str:
-    """Return the run that a job belongs to.
-
-    Raises:
-        NotFound: there is no such job.
-    """
+    """Return the id of the run that a job belongs to."""
     remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
     if remembered is not None:
         return remembered

@@ -47,7 +47,7 @@ def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
     """Suggest a repeated call with a change, or else a call that shows what there is.
 
-    Return None if the caller lacks a permission, because no call changes that.
+    Return None if the caller lacks a permission, because no call gives the permission.
     """
     match error:
         case Busy() | RateLimited():
@@ -145,7 +145,7 @@ def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str,
     return {**body, FLAG: flag} if flag else body
 
 
-def add_flag(answer: Answer, dumped: bytes) -> Answer:
+def _add_flag(answer: Answer, dumped: bytes) -> Answer:
     if FLAG in answer.body or not may_contain_hidden(dumped):
         return answer
     flag = _hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
@@ -164,7 +164,7 @@ def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, i
     if len(text) > MAX_REPLY_BYTES and is_limited:
         plain = Answer(_reply_too_large(tool, len(text)).as_json(), is_error=True)
         text = dumped(plain.body)
-    return add_flag(plain, text), len(text)
+    return _add_flag(plain, text), len(text)
 
 
 def _reply_too_large(tool: Tool, size: int) -> TooLarge:

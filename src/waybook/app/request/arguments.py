@@ -159,7 +159,7 @@ AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "strin
 
 
 def _describe_in_words(value: object) -> object:
-    """Return a JSON Schema; words become one that accepts any value and has them as description."""
+    """Return a JSON Schema. A description in words becomes a schema that accepts any value."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("{"):
@@ -222,8 +222,6 @@ class ReadArguments(ToolArguments):
 
 
 class SessionArguments(ToolArguments):
-    """Arguments of a tool whose behavior depends on the caller's session."""
-
     session_id: Key | None = Field(default=None, description="one per conversation")
 
 
@@ -373,7 +371,10 @@ MAX_NAME_LENGTH = 100
 
 def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput | NotFound:
     """Return the error for invalid arguments. `names` are the arguments that the tool accepts."""
-    errors = sorted(fault.errors(include_url=False), key=_least_useful)
+    # An unknown argument comes first, because it may be a misspelled argument that is missing.
+    # Unknown ids come last.
+    errors = fault.errors(include_url=False)
+    errors.sort(key=lambda e: (e["type"] == _UNKNOWN_ID, e["type"] != "extra_forbidden"))
     faults = [_fault(names, error) for error in errors[:_MAX_FAULTS]]
     limits = [
         e["ctx"]["max_length"] for e in errors if e["type"] in {"string_too_long", "too_long"}
@@ -387,10 +388,6 @@ def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput | NotF
     if limits:
         return TooLarge(message, faults=faults, limit=limits[0])
     return InvalidInput(message, faults=faults)
-
-
-def _least_useful(error: ErrorDetails) -> tuple[bool, bool]:
-    return error["type"] == _UNKNOWN_ID, error["type"] != "extra_forbidden"
 
 
 _NEXT_CALLS = {
@@ -438,20 +435,14 @@ _LIMIT_ERRORS = {
 }
 
 
-def _in_words(error: ErrorDetails) -> str:
-    if error["type"] in _LIMIT_ERRORS:
-        message, limit = _LIMIT_ERRORS[error["type"]]
-        return message.format(error.get("ctx", {}).get(limit))
-    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
-    return _ERROR_TEXT.get(error["type"], message)
-
-
 def _fault(names: Sequence[str], error: ErrorDetails) -> dict[str, str]:
     at = ".".join(str(part)[:MAX_NAME_LENGTH] for part in error["loc"]) or "arguments"
-    message = _in_words(error)
-    if error["type"] == "extra_forbidden":
-        known = ", ".join(names)
-        message = "unknown argument" + (
-            f"; this tool accepts {known}" if len(error["loc"]) == 1 else ""
-        )
+    kind, text = error["type"], error["msg"].removeprefix("Value error, ")
+    message = _ERROR_TEXT.get(kind, text.replace("Input should be", "must be", 1))
+    if kind in _LIMIT_ERRORS:
+        template, limit = _LIMIT_ERRORS[kind]
+        message = template.format(error.get("ctx", {}).get(limit))
+    if kind == "extra_forbidden":
+        known = f"; this tool accepts {', '.join(names)}" if len(error["loc"]) == 1 else ""
+        message = f"unknown argument{known}"
     return {"at": at, "fault": message}

@@ -120,11 +120,15 @@ class ReadableReview:
     reply: dict[str, object]
 
 
-def require_scope(caller: Caller, scope: Scope, what: str) -> None:
-    if scope not in caller.scopes:
+def require_scope(caller: Caller, scope: Scope | frozenset[Scope], what: str) -> None:
+    """Refuse a caller who lacks the scope or, of several scopes, all of them."""
+    scopes = {scope} if isinstance(scope, Scope) else scope
+    if scopes.isdisjoint(caller.scopes):
+        needed = sorted(scopes)
         raise Forbidden(
-            f"{what} needs the scope {scope}, which your credential lacks; ask your administrator",
-            needed=[str(scope)],
+            f"{what} needs the scope {' or '.join(needed)}, which your credential lacks; "
+            "ask your administrator",
+            needed=needed,
             granted=sorted(caller.scopes),
         )
 

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -45,18 +44,34 @@ class DefinitionCache:
             self._charts.popitem(last=False)
         return compiled_dag
 
-    def current(
-        self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]
-    ) -> "_CurrentDefinition":
-        """Return the definition for new runs, from the cache if possible."""
-        if rows and rows[0].created_by != BUILTIN_AUTHOR:
-            known = self.get(org_id, slug, rows[0].version)
-            if known is not None:
-                return _CurrentDefinition(known)
-        current = _current_definition(slug, rows)
-        if not current.unsaved_body:
-            self.put(org_id, current.compiled_dag)
-        return current
+    def current(self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]) -> CompiledDag:
+        """Return the definition that new runs use, from the cache if possible.
+
+        `rows` has the latest stored definition, if there is one. A user's definition takes
+        precedence over a built-in definition, which may be newer than the stored one.
+        """
+        stored = rows[0] if rows else None
+        if stored is not None and stored.created_by != BUILTIN_AUTHOR:
+            known = self.get(org_id, slug, stored.version)
+            return known or self.put(org_id, compile_stored(stored.body, stored.version))
+        shipped = builtin_dags().get(slug)
+        if stored is None:
+            if shipped is None:
+                raise NotFound(
+                    "there is no workflow with this slug here",
+                    next_call=NextCall("list_dags", {}, "List the workflows."),
+                )
+            return shipped
+        if shipped is None:
+            return self.put(org_id, compile_stored(stored.body, stored.version))
+        if bytes.fromhex(stored.body_hash) == definition_hash(definition_body(shipped.dag)):
+            return self.put(org_id, CompiledDag(shipped.dag, shipped.graphs, stored.version))
+        return CompiledDag(shipped.dag, shipped.graphs, stored.version + 1)
+
+
+def is_stored(compiled_dag: CompiledDag, rows: Sequence[DefinitionRow]) -> bool:
+    """Return whether the latest stored definition is this one."""
+    return bool(rows) and rows[0].version == compiled_dag.version
 
 
 def compile_definition(body: object, version: int) -> CompiledDag:
@@ -80,35 +95,6 @@ def definition_body(dag: Dag) -> Json:
 
 def definition_hash(body: Json) -> bytes:
     return sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
-
-
-@dataclass(frozen=True, slots=True)
-class _CurrentDefinition:
-    compiled_dag: CompiledDag
-    unsaved_body: bool = False
-
-
-def _current_definition(slug: str, rows: Sequence[DefinitionRow]) -> _CurrentDefinition:
-    """Return the definition that new runs of this slug use.
-
-    A user's definition takes precedence over a built-in one.
-    """
-    shipped = builtin_dags().get(slug)
-    if not rows and shipped is None:
-        raise NotFound(
-            "there is no workflow with this slug here",
-            next_call=NextCall("list_dags", {}, "List the workflows."),
-        )
-    if not rows:
-        return _CurrentDefinition(builtin_dags()[slug], unsaved_body=True)
-    stored = rows[0]
-    if shipped is None or stored.created_by != BUILTIN_AUTHOR:
-        return _CurrentDefinition(compile_stored(stored.body, stored.version))
-    if bytes.fromhex(stored.body_hash) == definition_hash(definition_body(shipped.dag)):
-        return _CurrentDefinition(CompiledDag(shipped.dag, shipped.graphs, stored.version))
-    return _CurrentDefinition(
-        CompiledDag(shipped.dag, shipped.graphs, stored.version + 1), unsaved_body=True
-    )
 
 
 @cache

@@ -28,8 +28,6 @@ _NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """URLs of the boxes in a diagram."""
-
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
     by_step: tuple[tuple[tuple[str, str], str], ...] = ()
@@ -108,15 +106,10 @@ MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
 class DrawingProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._end: Callable[[], object] = _nothing
+        self._end: Callable[[], object] = lambda: None
 
     def draw(self, job: bytes) -> bytes:
-        """Return the SVG of a pickled drawing job.
-
-        Raises:
-            TooLarge: the map takes too long to draw.
-            Unavailable: the worker died.
-        """
+        """Return the SVG of a pickled drawing job."""
         if self._process is None or self._process.poll() is not None:
             self._end()
             command = [sys.executable, "-P", "-m", "waybook.app.request.layout_worker"]
@@ -154,14 +147,6 @@ class DrawingProcess:
         self._end()
 
 
-def _nothing() -> None: ...
-
-
-def _pickled(job: DrawingJob) -> tuple[bytes, bytes]:
-    message = pickle.dumps(job)
-    return message, sha256(message).digest()
-
-
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.communicate()
@@ -177,15 +162,15 @@ class LayoutWorker:
         self._cached_bytes = 0
 
     async def picture(self, org_id: UUID, job: DrawingJob) -> str:
-        """Return a diagram as SVG. The worker process draws a large diagram, unless it is cached.
-
-        Raises:
-            Busy: too many drawings of this org wait already.
-            TooLarge: the diagram takes too long to draw.
-        """
+        """Return a diagram as SVG. A large diagram is drawn in the process, unless it is cached."""
         if job.weight <= MAX_INLINE_COST:
             return render(job)
-        message, digest = await self._packing.run(org_id, partial(_pickled, job))
+
+        def pack() -> tuple[bytes, bytes]:
+            packed = pickle.dumps(job)
+            return packed, sha256(packed).digest()
+
+        message, digest = await self._packing.run(org_id, pack)
         key = org_id, digest
         svg = self._cache.get(key)
         if svg is None:

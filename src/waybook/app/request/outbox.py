@@ -7,7 +7,7 @@ from waybook.accounts.model import hash_token
 from waybook.app.request.caller import Caller, plan_url, review_url, run_url
 from waybook.app.request.services import Services
 from waybook.core.events import Notification, NotificationKind
-from waybook.json_values import Json
+from waybook.json_values import Body
 from waybook.plan.model import Plan
 from waybook.plan.progress import plan_notifications
 from waybook.run.model import CompiledDag, Run
@@ -54,8 +54,17 @@ def notification_statement(
     notification_id: str | None = None,
 ) -> tuple[str, Statement]:
     """Return the id of a new notification, and the statement that stores it."""
-    notification_id = notification_id or new_uuid()
-    data = {**_about(services, caller, notification, write_context), **notification.data}
+    notification_id, actor = notification_id or new_uuid(), write_context.actor
+    place, subject = services.base_url, notification.subject_id
+    data: Body = {
+        "orgId": str(caller.org_id),
+        "by": {"user": actor.user, "channel": str(actor.channel)},
+    }
+    if notification.kind in _REVIEW_KINDS:
+        data["reviewUrl"] = review_url(subject, place)
+    subject_url = plan_url if notification.kind.startswith("plan.") else run_url
+    data["url"] = subject_url(subject, place) if subject else place
+    data |= notification.data
     statement = deliveries.insert_statement(
         notification_id, notification._replace(data=data), write_context.now
     )
@@ -97,20 +106,3 @@ def _link_target(notification: Notification) -> LinkTarget | None:
     if not isinstance(review, dict):
         return None
     return LinkTarget(LinkKind.REVIEW, plan_id=subject_id, review_id=str(review["reviewId"]))
-
-
-def _about(
-    services: Services, caller: Caller, notification: Notification, write_context: WriteContext
-) -> dict[str, Json]:
-    actor = write_context.actor
-    about: dict[str, Json] = {
-        "orgId": str(caller.org_id),
-        "by": {"user": actor.user, "channel": str(actor.channel)},
-    }
-    place, subject = services.base_url, notification.subject_id
-    if not subject:
-        return {**about, "url": place}
-    if notification.kind in _REVIEW_KINDS:
-        about["reviewUrl"] = review_url(subject, place)
-    is_plan = notification.kind.startswith("plan.")
-    return {**about, "url": plan_url(subject, place) if is_plan else run_url(subject, place)}

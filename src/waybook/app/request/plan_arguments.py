@@ -138,8 +138,6 @@ class ActionParams(Nested):
 
 
 class StepConditionArgument(Nested):
-    """Branching condition that is sent as part of its step."""
-
     condition_expression: str = Field(description="CEL over its result: result.n == 0")
     if_true_action: Literal["continue", "skip_to", "add_steps", "repeat", "fail"] = Field(
         description="action if it is true"
@@ -166,8 +164,6 @@ class StepConditionArgument(Nested):
 
 
 class ConditionArgument(StepConditionArgument):
-    """Branching condition of a new plan, with a reference to its step."""
-
     after_step_order: StepOrder = Field(description="order of the tested step")
 
     def new_condition(self) -> NewCondition:

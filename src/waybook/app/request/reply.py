@@ -221,28 +221,23 @@ def fit_views(views: Sequence[Json], room: int) -> list[Json]:
 
 
 def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
+    stage, status = run.stages.get(slug), "not_started"
+    failed = sum(step.stage == slug for step in run.failed_steps)
+    if stage is not None:
+        open_status = "failed" if failed else "in_progress"
+        status = "completed" if stage.completed_at is not None else open_status
     steps = [step for step in run.steps.values() if step.stage == slug]
     total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0
     done = sum(step.closed_at is not None for step in steps)
     return {
         "stageSlug": slug,
-        "status": _stage_status(run, slug),
+        "status": status,
         "progress": {
             "completedSteps": done,
             "totalSteps": total,
-            "failedSteps": sum(step.stage == slug for step in run.failed_steps),
+            "failedSteps": failed,
         },
     }
-
-
-def _stage_status(run: Run, slug: str) -> str:
-    stage = run.stages.get(slug)
-    if stage is None:
-        return "not_started"
-    if stage.completed_at is not None:
-        return "completed"
-    has_failed = any(step.stage == slug for step in run.failed_steps)
-    return "failed" if has_failed else "in_progress"
 
 
 def started_view(stage: StageRun, run: Run) -> Body:

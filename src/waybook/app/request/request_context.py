@@ -24,9 +24,6 @@ def uuid_or_nil(row_id: str) -> str:
     return row_id if is_uuid(row_id) else NIL_UUID
 
 
-def _do_nothing() -> None: ...
-
-
 def not_found(what: str) -> NotFound:
     return NotFound(
         f"there is no {what} with this id here",
@@ -81,7 +78,9 @@ class RequestContext:
 
     async def read_in_group(self, aggregate_id: str, *statements: Statement) -> Results:
         """Read rows of a plan in one message, which concurrent calls of the org may share."""
-        return await self.commit(aggregate_id, [*statements], _do_nothing, waits=True, is_read=True)
+        return await self.commit(
+            aggregate_id, [*statements], lambda: None, waits=True, is_read=True
+        )
 
     def transaction(self) -> TransactionScope:
         return self.services.database.org_transaction(self.caller.org_id)

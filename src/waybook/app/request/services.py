@@ -24,10 +24,6 @@ from waybook.store.plans.rows import StallCountRow
 _PartT = TypeVar("_PartT")
 
 
-def _default_base_url() -> str:
-    return Settings().base_url
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     database: Database
@@ -35,7 +31,7 @@ class Services:
     stall_threshold: timedelta = timedelta(minutes=30)
     #: Returns the base URL of dashboard links, which changes when another process serves the
     #: dashboard.
-    find_base_url: Callable[[], str] = _default_base_url
+    find_base_url: Callable[[], str] = lambda: Settings().base_url
     step_parents: ParentCache = field(default_factory=ParentCache)
     #: Maps each job to its run. `step_parents` maps each step to its plan.
     job_parents: ParentCache = field(default_factory=ParentCache)

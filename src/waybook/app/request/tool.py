@@ -26,7 +26,6 @@ _MAX_PUBLISHED_LENGTH = 500
 
 
 def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
-    """Return the JSON Schema of a tool's arguments."""
     full = arguments.model_json_schema(schema_generator=GenerateJsonSchema)
     small = _small({**full, "description": None}, full.get("$defs", {}))
     return {"type": "object", "properties": {}, **small}

@@ -106,7 +106,6 @@ class WaitQueue:
             self._wake_at(self._loop.time() + delay)
 
     def stop_trying(self) -> None:
-        """End the attempt of the first call."""
         self._trying = None
         self._quiet_until = self._loop.time() + MIN_PAUSE_SECONDS
         if self._has_changed:

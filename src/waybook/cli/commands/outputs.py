@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from waybook.app.queries.documents import file_name, list_outputs, read_output
+from waybook.app.queries.documents import file_name, plan_outputs, read_output
 from waybook.app.queries.work_list import resolve_plan
 from waybook.app.request.reply import output_view
 from waybook.cli.options import database_options, json_option
@@ -49,7 +49,7 @@ def command(
 
     async def read(here: AppSession) -> tuple[list[Output], dict[str, Path], datetime]:
         found = await resolve_plan(here.call, plan)
-        outputs = await list_outputs(here.call, found.id)
+        _, outputs = await plan_outputs(here.call, found.id)
         listed = outputs if versions else latest(outputs)
         written = await _write(here, listed, save, force=force) if save else {}
         return listed, written, found.now

@@ -271,7 +271,7 @@ async def _go_through(here: AppSession, plan: str | None, settings: Settings) ->
 
 
 async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
-    runs = [] if plan else (await list_runs(here.call, RunFilter(state=OPEN), MAX_RUNS)).runs
+    runs = [] if plan else (await list_runs(here.call, RunFilter(state=OPEN), MAX_RUNS))[0]
     return [run for run in runs if run.awaiting or run.steps_failed]
 
 

@@ -136,7 +136,7 @@ def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object
     """List the runs, newest activity first."""
     settings = load_settings(flags)
     wanted = RunFilter(state=None if closed_too else OPEN)
-    runs = run_in_app(settings, lambda here: list_runs(here.call, wanted, limit)).runs
+    runs, _ = run_in_app(settings, lambda here: list_runs(here.call, wanted, limit))
     if as_json:
         base_url = current_base_url(settings)
         print_json([_run_json(run, base_url) for run in runs])

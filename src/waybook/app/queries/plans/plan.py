@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from waybook.app.queries.forecast import FinishedStep, plan_forecast
+from waybook.app.queries.forecast import plan_forecast
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import Forecast
@@ -40,9 +40,8 @@ from waybook.plan.progress import (
     plan_progress,
 )
 from waybook.store import calls
-from waybook.store.driver.queries import Statement
 from waybook.store.plans import details, lists, load
-from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
+from waybook.store.plans.details import FinishedStepRow, HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.lists import ReviewRecord
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 from waybook.store.plans.rows import PlanBrief, ResultRow
@@ -81,7 +80,6 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the dependencies between the plan's steps. Without any, the steps form a chain."""
     steps = [(step.id, step.depends_on) for step in plan.steps]
     return chain_or_dependencies(steps, sequential=plan.sequential)
 
@@ -89,9 +87,10 @@ def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
 def chain_or_dependencies(
     steps: Sequence[tuple[str, Sequence[str]]], *, sequential: bool
 ) -> tuple[tuple[str, str], ...]:
-    """Return the dependencies between steps. Without any, the steps form a chain.
+    """Return the pairs of steps between which a diagram has an edge.
 
-    `steps` has the id of each step and the ids of its dependencies.
+    `steps` has the id of each step and the ids of the steps that it depends on. If no step depends
+    on another, the edges lead from each step to the next one.
     """
     dependencies = [
         (before, step_id) for step_id, depends_on in steps for before in dict.fromkeys(depends_on)
@@ -145,7 +144,6 @@ def plan_report(plan: Plan) -> PlanReport:
 
 
 def plan_lane(plan: Plan) -> Lane:
-    """Return the boxes and edges of a plan's diagram."""
     steps = tuple(DiagramStep(step.id, "", str(step.type)) for step in plan.steps)
     return Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))
 
@@ -186,8 +184,6 @@ class StepWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanDetail:
-    """A plan with the requested parts. Other parts are empty."""
-
     plan: Plan
     now: datetime
     stall_threshold: timedelta
@@ -203,7 +199,7 @@ class PlanDetail:
     status_changes: Sequence[StepStatusChange] = ()
     #: Names of steps without a title. The name is the first line of the instructions.
     names: Mapping[str, str] = field(default_factory=dict)
-    finished_steps: Sequence[FinishedStep] = ()
+    finished_steps: Sequence[FinishedStepRow] = ()
     #: Requested page of steps. By default, the page with the current step.
     page: int | None = None
 
@@ -279,20 +275,27 @@ async def read_plan_detail(
 ) -> PlanDetail:
     """Read a plan and the parts listed in `include`.
 
-    `before` is an earlier result for the same plan, whose names are not read again. Beyond
-    `most_results` bytes, only the sizes of results are read.
-
-    Raises:
-        NotFound: the plan does not exist, or belongs to another org.
+    `before` is an earlier result for the same plan, whose names are not read again. If the results
+    have more than `most_results` bytes, only their sizes are read.
     """
     plan_id = id_or_nil(plan_id)
-    possible = _statements(plan_id, before.plan.seq if before else 0, most_results)
+    since = before.plan.seq if before else 0
+    possible = {
+        PlanInclude.RESULTS: load.SQL["results_within"](plan_id=plan_id, most=most_results),
+        PlanInclude.USAGE: calls.SQL["usage_of_steps"](plan_id=plan_id),
+        PlanInclude.REVIEW: lists.SQL["open_reviews"](plan_id=plan_id, most=1),
+        PlanInclude.OUTPUTS: details.outputs_statement(plan_id),
+        PlanInclude.RESEARCH: details.SQL["research"](plan_id=plan_id, most=_RESEARCH_ITEMS),
+        PlanInclude.HISTORY: details.history_statement(plan_id, None, _HISTORY_ENTRIES),
+        PlanInclude.ADDED: details.SQL["added"](plan_id=plan_id),
+        PlanInclude.FINISHED_STEPS: details.finished_steps_statement(plan_id),
+        PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
+    }
     statements = {part: statement for part, statement in possible.items() if part in include}
     loaded, ((brief,), *results) = await load_plan(
         ctx, PlanRequest(plan_id=plan_id), load.SQL["brief"](plan_id=plan_id), *statements.values()
     )
-    detail = _detail(ctx, loaded, brief, dict(zip(statements, results, strict=True)))
-    detail = replace(detail, page=page)
+    detail = _detail(ctx, loaded, brief, dict(zip(statements, results, strict=True)), page)
     if before is not None:
         changes = [*before.status_changes, *detail.status_changes]
         detail = replace(detail, status_changes=changes, names=before.names)
@@ -308,22 +311,12 @@ async def read_plan_detail(
     return replace(detail, names={**detail.names, **details.read_names(names)})
 
 
-def _statements(plan_id: str, since: int, most_results: int) -> dict[PlanInclude, Statement]:
-    return {
-        PlanInclude.RESULTS: load.SQL["results_within"](plan_id=plan_id, most=most_results),
-        PlanInclude.USAGE: calls.SQL["usage_of_steps"](plan_id=plan_id),
-        PlanInclude.REVIEW: lists.SQL["open_reviews"](plan_id=plan_id, most=1),
-        PlanInclude.OUTPUTS: details.outputs_statement(plan_id),
-        PlanInclude.RESEARCH: details.SQL["research"](plan_id=plan_id, most=_RESEARCH_ITEMS),
-        PlanInclude.HISTORY: details.history_statement(plan_id, None, _HISTORY_ENTRIES),
-        PlanInclude.ADDED: details.SQL["added"](plan_id=plan_id),
-        PlanInclude.FINISHED_STEPS: details.finished_steps_statement(plan_id),
-        PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
-    }
-
-
 def _detail(
-    ctx: RequestContext, loaded: LoadedPlan, brief: PlanBrief, rows: Mapping[PlanInclude, list[Any]]
+    ctx: RequestContext,
+    loaded: LoadedPlan,
+    brief: PlanBrief,
+    rows: Mapping[PlanInclude, list[Any]],
+    page: int | None,
 ) -> PlanDetail:
     patience = ctx.services.stall_threshold
     reviews = lists.read_review_records(rows.get(PlanInclude.REVIEW, []))
@@ -343,6 +336,7 @@ def _detail(
         added=added,
         finished_steps=rows.get(PlanInclude.FINISHED_STEPS, ()),
         status_changes=details.read_status_changes(rows.get(PlanInclude.STATUS_CHANGES, ())),
+        page=page,
     )
 
 

@@ -65,12 +65,7 @@ class PastPlan:
 async def read_plan_history(
     ctx: RequestContext, plan_id: str, *, seq: int | None = None, at: datetime | None = None
 ) -> PastPlan:
-    """Rebuild a plan from its audit as of an entry or a time, by default the last entry.
-
-    Raises:
-        NotFound: the plan does not exist, belongs to another org, or did not exist at that time.
-        InvalidInput: the audit is too long to replay for a page.
-    """
+    """Rebuild a plan from its audit as of an entry or a time, by default the last entry."""
     plan = (await read_plan_detail(ctx, plan_id, PlanInclude.NONE)).plan
     last = plan.seq
     if last > MAX_REPLAYED_ENTRIES:

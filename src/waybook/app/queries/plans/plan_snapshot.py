@@ -67,6 +67,12 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
     plan_id, plan = next(iter(rows["plan"].items()))
     last = entries[-1]
     past = past_plan(SubjectAsOf(rows, last), last.seq, frozenset())
+    exported = ExportedRows(
+        kind="plan", id=plan_id, name=str(plan["name"]), now=last.at, seq=last.seq, rows=rows
+    )
+    export = {**export_body(exported), "audit": [exported_entry(entry) for entry in entries]}
+    # No HTML tag can begin inside this JSON.
+    data = orjson.dumps(export).decode().replace("<", "\\u003c")
     view = {
         "generator": Markup(GENERATOR),  # noqa: S704 - a constant
         "plan": plan,
@@ -88,20 +94,9 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
         ],
         "seal": bytes(last.hash).hex(),
         "time": _time(last.at),
-        # The JSON has `<` only in escaped form, so that no tag can begin inside.
-        "data": Markup(DATA_START + _data(plan_id, rows, entries) + DATA_END),  # noqa: S704
+        "data": Markup(DATA_START + data + DATA_END),  # noqa: S704
     }
     return _template().render(view)
-
-
-def _data(plan_id: str, rows: Rows, entries: Sequence[SealedEntry]) -> str:
-    last = entries[-1]
-    name = str(rows["plan"][plan_id]["name"])
-    exported = ExportedRows(
-        kind="plan", id=plan_id, name=name, now=last.at, seq=last.seq, rows=rows
-    )
-    export = {**export_body(exported), "audit": [exported_entry(entry) for entry in entries]}
-    return orjson.dumps(export).decode().replace("<", "\\u003c")
 
 
 def _step(step_id: str, step: Row, rows: Rows) -> dict[str, object]:

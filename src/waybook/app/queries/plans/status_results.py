@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import orjson
@@ -35,28 +36,22 @@ async def shown_results(
             else truncate_results(results, budget=budget)
         )
     else:
-        shown = await _beginnings(ctx, plan_id, rows, budget or DETAIL_RESULTS_BUDGET)
+        sizes = {row.step_id: row.octets for row in rows}
+        share = result_share([*sizes.values()], budget or DETAIL_RESULTS_BUDGET)
+        most_bytes = MAX_BYTES_PER_CHARACTER * share + 2
+        (prefixes,) = await ctx.read(load.SQL["results_cut"](plan_id=plan_id, most=most_bytes))
+        shown = {
+            step_id: _beginning(step_id, beginning, sizes[step_id], share)
+            for step_id, beginning in prefixes
+            if step_id in sizes
+        }
     return {
         row.step_id: {**shown.get(row.step_id, {}), "confidence": row.confidence} for row in rows
     }
 
 
-async def _beginnings(
-    ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], budget: int
-) -> dict[str, Body]:
-    sizes = {row.step_id: row.octets for row in rows}
-    share = result_share([*sizes.values()], budget)
-    statement = load.SQL["results_cut"](plan_id=plan_id, most=MAX_BYTES_PER_CHARACTER * share + 2)
-    (prefixes,) = await ctx.read(statement)
-    return {
-        step_id: _beginning(step_id, beginning, sizes[step_id], share)
-        for step_id, beginning in prefixes
-        if step_id in sizes
-    }
-
-
 def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
-    """Return a result. A long result is cut, and the length of the rest is added."""
+    """Return a result, or the beginning of a long result and the length of the rest."""
     if text is None:
         return {"resultSummary": None}
     if size <= share or (len(text) <= share and len(text.encode()) >= size):
@@ -74,8 +69,9 @@ def decode_beginning(text: str) -> str:
     >>> decode_beginning('"It rai'), decode_beginning(r'"a\n\u00')
     ('It rai', 'a\n')
     """
-    if len(text) > 1 and text.endswith('"') and _is_complete(text):
-        return str(orjson.loads(text))
+    if len(text) > 1 and text.endswith('"'):
+        with suppress(orjson.JSONDecodeError):
+            return str(orjson.loads(text))
     cut = _without_cut_escape(text)
     return str(orjson.loads(f'{cut}"'))
 
@@ -91,11 +87,3 @@ def _without_cut_escape(text: str) -> str:
         return _without_cut_escape(text[:at])
     is_last = len(text) - at == length
     return text[:at] if is_last and _HALF_PAIR.match(text, at) else text
-
-
-def _is_complete(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True

@@ -7,7 +7,7 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import TypeAlias, cast
 
-from waybook.app.queries.forecast import FinishedRun, job_intervals, run_forecast
+from waybook.app.queries.forecast import job_intervals, run_forecast
 from waybook.app.request.access import load_run
 from waybook.app.request.reply import cancellation_view, run_origin_view
 from waybook.app.request.request_context import RequestContext
@@ -33,7 +33,7 @@ from waybook.store.runs.rows import (
     RunEventRow,
     WorkerRow,
 )
-from waybook.store.runs.work import JobCountRow, JobTimesRow
+from waybook.store.runs.work import FinishedRunRow, JobCountRow, JobTimesRow
 
 MAX_WORKERS = 500
 _MAX_HISTORY = 12
@@ -41,7 +41,6 @@ MAX_FAILURES = 100
 _MAX_MODELS_LISTED = 20
 _MAX_TIMELINE_JOBS = 400
 
-RunEvent: TypeAlias = RunEventRow
 FailedJob: TypeAlias = FailedJobRow
 DocumentListItem: TypeAlias = ReadableRow
 
@@ -73,7 +72,7 @@ class RunDetail:
     created_at: datetime | None
     created_by: str
     workers: tuple[WorkerRow, ...]
-    history: tuple[RunEvent, ...]
+    history: tuple[RunEventRow, ...]
     failures: tuple[FailedJob, ...]
     documents: list[DocumentListItem]
     #: Ids of the documents of which an input has a newer version.
@@ -81,7 +80,7 @@ class RunDetail:
     job_counts: Sequence[JobCountRow] = ()
     model_usage: tuple[tuple[str, Totals], ...] = ()
     job_times: tuple[JobTimesRow, ...] = ()
-    finished_runs: Sequence[FinishedRun] = ()
+    finished_runs: Sequence[FinishedRunRow] = ()
     result_costs: Sequence[int] = ()
 
     @property
@@ -159,11 +158,7 @@ class RunDetail:
 
 
 async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude) -> RunDetail:
-    """Read a run with the requested parts, in one database snapshot.
-
-    Raises:
-        NotFound: the run does not exist, or belongs to another org.
-    """
+    """Read a run with the requested parts, in one database snapshot."""
     run_id = id_or_nil(run_id)
     lists_documents = RunInclude.DOCUMENTS in include
     documents = jobs.SQL["readable"] if lists_documents else jobs.SQL["available"]
@@ -181,25 +176,24 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
     wanted = [part for part in parts if part in include]
     versions = jobs.SQL["versions"](run_id=run_id, always=False)
     more = (parts[part] for part in wanted)
-    seen = await load_run(ctx, run_id, documents(run_id=run_id), versions, *more)
-    available, version_rows, *results = seen.results
-    outdated = outdated_documents(seen.compiled_dag, jobs.read_versions(version_rows))
-    rows = {**dict.fromkeys(parts, ()), **dict(zip(wanted, results, strict=True))}
-    is_canceled = seen.loaded.run.canceled_at is not None
+    loaded, dag, results = await load_run(ctx, run_id, documents(run_id=run_id), versions, *more)
+    available, version_rows, *included = results
+    run, outdated = loaded.run, outdated_documents(dag, jobs.read_versions(version_rows))
+    rows = {**dict.fromkeys(parts, ()), **dict(zip(wanted, included, strict=True))}
     brief: RunBriefRow | None = next(iter(rows[RunInclude.BRIEF]), None)
     return RunDetail(
-        run=seen.loaded.run,
-        compiled_dag=seen.compiled_dag,
-        now=seen.loaded.now,
-        report=_report(seen.loaded.run, seen.compiled_dag, available, outdated),
+        run=run,
+        compiled_dag=dag,
+        now=loaded.now,
+        report=_report(run, dag, available, outdated),
         input_text=brief.input if brief else None,
         created_at=brief.created_at if brief else None,
         created_by=brief.created_by if brief else "",
         # The jobs of a canceled run still name their last holder, who no longer works on them.
-        workers=() if is_canceled else tuple(rows[RunInclude.WORKERS]),
+        workers=() if run.canceled_at else tuple(rows[RunInclude.WORKERS]),
         history=tuple(reversed(rows[RunInclude.HISTORY])),
         failures=tuple(rows[RunInclude.FAILURES]),
-        documents=_order_documents(seen.compiled_dag, available if lists_documents else ()),
+        documents=_order_documents(dag, available if lists_documents else ()),
         outdated=outdated,
         job_counts=rows[RunInclude.JOB_COUNTS],
         model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
@@ -230,8 +224,8 @@ def _report(
 
 async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
     run_id = id_or_nil(run_id)
-    seen = await load_run(ctx, run_id, jobs.SQL["readable"](run_id=run_id))
-    return _order_documents(seen.compiled_dag, seen.results[0])
+    _, compiled_dag, (rows,) = await load_run(ctx, run_id, jobs.SQL["readable"](run_id=run_id))
+    return _order_documents(compiled_dag, rows)
 
 
 def _order_documents(

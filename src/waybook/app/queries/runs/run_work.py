@@ -22,7 +22,6 @@ from waybook.store.runs import jobs, work
 from waybook.store.runs.rows import DocumentVersionRow, ReadableRow, RenderedRow
 from waybook.store.runs.work import JobEventRow, MarkdownRow, RunJobRow
 
-RunJob: TypeAlias = RunJobRow
 DocumentVersion: TypeAlias = ReadableRow
 
 _JOBS_PER_PAGE: Final = 50
@@ -40,7 +39,7 @@ JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobList:
-    jobs: tuple[RunJob, ...]
+    jobs: tuple[RunJobRow, ...]
     total: int
     page: int
 
@@ -66,7 +65,7 @@ class JobAttempt:
 async def read_run_jobs(
     ctx: RequestContext, run_id: str, page: int, *, state: str | None, **equal: str | None
 ) -> tuple[RunDetail, JobList]:
-    """Return a page of the jobs of a run in a state, with these values of columns."""
+    """Return a run, and a page of its jobs. `equal` limits the jobs to these column values."""
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.JOB_TIMES)
     statuses = JOB_STATES.get(state or "", ())
@@ -110,7 +109,7 @@ async def read_run_step(
 
 async def read_run_job(
     ctx: RequestContext, run_id: str, job_id: str
-) -> tuple[RunDetail, RunJob, Sequence[JobAttempt], Sequence[DocumentVersion]]:
+) -> tuple[RunDetail, RunJobRow, Sequence[JobAttempt], Sequence[DocumentVersion]]:
     """Return the run of a job, the job with its attempts, and its documents."""
     run_id, job_id = id_or_nil(run_id), id_or_nil(job_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
@@ -194,8 +193,9 @@ async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocume
             next_call=NextCall("list_dags", {}, "List the workflows and runs."),
         )
     row: RenderedRow = rows[0]
-    seen = await load_run(ctx, row.run_id, jobs.SQL["versions"](run_id=row.run_id, always=True))
-    inputs = _inputs(seen.compiled_dag, row.document_id, seen.results[0])[:MAX_INPUTS_LISTED]
+    versions = jobs.SQL["versions"](run_id=row.run_id, always=True)
+    _, compiled_dag, (version_rows,) = await load_run(ctx, row.run_id, versions)
+    inputs = _inputs(compiled_dag, row.document_id, version_rows)[:MAX_INPUTS_LISTED]
     fields = row._asdict()
     del fields["document_id"]
     made_from: list[Json] = [
@@ -222,12 +222,7 @@ def _inputs(
 async def read_document_sheet(
     ctx: RequestContext, run_id: str, resource_id: str, other_id: str | None = None
 ) -> DocumentSheet:
-    """Read a document of a run, and optionally a related one for comparison.
-
-    Raises:
-        NotFound: the run or a document does not exist or belongs to another org or run, or the
-        documents are not related.
-    """
+    """Read a document of a run, and optionally a related document for comparison."""
     run_id, resource_id = id_or_nil(run_id), uuid_or_nil(resource_id).lower()
     wanted = [resource_id, *([uuid_or_nil(other_id).lower()] if other_id else [])]
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)

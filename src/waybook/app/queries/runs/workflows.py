@@ -26,8 +26,6 @@ _MAX_DESCRIPTION_BYTES = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """A workflow definition with its stored versions."""
-
     compiled_dag: CompiledDag
     versions: Sequence[VersionRow | DefinitionRow]
     built_in: bool
@@ -83,7 +81,7 @@ def _workflow(
 ) -> Workflow:
     current = ctx.services.shared(DefinitionCache).current(ctx.caller.org_id, slug, rows)
     ours = not rows or rows[0].created_by == BUILTIN_AUTHOR
-    return Workflow(compiled_dag=current.compiled_dag, versions=versions or rows, built_in=ours)
+    return Workflow(compiled_dag=current, versions=versions or rows, built_in=ours)
 
 
 def input_keys(compiled_dag: CompiledDag) -> tuple[str, ...]:

@@ -204,7 +204,13 @@ async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolRe
             stored = await locked.enter(locked.ctx.key, use_cache=attempt == 0)
             if stored is not None:
                 return stored
-            proposal = await _propose(locked, decide)
+            try:
+                proposal = await decide()
+            except WaybookError as error:
+                # The cached copy may be outdated. The next attempt decides on the locked rows.
+                if not locked.is_cached or isinstance(error, Busy | Unavailable):
+                    raise
+                continue
             if isinstance(proposal, Proposal):
                 outcome = await locked.commit(proposal)
                 if outcome is Commit.DONE:
@@ -216,17 +222,6 @@ async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolRe
         finally:
             await locked.leave()
     raise RuntimeError(f"no commit in {MAX_ATTEMPTS} attempts")
-
-
-async def _propose(
-    locked: Locked[DecisionT], decide: Decide[DecisionT]
-) -> Proposal[DecisionT] | Body | None:
-    try:
-        return await decide()
-    except WaybookError as error:
-        if locked.is_cached and not isinstance(error, Busy | Unavailable):
-            return None
-        raise
 
 
 class OpenTransaction(Locked[Written]):

@@ -243,7 +243,9 @@ class PortableSearch:
             )
             (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
             blob = embeddings.read_records(rows)
-            best = sorted([*best, *await self._rank(blob)], key=_best_first)[:MAX_RANKED]
+            best += await self._rank(blob)
+            best.sort(key=lambda found: (-found.measure, found.subject_id, found.part))
+            del best[MAX_RANKED:]
             if len(blob) < PAGE_ROWS * RECORD_BYTES:
                 return best
             after = embeddings.last_key(blob)
@@ -266,10 +268,6 @@ def _ranking() -> ModuleType:
     # Limit OpenBLAS to one thread, because its threads slow each other down on busy cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return import_module("waybook.research.ranking")
-
-
-def _best_first(passage: RankedPassage) -> tuple[float, str, int]:
-    return -passage.measure, passage.subject_id, passage.part
 
 
 def _now() -> float:

@@ -127,7 +127,8 @@ async def next_step_reply(
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks.
 
-    `notes` and `results` are what this call stores and the database does not have yet.
+    `notes` and `results` belong to a step that this call completes. The database does not have them
+    yet.
     """
     plan = decision.plan
     if locked.is_cached:

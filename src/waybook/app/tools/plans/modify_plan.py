@@ -40,7 +40,7 @@ _IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 
 
 class _SingleArgument(Nested):
-    """Action with a single argument, which stands for the action in the published schema."""
+    """Action with one argument. The published schema has the argument instead of the action."""
 
     @model_validator(mode="before")
     @classmethod
@@ -50,8 +50,6 @@ class _SingleArgument(Nested):
 
 
 class _StepChange(Nested):
-    """Modification of one step."""
-
     step_id: StepIdField
 
     @property

@@ -1,7 +1,7 @@
 """The context with which a new conversation continues a plan."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pydantic import Field
 
@@ -40,7 +40,7 @@ from waybook.app.tools.plans.step_context import (
 )
 from waybook.core.changes import Entity
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Review, Step
+from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step
 from waybook.plan.progress import open_review, plan_progress
 from waybook.plan.settle import is_new_session, resume_session
 from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry
@@ -86,7 +86,7 @@ class _PlanMaterial:
     base_url: str
     #: Artifacts that a search found, best first. With `since`, the artifacts stored after that
     #: audit entry.
-    ranked: Sequence[StoredArtifact] = ()
+    ranked: Sequence[StoredArtifact]
     #: Number of an audit entry, if the context should contain only later changes.
     since: int | None = None
     changed: frozenset[str] | None = None
@@ -115,11 +115,16 @@ async def get_research_context(ctx: RequestContext, args: _GetResearchContext) -
     if material.plan.status in CLOSED_PLAN:
         why = "This plan has ended. List the open plans."
         following = next_call("list_active_plans", why)
-    if args.part is not None:
-        named = _named_list(args.part, material, reader)
-        return reader.reply({"planId": plan_id}, named, following, most)
-    material = await _with_what_matters(ctx, material)
-    return reader.reply(_frame(material), _parts(material, reader), following, most)
+    if args.part is None:
+        return reader.reply(_frame(material), _parts(material, reader), following, most)
+    page, steps = material.page, material.plan.steps
+    if args.part == "steps":
+        entries, total = [*_entries(steps[page.offset :], material, reader)], len(steps)
+    else:
+        entries = [reader.artifact(read_stored(row)) for row in material.newest]
+        total = total_count(material.newest)
+    part = reader.page(args.part, entries, page, total)
+    return reader.reply({"planId": plan_id}, [part], following, most)
 
 
 async def _material(
@@ -142,35 +147,28 @@ async def _material(
     )
     (brief,), instructions, results, newest, entries, *able = result_sets
     library.store_capabilities(able)
-    events = entries
+    hits: dict[str, int] = {}
+    if args.part is None and args.since is not None:
+        hits = dict.fromkeys(sorted(_changed(entries, Entity.ARTIFACT)), 0)
+    elif args.part is None and newest:
+        hits = await matching_artifacts(ctx, plan_id, brief.question)
+    ranked: list[StoredArtifact] = []
+    if hits:
+        (rows,) = await ctx.read(contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES))
+        ranked = order_by_hits(rows, hits)
     return _PlanMaterial(
         plan=loaded.plan,
         brief=brief,
         instructions=instructions,
         results=results,
         newest=newest,
-        entries=events,
+        entries=entries,
         base_url=ctx.services.base_url,
+        ranked=ranked,
         since=args.since,
-        changed=None if args.since is None else _changed(events, Entity.STEP),
+        changed=None if args.since is None else _changed(entries, Entity.STEP),
         page=page,
     )
-
-
-async def _with_what_matters(ctx: RequestContext, material: _PlanMaterial) -> _PlanMaterial:
-    """Add the artifacts that match the plan's question or, with `since`, all newer ones."""
-    plan_id = material.plan.id
-    if material.since is not None:
-        stored = sorted(_changed(material.entries, Entity.ARTIFACT))
-        hits = dict.fromkeys(stored, 0)
-    elif material.newest:
-        hits = await matching_artifacts(ctx, plan_id, material.brief.question)
-    else:
-        hits = {}
-    if not hits:
-        return material
-    (rows,) = await ctx.read(contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES))
-    return replace(material, ranked=order_by_hits(rows, hits))
 
 
 def _changed(entries: Sequence[SealedEntry], entity: Entity) -> frozenset[str]:
@@ -196,7 +194,6 @@ def _frame(of: _PlanMaterial) -> Body:
 
 def _parts(of: _PlanMaterial, reader: PacketReader) -> list[Part]:
     brief = of.brief
-    review = open_review(of.plan)
     newest, total = [read_stored(row) for row in of.newest], total_count(of.newest)
     if of.since is not None:
         newest, total = [], len(of.ranked)
@@ -206,22 +203,17 @@ def _parts(of: _PlanMaterial, reader: PacketReader) -> list[Part]:
         *reader.text("planFormattingNotes", brief.formatting_notes, counts=2),
         *reader.text("outputFormattingInstructions", brief.formatting_instructions, counts=2),
         *reader.text("reason", of.plan.fail_reason, counts=2),
-        *([_review(review, of, reader)] if review else []),
+        *_review(of, reader),
         _steps(of, reader),
         reader.artifacts(of.ranked, newest, total, counts=3),
         _events(of, reader),
     ]
 
 
-def _named_list(name: str, of: _PlanMaterial, reader: PacketReader) -> list[Part]:
-    if name == "steps":
-        entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
-        return [reader.page(name, entries, of.page, len(of.plan.steps))]
-    stored = [reader.artifact(read_stored(row)) for row in of.newest]
-    return [reader.page(name, stored, of.page, total_count(of.newest))]
-
-
-def _review(review: Review, of: _PlanMaterial, reader: PacketReader) -> SingleEntry:
+def _review(of: _PlanMaterial, reader: PacketReader) -> Iterator[Part]:
+    review = open_review(of.plan)
+    if review is None:
+        return
     frame = non_empty(
         reviewId=review.id,
         stepId=review.step_id,
@@ -235,11 +227,11 @@ def _review(review: Review, of: _PlanMaterial, reader: PacketReader) -> SingleEn
         *reader.text("questions", questions, part=f"questions:{review.id}"),
     )
     entry = Entry(frame=frame, texts=texts, several=True)
-    return SingleEntry(name="openReview", entry=entry, counts=3)
+    yield SingleEntry(name="openReview", entry=entry, counts=3)
 
 
 def _steps(of: _PlanMaterial, reader: PacketReader) -> EntryList:
-    """Return the steps in order. Of a long plan, return those around the first open step."""
+    """Return the steps in order. In a long plan, the steps around the first open step fit."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
     is_complete = of.changed is None

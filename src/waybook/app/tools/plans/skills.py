@@ -26,7 +26,6 @@ class InstalledSkills(tuple[Skill, ...]):
 
 
 def installed_skills(services: Services) -> tuple[Skill, ...]:
-    """Return the skills, which are read on first use."""
     folders = services.settings.skills_dirs
     return services.shared(InstalledSkills, lambda: InstalledSkills(read_skills(folders)))
 
@@ -72,11 +71,6 @@ async def list_skills(ctx: RequestContext, args: _ListSkills) -> Body:
 
 
 def _find_skill(ctx: RequestContext, name: str) -> Skill:
-    """Return the skill with this name.
-
-    Raises:
-        NotFound: there is no such skill.
-    """
     for skill in installed_skills(ctx.services):
         if skill.name == name:
             return skill

@@ -99,6 +99,12 @@ async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
 def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body]) -> Body:
     plan, progress = detail.plan, detail.progress
     current, review = detail.current_step, detail.review
+    following = next_call("get_next_step", "Claim a step.", planId=plan.id)
+    if plan.status in CLOSED_PLAN:
+        why = "The plan has ended. Read all its results."
+        following = next_call("get_research_context", why, planId=plan.id)
+    elif plan.status is PlanStatus.AWAITING_REVIEW:
+        following = wait_call(plan.id, "Wait: a person decides, not you.")
     return {
         "planId": plan.id,
         "name": plan.name,
@@ -130,7 +136,7 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
         "revision": plan.revision,
         "outcome": detail.outcome,
         "reason": plan.fail_reason,
-        "next": _next(plan),
+        "next": following,
     }
 
 
@@ -159,15 +165,6 @@ def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:
         view = {**step_view(step), **result, "confidence": confidence, **completion_view(step)}
         views.append(view)
     return views
-
-
-def _next(plan: Plan) -> Json:
-    if plan.status in CLOSED_PLAN:
-        why = "The plan has ended. Read all its results."
-        return next_call("get_research_context", why, planId=plan.id)
-    if plan.status is PlanStatus.AWAITING_REVIEW:
-        return wait_call(plan.id, "Wait: a person decides, not you.")
-    return next_call("get_next_step", "Claim a step.", planId=plan.id)
 
 
 class _ListActivePlans(ReadArguments):

@@ -104,8 +104,13 @@ async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
         following, most = _next(material.plan, material.step), byte_budget(args.budget_tokens)
         if args.part is None:
             return reader.reply(_frame(material), _parts(material, reader), following, most)
-        head: Body = {"planId": about.plan_id, "stepId": step_id}
-        return reader.reply(head, _named_list(args.part, material, reader), following, most)
+        if args.part == "artifacts":
+            stored = [reader.artifact(read_stored(row)) for row in material.newest]
+            total = total_count(material.newest)
+            parts: list[Part] = [reader.page(args.part, stored, material.page, total)]
+        else:
+            parts = [part for part in _lists(material, reader) if part.name == args.part]
+        return reader.reply({"planId": about.plan_id, "stepId": step_id}, parts, following, most)
     part = f"{args.part}:{step_id}" if args.part in STEP_PARTS else args.part
     page = Page(args.offset, byte_budget(args.budget_tokens))
     ending = next_call("get_step_context", "Go back to the step.", stepId=step_id)
@@ -208,14 +213,6 @@ def _parts(of: _StepMaterial, reader: PacketReader) -> list[Part]:
             if not isinstance(part, EntryList) or part.entries or part.name in always_included
         ),
     ]
-
-
-def _named_list(name: str, of: _StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return only the list with this name."""
-    if name != "artifacts":
-        return [part for part in _lists(of, reader) if part.name == name]
-    stored = [reader.artifact(read_stored(row)) for row in of.newest]
-    return [reader.page(name, stored, of.page, total_count(of.newest))]
 
 
 def _lists(of: _StepMaterial, reader: PacketReader) -> Iterator[Part]:

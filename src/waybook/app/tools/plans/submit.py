@@ -120,8 +120,16 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
                 submit_and_take_next, locked.plan, step_id, submission, context, patience
             )
         decision = await _evaluate(ctx, locked.plan, step_id, rule)
-        body = await _reply(locked, decision, submission)
-        return None if body is None else Proposal(decision, body)
+        if decision.reply.following is None:
+            return Proposal(decision, _submission_reply(decision))
+        notes = {step_id: submission.formatting_notes} if submission.formatting_notes else {}
+        results: Body = {step_id: submission.result_summary}
+        claimed = await next_step_reply(locked, decision, decision.reply.following, notes, results)
+        if claimed is None:
+            return None
+        status = str(decision.plan.status)
+        body = {**claimed, "planStatus": status, "submitted": _outcome(decision)}
+        return Proposal(decision, body)
 
     return await update(locked, decide)
 
@@ -137,22 +145,6 @@ async def _submission_context(locked: LockedPlan, step_id: StepId) -> DecisionCo
         return None
     (rows,) = await locked.send(accounts.SQL["review_policy"]())
     return locked.decision_context._replace(policy=accounts.read_policy(rows))
-
-
-async def _reply(
-    locked: LockedPlan, decision: Decision[StepDone], submission: Submission
-) -> Body | None:
-    plan, following = decision.plan, decision.reply.following
-    if following is None:
-        return _submission_reply(decision)
-    step_id, notes = decision.reply.step.id, submission.formatting_notes
-    results: Body = {step_id: submission.result_summary}
-    body = await next_step_reply(
-        locked, decision, following, {step_id: notes} if notes else {}, results
-    )
-    if body is None:
-        return None
-    return {**body, "planStatus": str(plan.status), "submitted": _outcome(decision)}
 
 
 async def _evaluate(
@@ -257,13 +249,12 @@ async def request_user_review(ctx: RequestContext, args: _RequestUserReview) -> 
     return await update(locked, decide)
 
 
-#: Stored if an agent passes on that a person wants changes, but not which. The pages and forms
-#: that people fill in require feedback.
+#: Stored as feedback if an agent reports that a person wants changes, but not which changes.
 _NO_FEEDBACK = "(The reviewer gave no details. Check the step and do it again.)"
 
 
 class _SubmitUserDecision(MutatingArguments):
-    # The schema lists the plan as required; the step under review stands for it too.
+    # The published schema requires the plan, but the id of the step under review is accepted too.
     model_config = ConfigDict(json_schema_extra={"required": ["planId", "decision"]})
 
     plan_id: PlanIdField | None = Field(default=None, description="the plan")

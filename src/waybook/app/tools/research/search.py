@@ -1,12 +1,13 @@
 """Search the stored research, and read an artifact whole or piece by piece."""
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from waybook.app.queries.search import MAX_QUERY_LENGTH, search_research
+from waybook.app.queries.search import MAX_QUERY_LENGTH, read_research_item, search_research
 from waybook.app.request.arguments import (
     DetailField,
     Id,
@@ -17,14 +18,12 @@ from waybook.app.request.arguments import (
     clamped,
 )
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext, uuid_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool
 from waybook.app.tools.research.store_research import visible_line
-from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.packet import escaped_size, truncate
-from waybook.store.research import artifacts, search
-from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
+from waybook.store.research.artifacts import ArtifactRow
 from waybook.store.research.search import Scope, SourceRow
 
 _MAX_DAYS = 36_500
@@ -79,7 +78,6 @@ _MAX_CONTENT_BYTES = 30_000
 _MAX_METADATA_BYTES = 12_000
 _MAX_DETAIL_CONTENT_BYTES = 120_000
 _MAX_DETAIL_METADATA_BYTES = 120_000
-_MAX_CITATIONS = 20
 
 
 class _GetArtifact(ReadArguments):
@@ -97,23 +95,9 @@ class _GetArtifact(ReadArguments):
     reads_only=True,
 )
 async def get_artifact(ctx: RequestContext, args: _GetArtifact) -> Body:
-    artifact_id = uuid_or_nil(args.artifact_id)
-    rows, sources, as_source = await ctx.read(
-        artifacts.SQL["artifact"](artifact_id=artifact_id),
-        search.sources_statement([artifact_id]),
-        artifacts.SQL["source"](source_id=artifact_id, most=_MAX_CITATIONS),
-    )
-    if rows:
-        return _artifact(rows[0], sources, args)
-    if as_source:
-        return _source(as_source[0])
-    raise NotFound(
-        "there is no artifact or source with this id here",
-        next_call=NextCall("search_sources", {}, "Search for it; every hit has its id."),
-    )
-
-
-def _source(row: CitedSourceRow) -> Body:
+    row, sources = await read_research_item(ctx, args.artifact_id)
+    if isinstance(row, ArtifactRow):
+        return _artifact(row, sources, args)
     citations = row.citations or []
     return non_empty(
         sourceId=row.id,
@@ -138,7 +122,7 @@ def _source(row: CitedSourceRow) -> Body:
     )
 
 
-def _artifact(row: ArtifactRow, sources: list[SourceRow], args: _GetArtifact) -> Body:
+def _artifact(row: ArtifactRow, sources: Sequence[SourceRow], args: _GetArtifact) -> Body:
     text = (
         row.content if isinstance(row.content, str) else json.dumps(row.content, ensure_ascii=False)
     )
@@ -147,6 +131,15 @@ def _artifact(row: ArtifactRow, sources: list[SourceRow], args: _GetArtifact) ->
     if args.offset or escaped_size(text) > most:
         cut = truncate(text[args.offset :], most)
         piece = {"content": cut, "left": max(0, len(text) - args.offset - len(cut))}
+    # Text stored by a user must not become an argument of a suggested call.
+    following = next_call("list_active_plans", "List the open plans that could use it.")
+    if piece["left"]:
+        upto = args.offset + len(str(piece["content"]))
+        why = "Read the next part."
+        following = next_call("get_artifact", why, artifactId=row.id, offset=upto)
+    elif row.plan_id is not None:
+        why = "Read the plan it belongs to."
+        following = next_call("get_research_context", why, planId=row.plan_id)
     views = [
         non_empty(
             sourceId=source.id,
@@ -172,7 +165,7 @@ def _artifact(row: ArtifactRow, sources: list[SourceRow], args: _GetArtifact) ->
         earlierVersion=row.earlier,
         laterVersion=row.later,
         **piece,
-        next=_next(row.id, row.plan_id, args, piece),
+        next=following,
     )
 
 
@@ -199,13 +192,3 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: _GetArtifact) -> Bo
             why += ", and the metadata"
         fields["cut"] = next_call("get_artifact", why, **rest)
     return fields
-
-
-def _next(artifact_id: str, plan_id: str | None, args: _GetArtifact, piece: Body) -> Json:
-    if piece["left"]:
-        upto = args.offset + len(str(piece["content"]))
-        return next_call("get_artifact", "Read the next part.", artifactId=artifact_id, offset=upto)
-    # Text stored by a user must not become an argument of a suggested call.
-    if plan_id is not None:
-        return next_call("get_research_context", "Read the plan it belongs to.", planId=plan_id)
-    return next_call("list_active_plans", "List the open plans that could use it.")

@@ -107,14 +107,29 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     checked = partial(_compile_runnable, args.definition)
     compiled_dag = await ctx.services.shared(LayoutWorker).run(ctx.caller.org_id, weight, checked)
     body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug
-    lock, latest = (
-        load.SQL["lock_definition"](slug=slug),
-        load.SQL["definition"](slug=slug, version=None),
-    )
-    opened = OpenTransaction(ctx, lock, latest)
-    return await update(
-        opened, partial(_store_definition, opened, slug, compiled_dag.dag.name, body)
-    )
+    lock, stored = load.SQL["lock_definition"], load.SQL["definition"]
+    opened = OpenTransaction(ctx, lock(slug=slug), stored(slug=slug, version=None))
+
+    async def decide() -> Proposal[Written]:
+        rows: Sequence[DefinitionRow] = opened.results[-1]
+        digest = definition_hash(body)
+        latest = rows[0].version if rows else 0
+        if rows and bytes.fromhex(rows[0].body_hash) == digest:
+            return Proposal(Written([]), _reply(slug, latest, "unchanged"))
+        made = writer.add_definition(
+            slug=slug,
+            version=latest + 1,
+            name=compiled_dag.dag.name,
+            body=body,
+            body_hash=digest,
+            now=opened.now,
+            by=ctx.caller.user,
+        )
+        # The event only tells clients that they can now use the tools for runs. It names no run.
+        event = ChangeEvent(RUN, new_id(), 0, list_changed=True)
+        return Proposal(Written([made], event=event), _reply(slug, latest + 1, "added"))
+
+    return await update(opened, decide)
 
 
 def _compile_runnable(definition: Json) -> CompiledDag:
@@ -126,28 +141,6 @@ def _compile_runnable(definition: Json) -> CompiledDag:
         raise
     require_runnable(compiled_dag)
     return compiled_dag
-
-
-async def _store_definition(
-    opened: OpenTransaction, slug: str, name: str, body: Json
-) -> Proposal[Written]:
-    rows: Sequence[DefinitionRow] = opened.results[-1]
-    digest = definition_hash(body)
-    latest = rows[0].version if rows else 0
-    if rows and bytes.fromhex(rows[0].body_hash) == digest:
-        return Proposal(Written([]), _reply(slug, latest, "unchanged"))
-    made = writer.add_definition(
-        slug=slug,
-        version=latest + 1,
-        name=name,
-        body=body,
-        body_hash=digest,
-        now=opened.now,
-        by=opened.ctx.caller.user,
-    )
-    # No run has this id. The event tells clients that the tools for runs are of use now.
-    event = ChangeEvent(RUN, new_id(), 0, list_changed=True)
-    return Proposal(Written([made], event=event), _reply(slug, latest + 1, "added"))
 
 
 def _reply(slug: str, version: int, status: str) -> Body:

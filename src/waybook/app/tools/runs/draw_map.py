@@ -86,7 +86,7 @@ async def _drawn(ctx: RequestContext, args: _DrawMap) -> Body:
     if args.run_id is None and args.dag_slug is not None:
         (rows,) = await ctx.read(load.SQL["definition"](slug=args.dag_slug, version=None))
         cache = ctx.services.shared(DefinitionCache)
-        compiled_dag = cache.current(ctx.caller.org_id, args.dag_slug, rows).compiled_dag
+        compiled_dag = cache.current(ctx.caller.org_id, args.dag_slug, rows)
         drawing = Drawing(
             diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))
         )

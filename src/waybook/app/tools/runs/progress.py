@@ -33,7 +33,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RUNS, Tool
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
 from waybook.dag.model import RunState
-from waybook.dag.progress.report import StageReport, StepReport
+from waybook.dag.progress.report import StageReport
 from waybook.dag.progress.structure import Structure, map_json, valid_structure
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import detect_stalled_steps, plan_progress
@@ -67,8 +67,38 @@ async def get_dag_map(ctx: RequestContext, args: _GetDagMap) -> Body:
 
     With `detail`, the reply has the definition too, as `add_dag` accepts it.
     """
-    body = await _load_map(ctx, args)
-    return _fitted(body, args, reply_limit(ctx.caller.channel, detail=args.detail))
+    body, most = await _load_map(ctx, args), reply_limit(ctx.caller.channel, detail=args.detail)
+    if len(orjson.dumps(body)) <= most:
+        return body
+    named = non_empty(
+        dagSlug=args.dag_slug,
+        runId=args.run_id,
+        planId=args.plan_id,
+        models=[*args.models] if args.models else None,
+    )
+    detail_call = next_call("get_dag_map", "Get steps and edges too.", **named, detail=True)
+    stages = cast("list[Body]", body["stages"])
+    short: Body = {
+        **body,
+        "stages": [
+            {
+                "stageSlug": stage["stageSlug"],
+                "name": stage["name"],
+                "stepCount": len(cast("list[Json]", stage["steps"])),
+                "expected": {"total": cast("Body", stage["expected"])["total"]},
+            }
+            for stage in stages
+        ],
+        "transitions": [],
+        "cut": {"left": "steps, edges and transitions", "get": detail_call},
+    }
+    if args.detail:
+        fits = len(orjson.dumps(short)) <= most
+        left = "steps, edges and transitions" if fits else "definition, steps, edges, transitions"
+        short["cut"] = {"left": left, "limit": most}
+        if not fits:
+            short.pop("definition", None)
+    return fit_reply(short, ("stages",), detail_call, most)
 
 
 async def _load_map(ctx: RequestContext, args: _GetDagMap) -> Body:
@@ -78,14 +108,14 @@ async def _load_map(ctx: RequestContext, args: _GetDagMap) -> Body:
         return _map(plan_structure(loaded.plan), {}, after)
     if args.run_id is not None or args.dag_slug is None:
         run_id = args.run_id or await last_active_run(ctx)
-        seen = await load_run(ctx, run_id)
-        models = {slug: stage.models for slug, stage in seen.loaded.run.stages.items()}
-        after, lengths = next_job_call(run_id), seen.loaded.run.lengths
-        return _with_definition(seen.compiled_dag, models, after, lengths, detail=args.detail)
+        loaded_run, compiled_dag, _ = await load_run(ctx, run_id)
+        models = {slug: stage.models for slug, stage in loaded_run.run.stages.items()}
+        after, lengths = next_job_call(run_id), loaded_run.run.lengths
+        return _with_definition(compiled_dag, models, after, lengths, detail=args.detail)
     slug = args.dag_slug
     (rows,) = await ctx.read(load.SQL["definition"](slug=slug, version=None))
     cache = ctx.services.shared(DefinitionCache)
-    compiled_dag = cache.current(ctx.caller.org_id, slug, rows).compiled_dag
+    compiled_dag = cache.current(ctx.caller.org_id, slug, rows)
     chosen = {compiled_dag.order[0]: validate_models(args.models)} if args.models else {}
     after = next_call("start_run", "Start a run of this workflow.", dagSlug=compiled_dag.dag.slug)
     return _with_definition(compiled_dag, chosen, after, detail=args.detail)
@@ -142,41 +172,6 @@ def _map(
         for transition in dag.transitions
     ]
     return non_empty(name=dag.name, stages=stages, transitions=transitions, next=after)
-
-
-def _fitted(body: Body, args: _GetDagMap, most: int) -> Body:
-    """Return the map. If it is too long, return only its stages and a call for the rest."""
-    if len(orjson.dumps(body)) <= most:
-        return body
-    named = non_empty(
-        dagSlug=args.dag_slug,
-        runId=args.run_id,
-        planId=args.plan_id,
-        models=[*args.models] if args.models else None,
-    )
-    detail_call = next_call("get_dag_map", "Get steps and edges too.", **named, detail=True)
-    stages = cast("list[Body]", body["stages"])
-    short: Body = {
-        **body,
-        "stages": [
-            {
-                "stageSlug": stage["stageSlug"],
-                "name": stage["name"],
-                "stepCount": len(cast("list[Json]", stage["steps"])),
-                "expected": {"total": cast("Body", stage["expected"])["total"]},
-            }
-            for stage in stages
-        ],
-        "transitions": [],
-        "cut": {"left": "steps, edges and transitions", "get": detail_call},
-    }
-    if args.detail:
-        fits = len(orjson.dumps(short)) <= most
-        left = "steps, edges and transitions" if fits else "definition, steps, edges, transitions"
-        short["cut"] = {"left": left, "limit": most}
-        if not fits:
-            short.pop("definition", None)
-    return fit_reply(short, ("stages",), detail_call, most)
 
 
 class _GetRunProgress(ReadArguments):
@@ -244,19 +239,21 @@ def _compact(report: Body) -> Body:
     """Leave out what is empty, and what other fields of the report imply."""
     stages: list[Json] = []
     for stage in cast("list[StageReport]", report["stages"]):
-        steps = [_compact_step(step) for step in stage["steps"] or ()]
+        steps: list[Json] = []
+        for step in stage["steps"] or ():
+            jobs: Body = {
+                name: count for name, count in cast("Body", step["jobs"]).items() if count
+            }
+            compact_step: Body = {"stepKey": step["stepKey"], "status": step["status"]}
+            if "active" in jobs or "failed" in jobs:
+                compact_step["jobs"] = jobs
+            steps.append(compact_step)
         progress = stage["progress"] if steps else None
         compact = cast("Body", {**stage, "progress": progress, "steps": steps})
         stages.append({name: value for name, value in compact.items() if value})
     usage = cast("Body", report["usage"])
     shown: Body = {**report, "stages": stages, "usage": usage if usage["results"] else None}
     return {name: value for name, value in shown.items() if value or name in {"stages", "next"}}
-
-
-def _compact_step(step: StepReport) -> Json:
-    jobs: Body = {name: count for name, count in cast("Body", step["jobs"]).items() if count}
-    shown: Body = {"stepKey": step["stepKey"], "status": step["status"]}
-    return {**shown, "jobs": jobs} if "active" in jobs or "failed" in jobs else shown
 
 
 def _without(body: Body, detail_call: Json, **empty: Json) -> Body:

@@ -23,6 +23,7 @@ from waybook.app.request.definition_cache import (
     DefinitionCache,
     definition_body,
     definition_hash,
+    is_stored,
 )
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
@@ -79,7 +80,21 @@ async def start_run(ctx: RequestContext, args: _StartRun) -> ToolReply:
     opened = OpenTransaction(ctx, load.SQL["definition"](slug=args.dag_slug, version=None))
 
     async def decide() -> Proposal[Written]:
-        compiled_dag, made = _chart(opened, args.dag_slug)
+        rows, cache = opened.results[0], ctx.services.shared(DefinitionCache)
+        compiled_dag = cache.current(ctx.caller.org_id, args.dag_slug, rows)
+        made: list[Statement] = []
+        if not is_stored(compiled_dag, rows):
+            body = definition_body(compiled_dag.dag)
+            statement = writer.add_definition(
+                slug=args.dag_slug,
+                version=compiled_dag.version,
+                name=compiled_dag.dag.name,
+                body=body,
+                body_hash=definition_hash(body),
+                now=opened.now,
+                by=BUILTIN_AUTHOR,
+            )
+            made.append(statement)
         context = opened.decision_context
         decision = new_run(compiled_dag, new_id(), args.name, args.input, args.models, context)
         return _started_run_proposal(opened, decision, compiled_dag, made)
@@ -120,26 +135,6 @@ def _started_run_proposal(
     return Proposal(written, fit_reply(body, ("stages",), look))
 
 
-def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
-    """Return the workflow definition, and statements that store it if it is new."""
-    charts, org_id = opened.ctx.services.shared(DefinitionCache), opened.ctx.caller.org_id
-    current = charts.current(org_id, slug, opened.results[0])
-    compiled_dag = current.compiled_dag
-    if not current.unsaved_body:
-        return compiled_dag, []
-    body = definition_body(compiled_dag.dag)
-    made = writer.add_definition(
-        slug=slug,
-        version=compiled_dag.version,
-        name=compiled_dag.dag.name,
-        body=body,
-        body_hash=definition_hash(body),
-        now=opened.now,
-        by=BUILTIN_AUTHOR,
-    )
-    return compiled_dag, [made]
-
-
 class _CopyRun(MutatingArguments):
     run_id: RunIdField = Field(description="the run to copy")
     from_stage: StageSlugField = Field(description="stage at which the copy starts again")
@@ -161,10 +156,11 @@ class _CopyRun(MutatingArguments):
 async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
     run_id = args.run_id
     originals = jobs.originals_statements(run_id)
-    seen = await load_run(ctx, run_id, load.SQL["run_brief"](run_id=run_id), *originals)
-    brief, finished, documents = seen.results
+    brief_statement = load.SQL["run_brief"](run_id=run_id)
+    loaded, dag, results = await load_run(ctx, run_id, brief_statement, *originals)
+    brief, finished, documents = results
     source = CopiedRun(
-        run=seen.loaded.run,
+        run=loaded.run,
         input=brief[0].input,
         jobs=[jobs.read_job(row) for row in finished],
         documents=documents,
@@ -173,7 +169,6 @@ async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
 
     async def decide() -> Proposal[Written]:
         named = (new_id(), args.from_stage, opened.decision_context)
-        dag = seen.compiled_dag
         decision = decide_copy(source, dag, *named, name=args.name, models=args.models)
         return _started_run_proposal(opened, decision, dag, [])
 

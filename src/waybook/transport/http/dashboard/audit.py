@@ -251,12 +251,11 @@ _DAYS_OFFERED: Final = 7
 
 async def agent_list(page: PageRequest) -> Response:
     behind = page.query("behind")
-    listed = await list_agents(await page.context(), behind)
-    cursor = listed.next_cursor
+    agents, held, cursor = await list_agents(await page.context(), behind)
     return await page.render(
         "agents",
-        agents=listed.agents,
-        held=listed.held,
+        agents=agents,
+        held=held,
         first=behind is None,
         further=page.url_with(behind=cursor) if cursor else None,
         newest=page.url_with(behind=None),

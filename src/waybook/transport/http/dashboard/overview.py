@@ -184,13 +184,13 @@ async def run_list(page: PageRequest) -> Response:
         before=page.query("before"),
         order=ListOrder.CREATION,
     )
-    results = await list_runs(await page.context(), filters)
+    runs, has_more = await list_runs(await page.context(), filters)
     return await page.render(
         "runs",
-        runs=results.runs,
+        runs=runs,
         states=_RUN_STATES,
         filters=filters,
         first=filters.before is None,
-        further=page.url_with(before=results.runs[-1].id) if results.more else None,
+        further=page.url_with(before=runs[-1].id) if has_more else None,
         newest=page.url_with(before=None),
     )

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 from starlette.responses import Response
 
 from waybook.app.queries.search import (
+    ArtifactRow,
     HitKind,
     SearchGroup,
     SearchHit,
@@ -80,9 +81,12 @@ async def search_page(page: PageRequest) -> Response:
 
 async def research_page(page: PageRequest) -> Response:
     """Show a stored artifact or source."""
-    item = await read_research_item(await page.context(), page.path("research_id"))
-    content = to_rich_text(item.artifact.content) if item.artifact else None
-    return await page.render("research", item=item, content=content)
+    item, sources = await read_research_item(await page.context(), page.path("research_id"))
+    artifact = item if isinstance(item, ArtifactRow) else None
+    content = to_rich_text(artifact.content) if artifact else None
+    return await page.render(
+        "research", item=item, artifact=artifact, sources=sources, content=content
+    )
 
 
 def _hit_url(hit: SearchHit) -> str:
