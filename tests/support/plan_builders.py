@@ -86,7 +86,7 @@ def make_review(step: int, **values: object) -> Review:
         requested_at=NOON,
         requested_by="ann",
     )
-    return replace(review, **values)  # type: ignore[arg-type]  # names are Review's own
+    return review._replace(**values)  # type: ignore[arg-type]  # names are Review's own
 
 
 def make_plan(

@@ -379,8 +379,8 @@ def _step_of(key: StepKey, order: int) -> Step:
 
 
 def _review_of(name: str, result: Json, is_open: bool) -> Review:  # noqa: FBT001 - a state's own fields
-    review = replace(make_review(1), step_id=StepId(name), result_summary=result)
-    return review if is_open else replace(review, decision=DecisionKind.MODIFY, decided_by="pat")
+    review = make_review(1)._replace(step_id=StepId(name), result_summary=result)
+    return review if is_open else review._replace(decision=DecisionKind.MODIFY, decided_by="pat")
 
 
 def with_heartbeats(decision: Decision[object], now: datetime) -> Plan:

@@ -87,12 +87,11 @@ def _new_condition_row(new: NewCondition) -> dict[str, Json]:
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return the field `required_sources`, or nothing if no sources are required."""
     return {} if sources is None else {"required_sources": sources}
 
 
 def review_row(review: Review) -> dict[str, Json]:
-    return {f.name: as_json(getattr(review, f.name)) for f in fields(Review) if f.name != "id"}
+    return {name: as_json(value) for name, value in review._asdict().items() if name != "id"}
 
 
 NO_TEXTS: Mapping[str, str] = MappingProxyType({})
@@ -250,7 +249,7 @@ class Draft:
             old = as_json(getattr(review, name))
             if old != as_json(value):
                 self._note(Entity.REVIEW, review.id, name, old, as_json(value))
-        self.plan = self.plan._replace(review=replace(review, **values))  # type: ignore[arg-type]  # as above
+        self.plan = self.plan._replace(review=review._replace(**values))  # type: ignore[arg-type]  # as above
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
         """Insert pending steps after position `after`, and renumber the steps that follow."""

@@ -249,13 +249,12 @@ class Step(NamedTuple):
     silent_holders: int | None = None
     #: Step of the original plan from which this step was copied.
     copied_from: StepId | None = None
-    #: Revision of the plan whose instructions the holder got, or the result answers, if others
+    #: Revision of the plan in which the holder got the instructions. Set only if another agent has
     #: changed the instructions since.
     answers_revision: int | None = None
 
     @property
     def holder(self) -> Holder | None:
-        """Return the holder of the current attempt, or None if the step has no holder."""
         if self.held_by is None or self.status is not StepStatus.IN_PROGRESS:
             return None
         return Holder(self.held_by, self.held_session)
@@ -325,8 +324,7 @@ class Cause(TypedDict):
     copies: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class Review(NamedTuple):
     """A review of a step, and the decision once a person has made it."""
 
     id: ReviewId
@@ -336,12 +334,12 @@ class Review:
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    requested_as: str | None = None
     decision: DecisionKind | None = None
     feedback: str | None = None
     decided_at: datetime | None = None
     decided_by: str | None = None
     decided_via: Channel | None = None
+    requested_as: str | None = None
     decided_as: str | None = None
 
 
@@ -432,7 +430,7 @@ MAX_REQUIRED_SOURCES = 50
 
 
 class Round(NamedTuple):
-    """Round of repeated steps to which a step belongs."""
+    """One repetition of steps, as a step that belongs to it sees it."""
 
     #: 2 for the first repetition.
     number: int
@@ -441,5 +439,5 @@ class Round(NamedTuple):
     #: The condition that made the round begin.
     condition: Condition
     values: Mapping[str, Json]
-    #: For each repeated step its latest version that has ended, without the step itself.
+    #: The latest finished version of each repeated step.
     latest: tuple[Step, ...]

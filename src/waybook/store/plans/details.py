@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from waybook.json_values import Json
-from waybook.plan.model import MAX_OUTPUTS, Output, StepStatus
+from waybook.plan.model import MAX_OUTPUTS, Output, Review, StepStatus
 from waybook.store.driver.queries import Ids, Statement, load
-from waybook.store.plans.rows import ConditionRow, ReviewRow
+from waybook.store.plans.rows import ConditionRow
 
 EXCERPT_LENGTH = 300
 NAME = 200
@@ -117,7 +117,7 @@ SQL = load(
     research=Research,
     result=Result,
     conditions_about=ConditionRow,
-    reviews_of=ReviewRow,
+    reviews_of=Review,
     sources_of=Source,
     outputs=Output,
     output=_OutputContentRow,

@@ -21,7 +21,6 @@ from waybook.plan.model import (
     PlanId,
     PlanStatus,
     Review,
-    ReviewId,
     Step,
     StepId,
     StepStatus,
@@ -42,7 +41,6 @@ from waybook.store.plans.rows import (
     PlanBrief,
     PlanRow,
     ResultRow,
-    ReviewRow,
     StallCountRow,
 )
 
@@ -72,7 +70,7 @@ SQL = load(
     load_plan=PlanRow,
     lock_if_unchanged=LockRow,
     load_call=CallRow,
-    load_review=ReviewRow,
+    load_review=Review,
     brief=PlanBrief,
     results_within=ResultRow,
     results_of=ResultRow,
@@ -139,7 +137,6 @@ def read_texts(rows: Iterable[tuple[str, list[Any]]]) -> dict[StepId, StepText]:
 
 
 def results_of_statement(step_ids: Iterable[str], most: int) -> Statement:
-    """Select the sizes of these steps' results, and the results that are small enough."""
     return SQL["results_of"](ids=Ids(tuple(step_ids)), most=most)
 
 
@@ -214,27 +211,16 @@ def read_text(row: list[Any]) -> StepText:
     )
 
 
-def read_review(rows: Iterable[ReviewRow]) -> Review | None:
+def read_review(rows: Iterable[Review]) -> Review | None:
     return next(iter(read_reviews(rows)), None)
 
 
-def read_reviews(rows: Iterable[ReviewRow]) -> list[Review]:
+def read_reviews(rows: Iterable[Review]) -> list[Review]:
     return [
-        Review(
-            id=ReviewId(row.id),
-            step_id=StepId(row.step_id),
-            summary=row.summary,
+        row._replace(
             questions=tuple(row.questions),
-            result_summary=row.result_summary,
-            requested_at=row.requested_at,
-            requested_by=row.requested_by,
             decision=DecisionKind(row.decision) if row.decision else None,
-            feedback=row.feedback,
-            decided_at=row.decided_at,
-            decided_by=row.decided_by,
             decided_via=Channel(row.decided_via) if row.decided_via else None,
-            requested_as=row.requested_as,
-            decided_as=row.decided_as,
         )
         for row in rows
     ]

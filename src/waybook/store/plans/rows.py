@@ -67,23 +67,6 @@ class ConditionRow(NamedTuple):
     cause: Cause | None
 
 
-class ReviewRow(NamedTuple):
-    id: str
-    step_id: str
-    summary: str
-    questions: list[str]
-    result_summary: Json
-    requested_at: datetime
-    requested_by: str
-    decision: str | None
-    feedback: str | None
-    decided_at: datetime | None
-    decided_by: str | None
-    decided_via: str | None
-    requested_as: str | None
-    decided_as: str | None
-
-
 class PlanBrief(NamedTuple):
     """The fields of a plan that never change."""
 
