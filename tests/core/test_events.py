@@ -24,8 +24,8 @@ def test_encoded_change_events_fit_the_limit_and_decode_unchanged(
     payloads = list(encode_batches("0a1b2c3d", org_id, events))
     assert all(0 < len(payload.encode()) <= MAX_PAYLOAD_BYTES for payload in payloads)
     batches = [batch for payload in payloads if (batch := decode_batch(payload))]
-    assert [event for batch in batches for event in batch.events] == events
-    assert all((batch.sender, batch.org_id) == ("0a1b2c3d", org_id) for batch in batches)
+    assert [event for *_, decoded in batches for event in decoded] == events
+    assert all(batch[:2] == ("0a1b2c3d", org_id) for batch in batches)
     assert len(batches) == len(payloads)
 
 
@@ -35,7 +35,7 @@ def test_arbitrary_text_decodes_to_no_change_events(text: str) -> None:
     valid = f"0a1b2c3d {UUID(int=7)} plan:{encode_id(8)}:3!"
     batch = decode_batch(f"{valid} {text}")
     assert batch is not None
-    assert batch.events[0] == ChangeEvent("plan", encode_id(8), 3, list_changed=True)
+    assert batch[2][0] == ChangeEvent("plan", encode_id(8), 3, list_changed=True)
 
 
 def test_change_events_with_an_invalid_org_id_are_ignored() -> None:

@@ -81,7 +81,7 @@ def test_refused_webhook_is_retried_until_the_maximum_delivery_time(chances: lis
 @pytest.mark.parametrize("occasion", NotificationKind)
 def test_webhook_body_of_every_kind_conforms_to_the_schema(occasion: NotificationKind) -> None:
     Draft202012Validator.check_schema(json.loads(SCHEMA.read_text("utf-8")))
-    body = orjson.loads(encode_body(make_message(occasion), WebhookFormat.STANDARD, TEXTS).body)
+    body = orjson.loads(encode_body(make_message(occasion), WebhookFormat.STANDARD, TEXTS)[1])
     judge = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
     assert [*judge.iter_errors(body)] == []
     assert [*judge.iter_errors({**body, "type": "none"})] != []
@@ -99,7 +99,7 @@ def test_webhook_body_with_any_names_stays_within_byte_limit(
     (notice,) = plan_notifications(before, plan)
     message = make_message(NOTIFICATION_BY_STATUS[status])._replace(data=notice.data)
     for form in WebhookFormat:
-        assert len(encode_body(message, form, TEXTS).body) <= MAX_BYTES
+        assert len(encode_body(message, form, TEXTS)[1]) <= MAX_BYTES
     assert plan_notifications(plan, plan) == ()
 
 
@@ -108,7 +108,7 @@ def test_slack_message_with_any_name_contains_no_angle_brackets(
     name: str, occasion: NotificationKind
 ) -> None:
     message = make_message(occasion, planName=name, runName=name, stageName=name)
-    text = orjson.loads(encode_body(message, WebhookFormat.SLACK, TEXTS).body)["text"]
+    text = orjson.loads(encode_body(message, WebhookFormat.SLACK, TEXTS)[1])["text"]
     assert "<" not in text
     assert ">" not in text
 
@@ -131,7 +131,7 @@ def test_hidden_characters_are_listed_in_json_and_escaped_in_text(
 ) -> None:
     plain = make_message(occasion)
     message = plain._replace(data={name: odd_in_all(sample) for name, sample in plain.data.items()})
-    body = orjson.loads(encode_body(message, WebhookFormat.STANDARD, TEXTS).body)
+    body = orjson.loads(encode_body(message, WebhookFormat.STANDARD, TEXTS)[1])
     assert body["data"] == {**message.data, "oddCharacters": hidden_by_field(message.data)}
     assert body["data"]["oddCharacters"]["by.user"] == {"bidi": 1}
     judge = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
@@ -140,15 +140,15 @@ def test_hidden_characters_are_listed_in_json_and_escaped_in_text(
     assert [*judge.iter_errors({**sample, "data": {**plain.data, "oddCharacters": flag}})] == []
     assert [*judge.iter_errors({**sample, "data": {**plain.data, "oddCharacters": [flag]}})] != []
     for form in (WebhookFormat.SLACK, WebhookFormat.TEXT):
-        text = encode_body(message, form, TEXTS).body.decode()
+        text = encode_body(message, form, TEXTS)[1].decode()
         assert "⟦U+202E⟧" in text
         assert escape_hidden(text) == text
-    assert b"oddCharacters" not in encode_body(plain, WebhookFormat.STANDARD, TEXTS).body
+    assert b"oddCharacters" not in encode_body(plain, WebhookFormat.STANDARD, TEXTS)[1]
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
 def test_text_message_has_subject_body_and_link_in_last_line(occasion: NotificationKind) -> None:
-    text = encode_body(make_message(occasion), WebhookFormat.TEXT, TEXTS).body.decode()
+    text = encode_body(make_message(occasion), WebhookFormat.TEXT, TEXTS)[1].decode()
     subject, empty, *body = text.splitlines()
     assert (bool(subject), empty) == (True, "")
     link = sample_payload(occasion)["data"]["url"]  # type: ignore[index,call-overload]  # JSON

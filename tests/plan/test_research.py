@@ -77,7 +77,7 @@ def test_changed_research_is_stored_as_the_next_version(changed: Research) -> No
     reply = store_research(make_created_plan(), None, changed, before, MOMENT).reply
     assert (reply.version, reply.unchanged) == (4, False)
     assert reply.artifact_id != "there"
-    assert store_standalone(changed, before, MOMENT).reply.version == 4
+    assert store_standalone(changed, before, MOMENT)[0].version == 4
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text()), st.randoms())

@@ -67,7 +67,6 @@ class TokenUse(NamedTuple):
 
 
 def row_of(entity: Org | User | Token) -> dict[str, Json]:
-    """Return the fields that the audit records."""
     return {name: as_json(value) for name, value in entity._asdict().items() if name != "id"}
 
 

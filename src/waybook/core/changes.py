@@ -162,7 +162,6 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
 
 
 def _without_nulls(row: Json) -> Row | None:
-    """Return the values of a row. A missing column equals null."""
     if not isinstance(row, dict):
         return None
     return {name: value for name, value in row.items() if value is not None}

@@ -30,12 +30,6 @@ class ChangeEvent(NamedTuple):
     list_changed: bool = False
 
 
-class _EventBatch(NamedTuple):
-    sender: str
-    org_id: UUID
-    events: tuple[ChangeEvent, ...]
-
-
 def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> Iterator[str]:
     head = f"{sender} {org_id}"
     text = head
@@ -49,8 +43,8 @@ def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> 
         yield text
 
 
-def decode_batch(payload: str) -> _EventBatch | None:
-    """Return the events in a NOTIFY payload. None if the payload is not valid."""
+def decode_batch(payload: str) -> tuple[str, UUID, tuple[ChangeEvent, ...]] | None:
+    """Return the sender, the org and the events of a NOTIFY payload. None if it is not valid."""
     head = _HEAD.match(payload)
     if head is None:
         return None
@@ -64,7 +58,7 @@ def decode_batch(payload: str) -> _EventBatch | None:
         for match in matches
         if match
     )
-    return _EventBatch(head[1], org_id, events)
+    return head[1], org_id, events
 
 
 MAX_NAME_LENGTH = 200

@@ -87,11 +87,6 @@ def to_micros(dollars: float) -> int:
 
 
 def to_dollars(micros: int) -> float:
-    """Convert millionths of a dollar to dollars.
-
-    >>> to_dollars(300_000), to_dollars(1)
-    (0.3, 1e-06)
-    """
     return micros / DOLLAR
 
 

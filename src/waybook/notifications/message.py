@@ -7,7 +7,7 @@ replace a template with a file of the same name.
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import orjson
 from jinja2 import Template
@@ -139,27 +139,26 @@ JSON = "application/json"
 PLAIN = "text/plain; charset=utf-8"
 
 
-class _EncodedBody(NamedTuple):
-    content_type: str
-    body: bytes
+def encode_body(
+    message: WebhookMessage, form: WebhookFormat, texts: Templates
+) -> tuple[str, bytes]:
+    """Return the content type and the HTTP body of a message.
 
-
-def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) -> _EncodedBody:
-    """Return the HTTP body of a message. Every delivery attempt sends the same bytes.
+    Every delivery attempt sends the same bytes.
 
     Raises:
         TemplateBudgetExceeded: rendering the template would cost too much.
     """
     fields = payload(message)
     if form is WebhookFormat.STANDARD:
-        return _EncodedBody(JSON, orjson.dumps(fields))
+        return JSON, orjson.dumps(fields)
     template, shown = texts[NotificationKind(message.event)], _each_text(fields, escape_hidden)
     if form is WebhookFormat.TEXT:
         subject, body = _render_message(template, shown)
         text = f"{subject}\n\n{body}\n" if body else f"{subject}\n"
-        return _EncodedBody(PLAIN, text.encode())
+        return PLAIN, text.encode()
     subject, body = _render_message(template, _each_text(shown, _escape_chat_text))
-    return _EncodedBody(JSON, orjson.dumps({"text": f"*{subject}*\n{body}".strip()}))
+    return JSON, orjson.dumps({"text": f"*{subject}*\n{body}".strip()})
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:

@@ -79,7 +79,7 @@ def round_of(plan: Plan, step: Step) -> Round | None:
 
 
 def current_loops(plan: Plan) -> list[Condition]:
-    """Return the `repeat` conditions that have not fired."""
+    """Return the `repeat` conditions that have not fired, or have no repetitions left."""
     ids = {step.id for step in plan.steps}
     loops = [c for c in plan.conditions if c.action is BranchAction.REPEAT and c.step_id in ids]
     return [c for c in loops if c.outcome is not BranchOutcome.FIRED or c.is_exhausted]

@@ -61,13 +61,6 @@ class StoredResearch:
     unchanged: bool = False
 
 
-class _StandaloneDecision(NamedTuple):
-    """Reply for research stored without a plan. It has an audit entry if something was stored."""
-
-    reply: StoredResearch
-    entry: Entry | None = None
-
-
 def store_research(
     plan: Plan,
     step_id: StepId | None,
@@ -109,16 +102,14 @@ def store_research(
 
 def store_standalone(
     research: Research, before: ExistingResearch, context: DecisionContext
-) -> _StandaloneDecision:
-    """Store research without a plan. It has its own audit chain."""
+) -> tuple[StoredResearch, Entry | None]:
+    """Store research without a plan, with its own audit chain. It may be stored already."""
     _refuse_reserved(research)
     if _is_there(research, before):
-        return _StandaloneDecision(_there(before))
+        return _there(before), None
     stored = StoredResearch(artifact_id=context.new_uuid(), version=before.version + 1)
     changes = tuple(_changes(research, stored, before, None, context))
-    return _StandaloneDecision(
-        stored, Entry(Event.PLAN_MODIFIED, _build_details(research, stored, None), changes)
-    )
+    return stored, Entry(Event.PLAN_MODIFIED, _build_details(research, stored, None), changes)
 
 
 def _refuse_reserved(research: Research) -> None:

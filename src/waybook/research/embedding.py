@@ -50,7 +50,7 @@ class Backend(StrEnum):
 
 
 DIMENSIONS = 256
-#: A number of a vector is stored as an integer, which is the number times this.
+#: Each number of a vector is multiplied by this and stored as an integer.
 SCALE = 32_767
 MAX_TEXT_LENGTH = 100_000
 _REMEMBERED_WORDS = 50_000

@@ -40,8 +40,8 @@ class Hit:
 def fuse(lists: Mapping[str, Sequence[RankedPassage]]) -> list[Hit]:
     """Merge ranked lists, best hit first. Each artifact or source has one passage.
 
-    An artifact or source that the vectors did not rank counts as similar as the last one that they
-    ranked. Without vectors, the words have the whole weight.
+    If an artifact or source is not in the list of similar passages, it counts as similar as the
+    last one in that list. Without vectors, the words have the whole weight.
     """
     reasons: dict[str, dict[str, MatchReason]] = {}
     parts: dict[str, tuple[int, int]] = {}

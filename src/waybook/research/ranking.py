@@ -45,7 +45,6 @@ class VectorIndex:
         return self._records.nbytes + self._deleted.nbytes
 
     def extend(self, blob: bytes) -> None:
-        """Add records with new keys."""
         self._append(np.frombuffer(blob, _RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The versions of inputs from which documents were made, and the documents that follow from one.
+"""Finds the versions of the inputs that a document was made from, and outdated documents.
 
 A job gets the latest version of each input when it is claimed. These versions follow from the times
 of claims and documents, so they are not stored. A document is outdated if one of its inputs has a
@@ -86,7 +86,7 @@ def _histories(versions: Sequence[DocumentVersion]) -> Collection[list[DocumentV
 def outdated_documents(
     compiled_dag: CompiledDag, versions: Sequence[DocumentVersion]
 ) -> Collection[str]:
-    """Return the ids of documents of which an input has a newer version."""
+    """Return the ids of the documents that have an input with a newer version."""
     produced = compiled_dag.produced_documents
     newer = {(v.document.stage, v.document.document_key) for v in versions if v.version > 1}
     affected = {

@@ -171,7 +171,6 @@ class Job(NamedTuple):
 
     @property
     def holder(self) -> Holder | None:
-        """Return the holder of the job's current attempt, or None if the job has no holder."""
         if self.held_by is None or self.status is not JobStatus.PROCESSING:
             return None
         return Holder(self.held_by, self.held_session)
@@ -201,7 +200,7 @@ class Job(NamedTuple):
 
 
 class RunList(NamedTuple):
-    """A list by whose items steps are split. Once a step uses it, it does not change."""
+    """A list whose items split a step into jobs. It does not change once a step uses it."""
 
     name: str
     length: int

@@ -1,8 +1,8 @@
 """Start, progress and completion of a stage.
 
 When the last job of a step ends, the same transaction closes the step and creates the jobs of the
-steps that are now ready. A list in the run's input, by whose items steps are split, is known from
-the start, a list that a step produces once it is submitted.
+steps that are now ready. A step can be split by the items of a list. A list in the run's input is
+known from the start; a list that another step produces is known when that step is submitted.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -69,7 +69,9 @@ def lists_row(compiled_dag: CompiledDag, run: Run) -> dict[str, Json]:
 
 
 def store_list(draft: RunDraft, document: NewDocument) -> None:
-    """Store the length of a produced list. A list that a step uses stays as it was.
+    """Store the length of a list that a step produced.
+
+    If a step already uses the list, it keeps the version that it uses.
 
     Raises:
         InvalidInput: the document is not a list, or has an empty item.
@@ -86,13 +88,15 @@ def store_list(draft: RunDraft, document: NewDocument) -> None:
 
 
 def _used_lists(compiled_dag: CompiledDag, steps: Collection[str]) -> set[str]:
-    """Return the lists by which any of these steps is split."""
     lists = compiled_dag.item_lists.items()
     return {item_list.name for (stage, key), item_list in lists if step_id(stage, key) in steps}
 
 
 def copy_lists(draft: RunDraft, original: Run, new_ids: Mapping[str, str]) -> None:
-    """Take over the lists of the copied stages. Those that no copied step uses are the latest."""
+    """Copy the lists of the copied stages.
+
+    A list that no copied step uses is copied in its latest version.
+    """
     produced = {
         item_list.name: item_list for item_list in draft.compiled_dag.produced_lists.values()
     }

@@ -46,7 +46,7 @@ class AgentRow(NamedTuple):
 
     @property
     def has_more(self) -> bool:
-        """Return whether the counts are too low because not all rows were read."""
+        """Return whether there is more than was counted, because not all rows were read."""
         return max(self.counted, self.usage.results) >= MAX_COUNTED
 
 

@@ -144,7 +144,6 @@ def max_troubled(most: int) -> int:
 
 
 def max_read(most: int) -> int:
-    """Return the number of plans and runs at which counting stops."""
     return MAX_COUNTED + 1 + 2 * max_troubled(most)
 
 

@@ -167,7 +167,7 @@ async def list_members(ctx: RequestContext) -> _Members:
         "select app_now()",
     )
     return _Members(
-        org=accounts.read_org(org).org,
+        org=accounts.read_org(org)[0],
         users=accounts.read_users(users),
         tokens=accounts.read_tokens(tokens),
         now=first_value(now),

@@ -14,7 +14,6 @@ from waybook.store.accounts import accounts
 from waybook.store.audit import GENESIS, ChainEnd, SealedEntry, StoredRow, Subject
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.maintenance import owner
-from waybook.store.maintenance.owner import ResealedChain
 from waybook.store.plans import load, writer
 from waybook.store.research import artifacts
 from waybook.store.runs import load as runs
@@ -80,9 +79,8 @@ def _first_broken(
         return seq, f"entry {seq} is not the one that was written last: its seal is another"
     if end.last is not None and end.last > seq:
         return seq + 1, f"entry {seq + 1} was added from outside: {seq} were written"
-    for chain in resealed:
-        number = chain.entries
-        if len(entries) < number or entries[number - 1].hash != chain.seal:
+    for number, seal in resealed:
+        if len(entries) < number or entries[number - 1].hash != seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"
     return None
 

@@ -22,7 +22,7 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.driver.addresses import bounded_dsn
-from waybook.store.driver.queries import Query, Statement, Value, first_value, load
+from waybook.store.driver.queries import Query, Statement, Value, first_value, load, scalar
 
 
 class _OrgRow(NamedTuple):
@@ -99,13 +99,7 @@ SQL = load(
 )
 
 
-class _LoadedOrg(NamedTuple):
-    org: Org
-    head: ChainHead
-
-
 def by_token_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid token that matches the caller's secret."""
     if is_org_known:
         return [SQL["name_org_by_token_of_org"](), SQL["bearer_of_token_of_org"]()]
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
@@ -121,10 +115,10 @@ def check_statement(token: TokenIdentity) -> Statement:
     )
 
 
-def read_org(rows: list[_OrgRow], last: Sequence[Sequence[datetime]] = ()) -> _LoadedOrg:
+def read_org(rows: list[_OrgRow], last: Sequence[Sequence[datetime]] = ()) -> tuple[Org, ChainHead]:
     (org, _, seq, audit_hash), at = rows[0], first_value(last)
     head = ChainHead(seq, audit_hash or GENESIS, at) if seq else ChainHead()
-    return _LoadedOrg(_read_policy_of(org), head)
+    return _read_policy_of(org), head
 
 
 def _read_policy_of(org: Org) -> Org:
@@ -196,18 +190,14 @@ def _changes(patches: Patches) -> Iterator[Statement]:
 
 
 def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
-    parameters: dict[str, Value] = {
-        name: _to_sql_value(values[name]) for name in query.places if name != "id"
-    }
-    return query(id=row_id, **parameters)
-
-
-def _to_sql_value(value: Json) -> Value:
-    if isinstance(value, list):
-        return f"{{{','.join(map(str, value))}}}"
-    if isinstance(value, dict):
-        raise TypeError("a column was given a structure")
-    return value
+    parameters: dict[str, Value] = {}
+    for name in query.places:
+        value = values[name] if name != "id" else row_id
+        if isinstance(value, list):
+            parameters[name] = f"{{{','.join(map(str, value))}}}"
+        else:
+            parameters[name] = scalar(value)
+    return query(**parameters)
 
 
 def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:

@@ -36,7 +36,6 @@ class LastUsed:
         await self._some.wait()
 
     async def flush(self, database: Database) -> None:
-        """Write the queued token uses, in one transaction per org."""
         waiting, self._waiting = self._waiting, {}
         self._some.clear()
         by_org: dict[UUID, list[str]] = defaultdict(list)

@@ -77,11 +77,12 @@ async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
 
 
 def receive(bus: Bus, payload: str) -> None:
-    packet = decode_batch(payload)
-    if packet is None or packet.sender == bus.sender:
+    batch = decode_batch(payload)
+    if batch is None or batch[0] == bus.sender:
         return
-    for event in packet.events:
-        bus.receive(packet.org_id, event)
+    _, org_id, events = batch
+    for event in events:
+        bus.receive(org_id, event)
 
 
 class ChangePoller:

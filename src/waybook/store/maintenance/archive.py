@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -89,7 +90,7 @@ class ArchiveWriter:
         empty = Member(org_id, table, 0, 0, "")
         digest, rows, size = sha256(), 0, 0
         with self.open(empty.name) as target:
-            for block in _with_first(first, blocks):
+            for block in chain((first,), blocks):
                 target.write(block)
                 digest.update(block)
                 rows += count_rows(block)
@@ -116,11 +117,6 @@ class ArchiveWriter:
 
 def count_rows(block: bytes) -> int:
     return block.count(b"\n")
-
-
-def _with_first(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 class Archive:

@@ -92,7 +92,8 @@ class _Backup:
     def write(self) -> Manifest:
         orgs = all_orgs(self._connection)
         ((database, version, at),) = self._connection.execute(SQL["about"].text.encode())
-        if _org_tables_changed(self._connection, self._all):
+        now = [(table.name, table.columns) for table in org_tables(self._connection)]
+        if now != [(table.name, table.columns) for table in self._all]:
             raise Busy("the schema was changed just now; nothing was backed up, try again")
         members = [member for org_id in orgs for member in self._members(org_id)]
         with self._writer.open(ANCHORS) as target:
@@ -135,11 +136,6 @@ class _Backup:
         for org_id in orgs:
             enter_org(self._connection, org_id)
             yield from ends_in(self._connection, org_id)
-
-
-def _org_tables_changed(connection: psycopg.Connection, before: list[_OrgTable]) -> bool:
-    now = org_tables(connection)
-    return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]
 
 
 def org_tables(connection: psycopg.Connection) -> list[_OrgTable]:

@@ -1,20 +1,12 @@
 """Distributes the tables over the nodes of a Citus cluster, and migrates distributed tables."""
 
 from contextlib import suppress
-from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
 
 from waybook.errors import Misconfigured
 from waybook.store.driver.queries import Query, first_column, first_value, load
-
-
-class _ForeignKey(NamedTuple):
-    table: str
-    name: str
-    definition: str
-
 
 SQL = load("maintenance/citus")
 
@@ -35,7 +27,6 @@ def lacks_maintenance_login(connection: psycopg.Connection) -> bool:
 
 
 def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
-    """Allow the maintenance role to log in to the nodes of a cluster."""
     if is_distributed(connection) and lacks_maintenance_login(connection):
         with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
             connection.execute(SQL["let_maintenance_role_log_in"].text.encode())
@@ -100,8 +91,8 @@ def _distribute_others(connection: psycopg.Connection) -> list[str]:
 
 
 def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]) -> None:
-    keys = [_ForeignKey._make(row) for row in _fetch(connection, SQL["foreign_keys"])]
-    moved = [key for key in keys if key.table not in done]
+    keys = _fetch(connection, SQL["foreign_keys"])
+    moved = [key for key in keys if key[0] not in done]
     for key in moved:
         connection.execute(_key_text(SQL["drop_key"], key))
     of_table, of_directory = SQL["distribute_table"], SQL["distribute_directory"]
@@ -130,10 +121,9 @@ def _table_text(query: Query, table: str) -> sql.Composed:
     return sql.SQL(query.text).format(table=sql.Identifier(table))
 
 
-def _key_text(query: Query, key: _ForeignKey) -> sql.Composed:
+def _key_text(query: Query, key: tuple[str, ...]) -> sql.Composed:
+    table, name, definition = key
     # The definition was read from the database catalog, so inserting it is safe.
     return sql.SQL(query.text).format(
-        table=sql.Identifier(key.table),
-        name=sql.Identifier(key.name),
-        definition=sql.SQL(key.definition),
+        table=sql.Identifier(table), name=sql.Identifier(name), definition=sql.SQL(definition)
     )

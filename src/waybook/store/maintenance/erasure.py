@@ -12,7 +12,6 @@ from waybook.store.audit import ChainHead, SealedEntry, first_broken
 from waybook.store.driver.queries import as_json_text, first_column, first_value, load
 from waybook.store.maintenance.owner import (
     Erasure,
-    ErasureHeadRow,
     OwnerTransaction,
     Tombstone,
     open_owner_session,
@@ -21,15 +20,7 @@ from waybook.store.maintenance.owner import (
     seal_erasure,
 )
 
-
-class ChainRow(NamedTuple):
-    subject: str
-    subject_id: str
-    entries: int
-    seal_before: bytes
-
-
-SQL = load("maintenance/erasure", lock_org=ErasureHeadRow, ends=ChainRow, chain_entries=SealedEntry)
+SQL = load("maintenance/erasure", chain_entries=SealedEntry)
 
 Progress = Callable[[int, int], None]
 

@@ -115,7 +115,6 @@ def migrate(dsn: str, *, vectors: bool = True, up_to: int | None = None) -> list
 
 
 def distribute(dsn: str) -> list[str]:
-    """Distribute the tables over the nodes of a Citus cluster, and return their names."""
     with owner_connection(dsn) as connection:
         return citus.distribute(connection)
 
@@ -152,18 +151,15 @@ def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
             try:
                 yield connection
             except psycopg.errors.InsufficientPrivilege as error:
-                raise _no_owner(connection) from error
+                user = Identifier(connection.info.user).as_string()
+                raise Misconfigured(
+                    f"the user {user} is not the owner of this database; set owner_url to a URL "
+                    f"of the owner. If {user} is to serve, an administrator must run: grant "
+                    f"{APP_ROLE} to {user}"
+                ) from error
     except psycopg.OperationalError as error:
         is_full = isinstance(error, psycopg.errors.DiskFull)
         raise DiskFull if is_full else Unavailable(f"cannot reach the database: {error}") from error
-
-
-def _no_owner(connection: psycopg.Connection) -> Misconfigured:
-    user = Identifier(connection.info.user).as_string()
-    return Misconfigured(
-        f"the user {user} is not the owner of this database; set owner_url to a URL of the owner. "
-        f"If {user} is to serve, an administrator must run: grant {APP_ROLE} to {user}"
-    )
 
 
 def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
@@ -200,7 +196,13 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
                     return False
                 apply(connection, migration)
                 _execute_each(connection, _text("local_org"))
-                _record(connection, migration)
+                done = {
+                    "number": migration.number,
+                    "name": migration.name,
+                    "digest": migration.digest,
+                    "oldest_compatible": migration.oldest_compatible,
+                }
+                connection.execute(_text("record"), done)
                 return True
         except psycopg.errors.LockNotAvailable:
             time.sleep(_LOCK_PAUSE_SECONDS)
@@ -254,16 +256,6 @@ def _ensure_vectors(connection: psycopg.Connection) -> None:
         connection.execute(_text("lock"))
         if _holds(connection, "lacks_vectors"):
             connection.execute(_text("create_vectors"))
-
-
-def _record(connection: psycopg.Connection, migration: Migration) -> None:
-    done = {
-        "number": migration.number,
-        "name": migration.name,
-        "digest": migration.digest,
-        "oldest_compatible": migration.oldest_compatible,
-    }
-    connection.execute(_text("record"), done)
 
 
 def _text(name: str) -> bytes:

@@ -5,7 +5,7 @@ Three measures protect other orgs; see decision 0045.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import sha256
 from itertools import groupby
 from operator import itemgetter
@@ -175,26 +175,6 @@ class Erasure(NamedTuple):
     tombstones: tuple[Tombstone, ...] = ()
 
 
-class _ErasureRow(NamedTuple):
-    number: int
-    at: datetime
-    by: str
-    what: str
-    who: str | None
-    counts: str
-    hash: bytes
-
-
-class ErasureHeadRow(NamedTuple):
-    erasures: int
-    erasure_hash: bytes | None
-
-
-class ResealedChain(NamedTuple):
-    entries: int
-    seal: bytes
-
-
 class OwnerRole(NamedTuple):
     """The role in the owner's URL, and whether row-level security applies to it."""
 
@@ -208,12 +188,7 @@ class OwnerRole(NamedTuple):
         return self.superuser or self.bypasses
 
 
-SQL = load(
-    "maintenance/owner",
-    erasures=_ErasureRow,
-    erasure_head=ErasureHeadRow,
-    resealed_chains=ResealedChain,
-)
+SQL = load("maintenance/owner")
 
 
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:
@@ -259,20 +234,17 @@ def _wrong_end(count: int, last: bytes, head: ChainHead) -> tuple[int, str] | No
 
 
 def read_erasures(
-    erasures: Iterable[_ErasureRow], tombstones: Iterable[Sequence[Any]]
+    erasures: Iterable[Sequence[Any]], tombstones: Iterable[Sequence[Any]]
 ) -> list[Erasure]:
     stones = {
         number: tuple(Tombstone(*row[1:]) for row in rows)
         for number, rows in groupby(tombstones, key=itemgetter(0))
     }
-    return [
-        Erasure(*row._replace(at=row.at.astimezone(UTC)), stones.pop(row.number, ()))
-        for row in erasures
-    ]
+    return [Erasure._make((*row, stones.pop(row[0], ()))) for row in erasures]
 
 
-def read_head(rows: list[ErasureHeadRow]) -> ChainHead | None:
-    return ChainHead(rows[0].erasures, rows[0].erasure_hash or GENESIS) if rows else None
+def read_head(rows: Sequence[tuple[int, bytes | None]]) -> ChainHead | None:
+    return ChainHead(rows[0][0], rows[0][1] or GENESIS) if rows else None
 
 
 def examine_owner(dsn: str) -> OwnerRole:

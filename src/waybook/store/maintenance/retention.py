@@ -31,14 +31,7 @@ from waybook.store.maintenance.owner import (
     open_owner_session,
 )
 
-
-class _ArchivedRow(NamedTuple):
-    id: str
-    audit_seq: int
-    audit_hash: bytes
-
-
-SQL = load("maintenance/retention", archived_plans=_ArchivedRow, archived_runs=_ArchivedRow)
+SQL = load("maintenance/retention")
 _PLAN_QUERIES = load("maintenance/archived_plans")
 _RUN_QUERIES = load("maintenance/archived_runs")
 
@@ -250,12 +243,12 @@ def _erase_some(
     """Erase the next batch of plans or runs. Return the last id, or "" at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
-    rows: list[_ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
+    rows = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
     stones = [
-        Tombstone(subject, row.id, row.audit_seq, row.audit_hash)
-        for row in rows
+        Tombstone(subject, subject_id, seq, seal)
+        for subject_id, seq, seal in rows
         # Keep a plan or run with a broken audit chain, so that it can be investigated.
-        if is_chain_valid(read_chain(owner, row.id), row.audit_hash)
+        if is_chain_valid(read_chain(owner, subject_id), seal)
     ]
     if stones:
         counts = _delete_subjects(owner, subject, [stone.subject_id for stone in stones])
@@ -263,7 +256,7 @@ def _erase_some(
             owner, head, ErasureRecord(what="archived", by="waybook", counts=counts, stones=stones)
         )
         gone.update(counts)
-    return rows[-1].id if len(rows) == MAX_SUBJECTS else ""
+    return rows[-1][0] if len(rows) == MAX_SUBJECTS else ""
 
 
 def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> dict[str, int]:

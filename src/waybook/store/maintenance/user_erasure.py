@@ -53,7 +53,9 @@ def erase_user(
     """
     with owner_transaction(owner_dsn, org_id) as owner:
         head = lock_org(owner)
-        gone = _members(owner, to.name)
+        gone = frozenset(
+            first_column(owner.fetch(SQL["members_of"], ids=_user_ids(owner, to.name)))
+        )
         counts = Counter(_without_user(owner, to.name))
         stones = _reseal_chains(owner, to, progress)
         stones += _reseal_org_chain(owner, _UserErasure(org_id, to, gone, by))
@@ -72,11 +74,6 @@ def erase_user(
         )
         number = record_erasure(owner, head, written).number
     return Erased(org_id, number, row_counts, to.pseudonym)
-
-
-def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
-    rows = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
-    return frozenset(first_column(rows))
 
 
 def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
@@ -161,7 +158,11 @@ def _reseal_org_chain(owner: OwnerTransaction, who: _UserErasure) -> list[tuple[
     if not entries:
         return []
     _refuse_broken(f"org {who.org_id}", entries, before)
-    blank = [_without(entry, who) for entry in entries]
+    blank = []
+    for entry in entries:
+        details = orjson.loads(entry.details)
+        kept = remove_member_details(details, who.gone, who.to)
+        blank.append(entry if kept == details else entry._replace(details=as_json_text(kept)))
     resealed = list(_resealed([*blank, *_farewell(owner, blank, who)], who.to))
     touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, resealed, strict=False))
     added = resealed[len(entries) :]
@@ -171,12 +172,6 @@ def _reseal_org_chain(owner: OwnerTransaction, who: _UserErasure) -> list[tuple[
         owner.change(SQL["move_org_end"], seq=resealed[-1].seq, hash=resealed[-1].hash)
     stone = Tombstone("org", str(who.org_id), len(resealed), before, resealed[-1].hash)
     return [(stone, touched + len(added))] if touched or added else []
-
-
-def _without(entry: SealedEntry, who: _UserErasure) -> SealedEntry:
-    details = orjson.loads(entry.details)
-    blank = remove_member_details(details, who.gone, who.to)
-    return entry if blank == details else entry._replace(details=as_json_text(blank))
 
 
 def _farewell(

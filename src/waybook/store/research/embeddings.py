@@ -139,7 +139,6 @@ def read_records(rows: Sequence[Sequence[bytes | None]]) -> bytes:
 
 
 def fitting_statement(passages: Sequence[RankedPassage], most: int, **filters: Value) -> Statement:
-    """Return the places of the first passages that match the filters of a search."""
     keys = [(passage.subject_id, passage.part) for passage in passages]
     return SQL["fitting"](**_key_arrays(keys), most=most, **filters)
 

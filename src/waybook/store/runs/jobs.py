@@ -159,7 +159,6 @@ def read_open(rows: Iterable[tuple[Any, ...]]) -> tuple[OpenJobs, ...]:
 
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
-    """Select the finished jobs and the documents that a copy of a run needs."""
     return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
 
 

@@ -24,7 +24,7 @@ MAX_CALLS = 16
 
 
 class DroppedDecision(Exception):
-    """An earlier decision, on which this one is based, was not committed."""
+    """The decision was based on an earlier one that was not committed."""
 
 
 class DecidedCall(NamedTuple):

@@ -111,7 +111,6 @@ SQL = load(
 def jobs_statement(
     run_id: str, *, most: int, skipped: int = 0, statuses: Sequence[str] = (), **equal: str | None
 ) -> Statement:
-    """Return a list of the jobs that have these statuses, and these values of columns."""
     filters = {"job_id": None, "stage": None, "step_key": None, "model": None, **equal}
     named = AsJson([*statuses] or None)
     return SQL["run_jobs"](run_id=run_id, most=most, skipped=skipped, statuses=named, **filters)
