@@ -38,9 +38,7 @@ class PlanCache:
         self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
         self._at_work: dict[PlanKey, int] = {}
-        #: Plans with a recent conflict, and how many more calls read them from the database.
         self._contended: OrderedDict[PlanKey, int] = OrderedDict()
-        #: Plans that other processes change too, and how many more checks must find no change.
         self._shared: OrderedDict[PlanKey, int] = OrderedDict()
         self._checks_of_new_plans = 0
         self._period = 0
