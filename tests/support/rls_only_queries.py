@@ -87,7 +87,7 @@ def stripping() -> Iterator[int]:
         yield strip()
     finally:
         for query, attributes in before:
-            vars(query).update(attributes)
+            _replace(query, attributes)
 
 
 def strip() -> int:
@@ -96,6 +96,12 @@ def strip() -> int:
     for query in queries():
         bare, count = rls_only(query)
         if count:
-            vars(query).update(vars(Query(query.name, bare, query.row)))
+            _replace(query, vars(Query(query.name, bare, query.row)))
         removed += count
     return removed
+
+
+def _replace(query: Query, attributes: Mapping[str, object]) -> None:
+    """Replace all attributes, so that nothing stays of a query that was parsed already."""
+    vars(query).clear()
+    vars(query).update(attributes)
