@@ -67,7 +67,7 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
 
 
 def _first_broken(
-    entries: list[SealedEntry], end: ChainEnd, resealed: Sequence[ResealedChain]
+    entries: list[SealedEntry], end: ChainEnd, resealed: Sequence[tuple[int, bytes]]
 ) -> tuple[int, str] | None:
     broken, seq = audit.first_broken(entries), end.seq
     if broken is not None:
