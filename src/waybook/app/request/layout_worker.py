@@ -167,8 +167,8 @@ class LayoutWorker:
             return render(job)
 
         def pack() -> tuple[bytes, bytes]:
-            packed = pickle.dumps(job)
-            return packed, sha256(packed).digest()
+            pickled = pickle.dumps(job)
+            return pickled, sha256(pickled).digest()
 
         message, digest = await self._packing.run(org_id, pack)
         key = org_id, digest
