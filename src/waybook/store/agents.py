@@ -89,6 +89,11 @@ class AgentUsageRow(NamedTuple):
     clients: list[str]
 
 
+class DayUsageRow(NamedTuple):
+    usage: Totals
+    day: str
+
+
 SQL = load(
     "agents",
     **dict.fromkeys(("agents_page", "agent"), AgentRow),
@@ -96,6 +101,8 @@ SQL = load(
     **dict.fromkeys(("names", "runs_named"), NameRow),
     agent_counts=AgentCounts,
     usage_by_agent=AgentUsageRow,
+    usage_by_day=DayUsageRow,
+    results_without_usage="completed unreported counted",
 )
 
 

@@ -227,7 +227,7 @@ async def _item(locked: LockedRun, job: Job, number: int, brief: RunBriefRow) ->
     source = input_field(brief.input, item_list.document_key)
     if known.document is not None:
         (rows,) = await locked.send(jobs.contents_statement([known.document], _MAX_LIST_CHARACTERS))
-        source = rows[0][1]
+        source = rows[0].content
     text = document_text(read_items(source, item_list)[number - 1])
     return JobInput(
         document_key=item_list.document_key,

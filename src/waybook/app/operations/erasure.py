@@ -98,9 +98,9 @@ async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
     erasures = read_erasures(erasure_rows, stones)
     broken = first_broken(erasures, read_head(head))
     back: dict[int, list[str]] = {}
-    for erased_in, subject, subject_id in returned:
-        message = f"{subject} {subject_id} was erased, and is there again"
-        back.setdefault(erased_in, []).append(message)
+    for row in returned:
+        message = f"{row.subject} {row.subject_id} was erased, and is there again"
+        back.setdefault(row.erasure, []).append(message)
     number, error = broken or (None, "")
     verdicts = [
         AuditVerdict(

@@ -207,8 +207,8 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
     dag = file.compiled_dag
     named = [runs.SQL["definition"](slug=dag.dag.slug, version=dag.version)] if dag else []
     found, *definitions = await tx.send(import_rows.SQL["is_taken"](id=file.id), *named)
-    ((is_taken, now),) = found
-    if is_taken:
+    (existing,) = found
+    if existing.is_taken:
         raise Refused(
             f"this org has a {file.kind} with the id {file.id} already, and an import keeps ids; "
             "import into another org or database"
@@ -217,7 +217,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
     last = file.entries[-1]
     details: Body = {"action": "imported", "entries": last.seq, "exportedAt": file.exported_at}
     head = ChainHead(last.seq, last.hash, last.at)
-    write_context = WriteContext(now, ctx.actor(), head)
+    write_context = WriteContext(existing.now, ctx.actor(), head)
     entry = Entry(Event.PLAN_MODIFIED, details, ())
     entries = [*file.entries, *sealed_entries((entry,), (file.kind, file.id), write_context)]
     copy = Copy(file.id, file.rows, file.texts, entries)
@@ -225,7 +225,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
         statements = import_rows.plan_statements(copy)
         check = plans.SQL["stored_rows"](plan_id=file.id)
     else:
-        added = _definition_statements(ctx, dag, definitions[0], now)
+        added = _definition_statements(ctx, dag, definitions[0], existing.now)
         statements = [*added, *import_rows.run_statements(copy)]
         check = runs.SQL["run_rows"](run_id=file.id)
     stored = (await tx.send(*statements, check))[-1]

@@ -118,9 +118,7 @@ async def list_failed_stages(ctx: RequestContext, *, most: int) -> list[FailedSt
         shown=most, most=_MAX_PENDING, wide=EXCERPT_LENGTH
     )
     (rows,) = await ctx.read(statement)
-    return [
-        FailedStage(run_id, name, at, RunFailure(*failure)) for run_id, name, at, failure in rows
-    ]
+    return [FailedStage(row.run_id, row.run_name, row.at, RunFailure(*row.failure)) for row in rows]
 
 
 async def count_pending(ctx: RequestContext) -> PendingCounts:

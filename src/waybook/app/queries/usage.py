@@ -124,19 +124,19 @@ class OrgCosts:
 
 async def count_costs(ctx: RequestContext, since: datetime | None = None) -> OrgCosts:
     """Return the org's usage since a time (default: 30 days ago)."""
-    totals, models, work, days, by_agent, ((completed, unreported, read),) = await ctx.read(
+    totals, models, work, days, by_agent, (counts,) = await ctx.read(
         *calls.org_statements(since, MAX_LISTED), *agents.cost_statements(since, MAX_LISTED)
     )
     org = _org_usage(totals, models, work)
     first, last = org.since.date(), org.until.date()
     every_day = (first + timedelta(days=n) for n in range((last - first).days + 1))
-    by_day = {date.fromisoformat(day): Totals(*sums) for *sums, day in days}
+    by_day = {date.fromisoformat(row.day): row.usage for row in days}
     return OrgCosts(
         org=org,
         days={day: by_day.get(day, NO_USAGE) for day in every_day},
         agents=by_agent,
         agents_total=by_agent[0].total if by_agent else 0,
-        completed=completed,
-        unreported=unreported,
-        is_cut=read >= agents.MAX_ENTRIES_READ,
+        completed=counts.completed,
+        unreported=counts.unreported,
+        is_cut=counts.counted >= agents.MAX_ENTRIES_READ,
     )

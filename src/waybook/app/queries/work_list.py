@@ -142,7 +142,7 @@ async def plan_summaries(
     return PlanPage(
         plans=plans,
         last=plans[-1] if len(rows) > limit else None,
-        counts={PlanState(state): number for state, number in counts if number},
+        counts={PlanState(row.state): row.plans for row in counts if row.plans},
     )
 
 

@@ -3,6 +3,7 @@
 import os
 import time
 from binascii import hexlify
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -235,15 +236,22 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
     return ", ".join(f"({', '.join(f'${next(numbers)}' for _ in row)})" for _ in range(rows))
 
 
-def load(name: str, **rows: _RowClass) -> Mapping[str, Query]:
+def load(name: str, **rows: _RowClass | str) -> Mapping[str, Query]:
     """Return the queries in `store/NAME.sql`, by name.
 
-    `rows` maps query names to row classes.
+    `rows` maps query names to row classes, or to the names of the columns.
     """
     texts = _read(name)
     if unknown := rows.keys() - texts.keys():
         raise KeyError(f"store/{name}.sql has no query {sorted(unknown)}")
-    return {query: Query(query, body, rows.get(query)) for query, body in texts.items()}
+    classes = {query: _class_of(query, row) for query, row in rows.items()}
+    return {query: Query(query, body, classes.get(query)) for query, body in texts.items()}
+
+
+def _class_of(query: str, row: _RowClass | str) -> _RowClass:
+    if isinstance(row, str):
+        return namedtuple(query, row)  # noqa: PYI024 - the names are not constants
+    return row
 
 
 @cache

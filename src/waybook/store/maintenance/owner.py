@@ -188,7 +188,7 @@ class OwnerRole(NamedTuple):
         return self.superuser or self.bypasses
 
 
-SQL = load("maintenance/owner")
+SQL = load("maintenance/owner", returned="erasure subject subject_id")
 
 
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:

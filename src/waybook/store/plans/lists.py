@@ -104,6 +104,7 @@ SQL = load(
     one_review=ReviewRecord,
     review_outcome=ReviewOutcomeRow,
     waiting=PendingCounts,
+    count_plans="state plans",
 )
 
 

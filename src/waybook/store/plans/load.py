@@ -74,6 +74,8 @@ SQL = load(
     brief=PlanBrief,
     results_within=ResultRow,
     results_of=ResultRow,
+    results_cut="step_id beginning",
+    left_behind="id kind title",
     stored_rows=StoredRow,
     count_stalls=StallCountRow,
 )

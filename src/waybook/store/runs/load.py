@@ -32,6 +32,7 @@ SQL = load(
     runs_with_text=RunSummaryRow,
     awaiting_runs=RunSummaryRow,
     run_recent_events=RunEventRow,
+    failed_stages_of_runs="run_id run_name at failure",
     run_rows=StoredRow,
     definition=DefinitionRow,
     definitions=DefinitionRow,

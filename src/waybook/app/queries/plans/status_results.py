@@ -41,9 +41,9 @@ async def shown_results(
         most_bytes = MAX_BYTES_PER_CHARACTER * share + 2
         (prefixes,) = await ctx.read(load.SQL["results_cut"](plan_id=plan_id, most=most_bytes))
         shown = {
-            step_id: _beginning(step_id, beginning, sizes[step_id], share)
-            for step_id, beginning in prefixes
-            if step_id in sizes
+            row.step_id: _beginning(row.step_id, row.beginning, sizes[row.step_id], share)
+            for row in prefixes
+            if row.step_id in sizes
         }
     return {
         row.step_id: {**shown.get(row.step_id, {}), "confidence": row.confidence} for row in rows

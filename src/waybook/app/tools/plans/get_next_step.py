@@ -217,7 +217,9 @@ async def _round(
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
     (rows,) = await locked.send(load.SQL["left_behind"](step_id=step.id, most=_MAX_LEFT_BEHIND))
-    left: list[Json] = [{"artifactId": i, "kind": kind, "title": title} for i, kind, title in rows]
+    left: list[Json] = [
+        {"artifactId": row.id, "kind": row.kind, "title": row.title} for row in rows
+    ]
     earlier = non_empty(
         heldBy=replaced.user,
         sessionId=replaced.session,

@@ -312,7 +312,7 @@ async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) ->
             "there is no document with this id here",
             next_call=NextCall("list_dags", {}, "List the workflows and runs."),
         )
-    ((run_id, document_id),) = rows
+    run_id, document_id = rows[0].run_id, rows[0].document_id
     later = (
         jobs.SQL["versions"](run_id=run_id, always=True),
         jobs.SQL["finished_jobs"](run_id=run_id),
