@@ -91,7 +91,7 @@ class DescriptionReader:
     def composed(self, tool: Tool, name: str, described: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """Return a text, steps or conditions that the model composes itself, or None."""
         text = described["description"]
-        if text.startswith("tests when"):
+        if text.startswith("tested when"):
             return [self.condition(described["items"]["properties"])]
         if text == "in order":
             return [self.step(described["items"]["properties"]) for _ in range(STEP_COUNT)]

@@ -174,7 +174,7 @@ def test_interrupted_first_start_prints_nothing_and_can_be_repeated(
 
 
 def test_output_of_every_command_can_be_printed_in_ascii(terminal: Terminal) -> None:
-    plan_id = terminal.plan("Größe der Elbe → Ergebnis ✓")
+    plan_id = terminal.plan("Größe der Elbe → Fund ✓")
     environment = os.environ | ASCII_ONLY | {"WAYBOOK_DATA_DIR": str(terminal.data_dir)}
     for words in ("doctor", f"status {plan_id}"):
         done = subprocess.run(
@@ -185,7 +185,7 @@ def test_output_of_every_command_can_be_printed_in_ascii(terminal: Terminal) -> 
     listed = subprocess.run(
         [*WAYBOOK, "plans"], capture_output=True, check=True, env=environment
     ).stdout.decode()
-    assert "Gr??e der Elbe > Ergebnis v" in listed
+    assert "Gr??e der Elbe > Fund v" in listed
 
 
 def test_mcp_command_answers_all_calls_before_exit(terminal: Terminal) -> None:

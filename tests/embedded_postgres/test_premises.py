@@ -76,11 +76,11 @@ def symbolic_link(directory: Path) -> None:
     [
         (open_to_others, "mode 0777"),
         pytest.param(of_another_user, "belongs to user 12345", marks=root_only),
-        (symbolic_link, ""),
+        (symbolic_link, None),
     ],
 )
 def test_unsafe_socket_directory_is_refused_and_unchanged(
-    short_socket: tuple[Path, Path], make: Callable[[Path], None], message: str
+    short_socket: tuple[Path, Path], make: Callable[[Path], None], message: str | None
 ) -> None:
     deep, directory = short_socket
     make(directory)

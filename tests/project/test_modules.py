@@ -98,6 +98,8 @@ IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
     "src/waybook/app/registry.py",
     "src/waybook/app/request/definition_cache.py",
+    "src/waybook/app/operations/diagnostics.py",
+    "src/waybook/cli/commands/doctor.py",
     "src/waybook/cli/lazy.py",
     "src/waybook/dag/templates/template.py",
     "src/waybook/integrations/factory.py",
