@@ -110,7 +110,7 @@ class Size:
 
 
 def read_costs(balancing: Balancing, results: Path = RESULTS) -> Costs:
-    """Return the measured costs of a step cycle, or the default costs if there are none."""
+    """Return the measured costs of a step cycle, or the default costs if no costs were measured."""
     stored = json.loads(results.read_text("utf-8"))["costs"] if results.exists() else {}
     return Costs(**stored[balancing]) if balancing in stored else DEFAULT_COSTS[balancing]
 

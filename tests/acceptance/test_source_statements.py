@@ -1,4 +1,4 @@
-"""What the source documents promise, checked through `waybook mcp` and the commands."""
+"""Promises of the source documents, checked through `waybook mcp` and the commands."""
 
 import asyncio
 import json

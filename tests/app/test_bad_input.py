@@ -59,8 +59,7 @@ EACH: dict[str, Any] = {
     "quotes": "'; drop table plan; --",
     "controls": "\x01\x02\x1b[31m\x7f\u202e",
 }
-#: Invalid values that are refused before the arguments are told apart; they are sent for the first
-#: argument of every tool.
+#: Invalid values that are refused for any argument, so each is sent for one argument of every tool.
 FIRST: dict[str, Any] = {
     "a list of lists": [[[]]],
     "not a number": math.nan,

@@ -92,7 +92,7 @@ def test_expected_job_and_output_counts_of_any_recipe_are_correct(
 
 @decision("B10", "B12", "B13")
 @given(runs())
-def test_expected_counts_of_any_dag_equal_its_stages_jobs(
+def test_expected_jobs_of_any_workflow_equal_the_sum_over_stages(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     dag, models_of = drawn

@@ -94,7 +94,7 @@ def normalize_id(text: str) -> str:
 
 
 def is_mistyped(text: str) -> bool:
-    """Return whether a text has the length and the letters of an id, but is none.
+    """Return whether a text has the length and the letters of an id, but a wrong check letter.
 
     >>> is_mistyped("22222222222z"), is_mistyped("2222-2222222")
     (True, False)

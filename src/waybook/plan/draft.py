@@ -36,7 +36,7 @@ from waybook.plan.model import (
 from waybook.plan.new_conditions import build_condition
 from waybook.plan.ordering import renumber, replace_ids, resolve_dependencies, resolve_reference
 
-#: Fields of a step that a condition may add. They are stored even if they are None.
+#: Fields of a step added by a condition that are stored even without a value.
 _ALWAYS_STORED = frozenset({"type", "instructions", "title", "stall_seconds", "result_schema"})
 
 

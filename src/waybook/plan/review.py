@@ -40,7 +40,7 @@ from waybook.plan.submit import StepDone, Submission, complete, keep_late_result
 
 
 class ReviewSurface(StrEnum):
-    """Where a person decides a review without the agent: in a chat, or in their own program."""
+    """Place in which a person decides a review without the agent: a chat, or their own program."""
 
     APP = "app"
     FORM = "form"

@@ -48,7 +48,7 @@ _UnsealedEntry: TypeAlias = tuple[str, str, int, datetime, str, str, str, str | 
 
 
 class Subject(NamedTuple):
-    """What an audit chain is about: a plan, run, skill execution, standalone research, or org."""
+    """Subject of an audit chain: a plan, run, skill execution, standalone research, or org."""
 
     kind: str
     id: str

@@ -133,7 +133,7 @@ async def play_plan(scene: DemoContext, show: Show) -> None:
 
 
 class _PlanStory:
-    """What the agents and the person do in the plan: one method for each word of the script."""
+    """Actions of the agents and the person: one method for each word of the demo script."""
 
     def __init__(self, scene: DemoContext) -> None:
         self.scene = scene
