@@ -184,7 +184,7 @@ _cached_call_headers: Final = lru_cache(maxsize=_MAX_CACHED_HEADERS)(_read_call_
 
 
 def _client_in_metadata(version: str, metadata: object) -> str | None:
-    """Return the client's name in the metadata of a call, or an empty text if the call names no client.
+    """Return the client's name in the metadata of a call, or an empty text if it has none.
 
     Return None if the MCP library must check the metadata.
     """
