@@ -187,7 +187,7 @@ CHECKS: tuple[Callable[[], None], ...] = (
 def main() -> int:
     failed = 0
     for check in CHECKS:
-        title = (check.__doc__ or "").splitlines()[0].rstrip(".")
+        title = check.__name__.replace("_", " ")
         try:
             check()
         except MissingTool as error:
