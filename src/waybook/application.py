@@ -1,6 +1,6 @@
-"""The application without its servers: database, services and the loops of every process.
+"""Start the part of the application that commands need: database, services and loops.
 
-Commands use only this part. It imports no tools, so that a command starts fast.
+This module imports no tools, so that a command starts fast. `bootstrap` adds the tools.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ from waybook.store.maintenance.migrate import (
 
 #: Seconds between two polls for changes, while there are subscribers.
 _CHANGE_POLL_SECONDS = 3.0
-#: An org may use the calls of this many seconds at once.
+#: An org may make all the calls that its rate limit allows in this many seconds at once.
 _BURST_SECONDS = 2
 #: Maximum seconds for writing the remaining logged calls at shutdown.
 _FLUSH_SECONDS = 1.0
@@ -108,12 +108,12 @@ _StartCheck: TypeAlias = Callable[[BasicApplication], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseServer:
-    """PostgreSQL connection strings, for the server and for migrations, and the server's role."""
+    """PostgreSQL connection strings for Waybook and for migrations, and the role of Waybook."""
 
     app_dsn: str
     owner_dsn: str
     role: str | None
-    #: Whether a migration may create the table of pgvector's vectors.
+    #: Whether a migration may create the table of vectors, which needs pgvector.
     vectors: bool = True
 
 
@@ -129,8 +129,8 @@ async def open_application(
 ) -> AsyncIterator[BasicApplication]:
     """Start what every command needs. After the block, stop it in reverse order.
 
-    If `waiting` is set, start again whenever the database is unreachable, and report the progress
-    to it. `check` is the last part of starting. `find_base_url` returns the base URL of links.
+    If `waiting` is set, retry while the database is unreachable, and report each wait to `waiting`.
+    `check` is called at the end of the start. `find_base_url` returns the base URL of links.
     """
     async with database_server(settings) as postgres, contextlib.AsyncExitStack() as stack:
 

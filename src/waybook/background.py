@@ -25,7 +25,7 @@ from waybook.store.driver.leadership import ATTEMPT_SECONDS, DELIVERY, hold_lead
 
 log = logging.getLogger(__name__)
 
-#: The search is loaded after this delay, so that loading it does not slow down the startup.
+#: Delay before the search is loaded, so that loading the search does not slow down the start.
 WARMUP_DELAY_SECONDS = 2.0
 #: Seconds between two passes that delete expired data.
 _RETENTION_INTERVAL_SECONDS = 3_600.0
@@ -65,7 +65,7 @@ async def _in_orgs(
 ) -> int:
     """Run a function for each org, and return the sum of its results.
 
-    If it fails for an org, the error is raised after the other orgs were processed.
+    If the function fails for an org, the error is raised after all orgs were processed.
     """
     done, failure = 0, None
     for org_id in orgs:
@@ -87,7 +87,10 @@ async def _work_on_request(
     chore: str,
     every_seconds: float,
 ) -> None:
-    """Work for each org that requests it. The leader also looks at all orgs from time to time."""
+    """Call `work` for each org that requested it.
+
+    If it is the turn of the chore, the leader also calls `work` for all orgs.
+    """
 
     async def turn() -> None:
         orgs = await requested.wait(every_seconds)

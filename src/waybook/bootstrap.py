@@ -1,4 +1,4 @@
-"""Starts the application of a server, with its tools and background work."""
+"""Start the application of a server, with its tools and background work."""
 
 import asyncio
 import gc
@@ -30,7 +30,8 @@ from waybook.store.driver.pool import WaitReport
 
 log = logging.getLogger(__name__)
 
-#: All tools are imported together with this module, so that no call waits for an import.
+#: All tools of the server. Reading them here imports their modules, so that no call waits for an
+#: import.
 _SERVED_TOOLS: Final = tuple(TOOLS.values())
 
 

@@ -1,4 +1,4 @@
-"""Background loops of every process: they write logged calls, and exchange change events."""
+"""Background loops of every process: write the call log, and exchange change events."""
 
 import asyncio
 import contextlib
@@ -100,7 +100,7 @@ async def event_listen_loop(services: Services) -> None:
 
 
 async def change_poll_loop(services: Services, every_seconds: float) -> None:
-    """Poll for changes that no event announced, periodically and for each new subscriber."""
+    """Poll for changes that were not announced, at intervals and for each new subscriber."""
     bus, lookout = services.bus, pg_notify.ChangePoller()
 
     async def turn() -> None:

@@ -1,7 +1,6 @@
-"""The address of a data directory's dashboard, and the exclusive claim to serve it.
+"""Let one process serve the dashboard of a data directory, and record the dashboard's URL.
 
-One process serves the dashboard of a data directory. It holds `pages.lock` and records its URL in
-`pages.json`.
+The process that serves the dashboard holds `pages.lock` and writes its URL to `pages.json`.
 """
 
 import json
@@ -78,7 +77,7 @@ def _absolute(settings: Settings) -> Path:
 
 class PageClaim:
     def __init__(self, settings: Settings, command: str) -> None:
-        """Create a claim that is not held yet. `command` is recorded with the URL."""
+        """Create a claim without acquiring it. `command` is recorded with the URL."""
         self._control_dir = create_control_directory(_absolute(settings))
         self._command = command
         self._descriptors: dict[Path, int] = {}

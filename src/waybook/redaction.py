@@ -1,7 +1,7 @@
-"""Masks secrets in logs, errors, and the call log.
+"""Mask secrets in logs, errors and the call log.
 
-Secrets are recognized by format, and by value if it is known. Content stored by agents is never
-changed.
+A secret is recognized by its format or, if its value is known, by its value. Content that agents
+store is never changed.
 """
 
 import re
@@ -54,7 +54,7 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: Most texts do not match this quick check and need no further check.
+#: Quick check for texts that may contain a secret. Most texts do not match, and are not searched.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 #: Listen addresses that mean all network interfaces.
-_WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
+_WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - only compared
 CALLS_PER_SECOND = 60
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -19,8 +19,8 @@ class Settings:
     #: URL with which the database owner runs migrations. Needed if the server uses a different
     #: database user.
     owner_url: str | None = field(default=None, repr=False)
-    #: When a starting process applies migrations: `embedded` for the embedded server only, `always`
-    #: for a database URL too.
+    #: Databases on which a starting process applies migrations: `embedded` for the embedded server
+    #: only, `always` for a database URL too.
     migrate: str = "embedded"
     data_dir: Path = Path()
     #: Authentication mode. With `none`, callers need no credentials, and the server accepts
@@ -71,9 +71,9 @@ class Settings:
     allowed_hosts: str = ""
     #: Addresses or networks of proxies that may report the client's address, separated by commas.
     trusted_proxies: str = ""
-    #: Token for reading /metrics in server mode. Without it, /metrics is disabled.
+    #: Token for reading `/metrics` in server mode. Without this token, `/metrics` is disabled.
     metrics_token: str | None = field(default=None, repr=False)
-    #: Webhook that is notified when a person must act. The secret signs the notifications.
+    #: URL that receives a notification when a person must act. The secret signs the notifications.
     webhook_url: str | None = field(default=None, repr=False)
     webhook_secret: str | None = field(default=None, repr=False)
     #: Kinds of notifications that are sent to the webhook, separated by commas. Empty for all
@@ -82,7 +82,7 @@ class Settings:
     #: Format of the webhook body: standard, slack or text.
     webhook_format: str = "standard"
     webhook_templates_dir: str | None = None
-    #: Recorded as the reviewer when a link in a review message is used without sign-in.
+    #: Name recorded as the reviewer of a decision made by link, without sign-in.
     webhook_reviewer: str | None = None
     #: Maximum number of calls per second for each org. 0 for no limit.
     calls_per_second: int | None = None

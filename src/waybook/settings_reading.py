@@ -1,4 +1,4 @@
-"""Loads settings at startup, in order of precedence: flags, environment, file, defaults."""
+"""Load settings from flags, environment variables, a file and defaults, in this precedence."""
 
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from waybook.errors import Misconfigured
 from waybook.settings import LOOPBACK, LoadedSettings, Settings
 
 _ENVIRONMENT = "WAYBOOK_"
-#: A shorter secret could be guessed.
+#: Minimum length of a secret. A shorter secret could be guessed.
 MIN_SECRET_LENGTH = 16
 _MAX_WORKERS = 64
 _MAX_DRAIN_SECONDS = 300

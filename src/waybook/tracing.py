@@ -1,6 +1,6 @@
-"""Traces tool calls and their database messages with OpenTelemetry.
+"""Trace tool calls and their database messages with OpenTelemetry.
 
-Spans have ids, counts and error codes, but no texts of callers.
+Spans contain ids, counts and error codes, but no text that a caller sent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ _MAX_ID_LENGTH: Final = 64
 
 class _CallSpan(Protocol):
     def is_recording(self) -> bool:
-        """Return whether the span is sampled. The attributes of other spans need not be set."""
+        """Return whether the span is sampled. If not, its attributes need not be set."""
 
     def set_attributes(self, attributes: Mapping[str, str], /) -> None: ...
 
@@ -31,7 +31,7 @@ class _Tracer(Protocol):
     def message(self, statements: int, /) -> AbstractContextManager[None] | None: ...
 
     def remote(self, fields: Mapping[str, str], /) -> AbstractContextManager[None]:
-        """Make the spans of the block part of the trace with these ids."""
+        """Add the spans of the block to the trace that these fields name."""
 
     def ids(self) -> Mapping[str, str]: ...
 

@@ -1,4 +1,4 @@
-"""Claims: steps and jobs that this client holds, with heartbeats until the work ends."""
+"""Steps and jobs that this client holds (claims). Heartbeats are sent until their work ends."""
 
 import asyncio
 import hashlib
@@ -30,7 +30,7 @@ class _Heartbeat:
         interval_seconds: float,
         on_lost: Callable[[WaybookError], None],
     ) -> None:
-        """Call `beat` at intervals in the background. Once it is refused, call `on_lost`."""
+        """Call `beat` at intervals in the background, until it is refused. Then call `on_lost`."""
         self._beat = beat
         self._interval_seconds = interval_seconds
         self._on_lost = on_lost
@@ -49,7 +49,7 @@ class _Heartbeat:
         if task is None:
             return
         task.cancel()
-        # Unlike `await task`, this raises CancelledError only if the caller is canceled.
+        # `await task` would also raise CancelledError because the heartbeat task was canceled.
         await asyncio.wait([task])
 
     async def _run(self) -> None:
@@ -66,7 +66,7 @@ class _Heartbeat:
 
 
 class Caller(Protocol):
-    """The client through which a claim calls tools."""
+    """Protocol for the client through which a claim calls tools."""
 
     async def call(self, tool: str, /, **arguments: object) -> dict[str, Any]: ...
 

@@ -94,7 +94,7 @@ READY: Final = frozenset({"step_ready", "job_ready"})
 
 @dataclass
 class _OpenClaims:
-    """Claims that one session has in one plan or run."""
+    """Claims of one session in one plan or run."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     held: list[Claim] = field(default_factory=list)
@@ -226,9 +226,9 @@ class Client:
     ) -> dict[str, Any]:
         """Decide a review as a person, and return the reply; `modify` needs feedback.
 
-        After `modify`, the next agent that claims a step gets the step again.
+        After `modify`, the reviewed step goes to the next agent that claims a step.
         """
-        # The place keeps the step from being assigned to this client.
+        # Without `place`, the server would assign the step to this client after `modify`.
         named = {"planId": review["planId"], "reviewId": review["reviewId"], "place": "client"}
         more = {} if feedback is None else {"feedback": feedback}
         return await self.call("submit_user_decision", **named, decision=decision, **more)
@@ -341,7 +341,7 @@ class Client:
         named = {**wanted.named, "sessionId": session}
         claims = self._claims[session, str(named.get("planId") or named.get("runId"))]
         terms = ClaimTerms(session, wanted.on_error, self._heartbeat_seconds)
-        # Make one claim call at a time per session, because concurrent calls would get the same
+        # Make one claim call at a time, because concurrent calls of a session would get the same
         # step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
@@ -368,7 +368,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class _Claiming(Generic[_ClaimT]):
-    """Steps of a plan or jobs of a run that a session claims."""
+    """Request of a session for steps of a plan or jobs of a run."""
 
     kind: Callable[[Client, Mapping[str, Any], ClaimTerms], _ClaimT]
     tool: str

@@ -1,4 +1,4 @@
-"""Connections to a server over HTTP, and the rules for repeating a call."""
+"""Connection to a server over HTTP, and the rules by which a call is repeated."""
 
 import asyncio
 import random

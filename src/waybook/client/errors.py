@@ -54,7 +54,7 @@ class NotSubmitted(RuntimeError):
 
 
 class NothingReady(Exception):
-    """Reply without a step or job: the work is over, or an agent or a person has to act first."""
+    """No step or job to claim: the work is over, or an agent or a person has to act first."""
 
     def __init__(self, reply: Mapping[str, Any]) -> None:
         self.status = str(reply["status"])

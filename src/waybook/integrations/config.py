@@ -109,7 +109,7 @@ class IssuerSettings:
     audience: str
     client_id: str | None
     client_secret: str | None = field(repr=False)
-    #: Org of all users. Without it, a claim of the token names the user's org.
+    #: Org of all users. If None, the claim `org_claim` of a token names the user's org.
     org: str | None
     org_claim: str
     user_claim: str
@@ -179,11 +179,11 @@ def _check_issuer(settings: Settings, issuer: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerCheck:
-    #: Why the endpoints could not be found.
+    #: Reason why the endpoints were not found.
     error: str | None = None
-    #: Why the keys could not be downloaded.
+    #: Reason why the keys were not downloaded.
     keys_fault: str | None = None
-    #: Numbers of keys.
+    #: Number of keys that the issuer publishes, and number of those that this server can use.
     published: int = 0
     usable: int = 0
     algorithms: tuple[str, ...] = ()

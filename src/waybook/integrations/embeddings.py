@@ -18,8 +18,8 @@ _RETRY_DELAY_SECONDS: Final = 0.3
 #: Seconds for which the endpoint is not called after a failure.
 _COOLDOWN_SECONDS: Final = 20.0
 
-#: Statuses with which an endpoint may reject the parameter `dimensions`. The request is then
-#: repeated without the parameter.
+#: Statuses with which an endpoint may reject the parameter `dimensions`. The client then repeats
+#: the request without this parameter.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
 _SERVER_ERRORS: Final = 500
@@ -48,7 +48,7 @@ class EmbeddingsClient:
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
-        #: False after the endpoint has rejected the parameter `dimensions`.
+        #: Whether to send the parameter `dimensions`. False after the endpoint has rejected it.
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:

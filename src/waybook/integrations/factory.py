@@ -1,4 +1,4 @@
-"""Creates clients for the configured endpoints. HTTP modules are imported only when needed."""
+"""Create clients for the configured endpoints. Import HTTP modules only when they are needed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -22,7 +22,7 @@ _TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_
 async def _open_client(
     module: str, name: str, *arguments: object, **named: object
 ) -> AsyncIterator[Any]:
-    """Import a client class, and yield an instance of it, which is closed after the block."""
+    """Import a client class and yield an instance of it. Close the instance after the block."""
     loaded = await asyncio.to_thread(import_module, f"waybook.integrations.{module}")
     client = getattr(loaded, name)(*arguments, **named)
     try:

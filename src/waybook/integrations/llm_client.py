@@ -188,7 +188,7 @@ class ModelClient:
             raise
 
     async def _request(self, question: ModelRequest, seconds: float) -> Json:
-        """Request structured output, or plain text if the endpoint supports only that."""
+        """Request structured output, or plain text if the endpoint rejects structured output."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         try:

@@ -95,7 +95,8 @@ def extract_json(text: str) -> Json:
             value, end = _DECODER.raw_decode(piece)
         except (ValueError, RecursionError):
             continue
-        # A number or word at the beginning of a text is not the reply.
+        # In a longer text, accept only an object or array: a number or word at the start may be
+        # prose.
         if end == len(piece) or isinstance(value, list | dict):
             return value
     raise ValueError("there is no JSON in it")

@@ -237,9 +237,9 @@ def _describe_error(error: EndpointFailed | TimeoutError) -> str:
     return f"it did not finish answering within {SECONDS:.3g} s"
 
 
-#: Keys are fetched again when a token names an unknown key, but at most once in this time.
+#: Minimum seconds between two fetches of keys because a token names an unknown key.
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Older keys are fetched again in the background, so that withdrawn keys disappear.
+#: Keys older than this are fetched again in the background, so that withdrawn keys disappear.
 STALE_SECONDS: Final = 900.0
 
 

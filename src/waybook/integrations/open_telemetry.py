@@ -1,4 +1,4 @@
-"""Tracer that creates OpenTelemetry spans, and their export.
+"""Create spans with OpenTelemetry, and export them.
 
 The standard environment variables of OpenTelemetry configure the export.
 """
@@ -90,7 +90,7 @@ class OpenTelemetryTracer:
 
     @contextmanager
     def remote(self, fields: Mapping[str, str], /) -> Iterator[None]:
-        """Make spans within the block part of a trace that another process began."""
+        """Add the spans of the block to a trace that another process began."""
         token = context.attach(_PROPAGATOR.extract(fields))
         try:
             yield

@@ -1,4 +1,4 @@
-"""Reads the state of running servers from their health checks and metrics."""
+"""Read the state of running servers from their health checks and metrics."""
 
 import asyncio
 import re
@@ -104,7 +104,7 @@ def _read_metrics(url: str, text: str) -> ServerState:
 
 
 def differences(states: Sequence[ServerState]) -> list[str]:
-    """Return a sentence about each difference between servers that should be equal.
+    """Return one sentence for each property in which the servers differ but should be equal.
 
     >>> differences([ServerState("a", version="1"), ServerState("b", version="2")])
     ['The servers have different versions: 1, 2.']

@@ -21,8 +21,8 @@ MAX_TEXT_BYTES = 60
 MAX_SESSION_BYTES = 64
 MAX_ID_LENGTH = 40
 MAX_NAME_LENGTH = 64
-#: The hook blocks at most this many stops in a row without a completed step. At the ninth, Claude
-#: Code ends the conversation with an empty result.
+#: The hook keeps an agent from stopping at most this many times in a row without a completed step.
+#: Claude Code allows eight times; then it ends the conversation with an empty result.
 MAX_CONSECUTIVE_HOLDS = 3
 MAX_REMEMBERED_HOLDS = 200
 MAX_SECONDS = 2.0
@@ -57,7 +57,7 @@ def instruct_summary(folder: str, _: str, event: dict[str, object]) -> str | Non
 
 
 def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
-    """Return why the agent must continue, or None if it may stop."""
+    """Return the reason why the agent must continue, or None if it may stop."""
     key, state = own_state(folder, event)
     moment, reason = open_work(state)
     path, plan = os.path.join(folder, f"{key}.holds"), as_mapping(state.get("plan"))
@@ -69,7 +69,7 @@ def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
 
 
 def open_work(state: dict[str, object]) -> tuple[str, str]:
-    """Return a key and a text about unfinished work; both are empty if the agent may stop."""
+    """Return a key and a description of unfinished work, both empty if the agent may stop."""
     plan, steps = as_mapping(state.get("plan")), held_steps(state)
     if steps:
         step = steps[-1]
@@ -168,7 +168,10 @@ def all_states(folder: str) -> list[tuple[str, dict[str, object]]]:
 
 
 def read_state(path: str) -> dict[str, object]:
-    """Return the content of a state file. Empty if it is not valid or belongs to another user."""
+    """Return the content of a state file.
+
+    Return an empty state if the file is not valid or belongs to another user.
+    """
     if not os.path.isfile(path):  # Opening a named pipe would wait for its writer.
         return {}
     try:
@@ -252,7 +255,7 @@ def describe(state: dict[str, object]) -> str | None:
 
 
 def describe_ended(state: dict[str, object]) -> str | None:
-    """Return the text for a new conversation about a plan that an ended conversation left open."""
+    """Return a text that tells a new conversation about the open plan of an ended conversation."""
     text = describe(state)
     return text and (
         "An earlier conversation in this directory ended; it left the state below. "

@@ -1,4 +1,4 @@
-"""Errors of the MCP protocol, without internal details."""
+"""Remove internal details and secrets from the errors of the MCP protocol."""
 
 import logging
 from typing import Final
@@ -14,7 +14,7 @@ from waybook.redaction import redact, redact_json
 Context = ServerRequestContext[None]
 
 _CLIENT_ERRORS: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
-#: Maximum number of characters of a client's text that an error repeats.
+#: Maximum number of characters of a client's text that an error message quotes.
 MAX_ECHO_LENGTH: Final = 500
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def _shorten(text: str) -> str:
     >>> _shorten("Unknown tool: " + 1000 * "x")[-4:], len(_shorten(1000 * "x"))
     ('xxx…', 501)
     """
-    # Redact before cutting, because a secret that is cut off would not be recognized.
+    # Mask secrets before cutting the text, because `redact` does not recognize half a secret.
     redacted = redact(text[: 4 * MAX_ECHO_LENGTH])
     return redacted if len(redacted) <= MAX_ECHO_LENGTH else f"{redacted[:MAX_ECHO_LENGTH]}…"
 

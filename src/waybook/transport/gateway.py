@@ -1,4 +1,4 @@
-"""Gateway from HTTP or stdio to the tool dispatcher, and limits on open change streams."""
+"""Connect HTTP and stdio with the tool dispatcher, and limit the open change streams."""
 
 from asyncio import get_running_loop
 from collections import Counter
@@ -24,13 +24,13 @@ from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, Unavailable, WaybookError
 from waybook.store.driver.bus import Bus
 
-#: Request state: whether the rate limiter admitted the request.
+#: Key in the request's state for a bool: whether the rate limiter admitted the request.
 RATE_COUNTED: Final = "counted"
-#: Request state: the error, if the credential could not be checked.
+#: Key in the request's state for the error that prevented the check of the credential.
 FAULT: Final = "fault"
-#: Request state: when the request arrived, by the clock of the event loop.
+#: Key in the request's state for the arrival time, by the clock of the event loop.
 ARRIVED: Final = "arrived"
-#: Request state: function that lets the org's next request start.
+#: Key in the request's state for a function that frees the org's slot for its next request.
 RELEASE_SLOT: Final = "release_slot"
 
 
@@ -78,8 +78,8 @@ async def _always_authorized(_: Request | None) -> bool:
 class ToolGateway:
     """Access to the tool dispatcher and to authentication, for HTTP and stdio.
 
-    Only tool calls wait for the dispatcher, so that tool lists are answered before the database is
-    up.
+    Tool calls wait until the dispatcher has started. Requests for the list of tools do not wait, so
+    they are answered even before the database is up.
     """
 
     dispatcher: Callable[[], Awaitable[DispatcherPort]]
@@ -140,7 +140,7 @@ def request_state(request: Request | None) -> Mapping[str, Any]:
     return request.scope.get("state", {}) if request is not None else {}
 
 
-#: Seconds after which a refused client should try again.
+#: Seconds that a client should wait after it was refused another change stream.
 _RETRY_SECONDS: Final = 30
 
 

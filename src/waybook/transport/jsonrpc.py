@@ -17,7 +17,7 @@ from waybook.redaction import redact, redact_json
 
 MESSAGE_LIMIT: Final = 1024 * 1024
 
-#: Number of bytes at the beginning and at the end of a message in which its id is searched.
+#: The id of a message is searched in this many bytes at its beginning and at its end.
 _EDGE_BYTES: Final = 1_024
 NOT_JSON: Final = ErrorData(code=PARSE_ERROR, message="Parse error")
 NOT_A_MESSAGE: Final = ErrorData(
@@ -68,8 +68,8 @@ def id_of(beginning: bytes, end: bytes) -> str | int | None:
     7
     >>> id_of(b'{"method":"tools/call","params":{"id":8,', b'"id":9},"jsonrpc":"2.0","id":"a"}')
     'a'
-    >>> id_of(b'{"method":"tools/call","params":{"id":8,', b'"id":9}}') is None
-    True
+    >>> id_of(b'{"method":"tools/call","params":{"id":8,', b'"id":9}}') or "no id"
+    'no id'
     """
     match = _ID_AHEAD.match(beginning) or _ID_BEHIND.search(end)
     identity: str | int | None = None
@@ -145,7 +145,7 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     return {"error": {**fields, "next": None}}
 
 
-#: Values that orjson and `json` may write differently.
+#: Numbers and nulls that orjson and `json` may write differently.
 _WRITTEN_DIFFERENTLY: Final = re.compile(rb"[:,\[](?:-?(?:[0-9.]+e|0\.0000)|null)")
 
 _STRICT: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS

@@ -125,9 +125,9 @@ def build_app(  # noqa: PLR0913 - one for each part of the application
         server: the tools.
         hosts: allowed host names.
         ready: checks the database.
-        stuck: says whether only a restart would help.
+        stuck: returns whether the process must be restarted.
         metrics: returns the metrics.
-        reporting: names the tools that send progress notifications.
+        reporting: names of the tools that send progress notifications.
         reading: serves the read API.
         pages: routes of the dashboard.
         pace: throttles orgs that exceed their rate limit.

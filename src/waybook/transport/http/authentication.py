@@ -41,7 +41,7 @@ _METRICS_PATH: Final = "/metrics"
 _PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
 _BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
-#: Returns the caller of a cached bearer token, with a check that is still to be done.
+#: Returns the cached caller of a bearer token. The token must still be checked in the database.
 _CachedBearer = Callable[[str, Channel], CachedCaller | None]
 _BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
@@ -161,7 +161,10 @@ def is_read_request(request: Request) -> bool:
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether the request follows a link on another site, and so has no session cookie."""
+    """Return whether the user followed a link on another site.
+
+    The browser then sends no session cookie.
+    """
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 
@@ -182,7 +185,7 @@ async def authenticated_caller(request: Request | None) -> Caller:
 async def reauthenticate(request: Request | None) -> bool:
     """Return whether the credential of a long-lived request is still valid.
 
-    If the credential cannot be checked now, the answer is yes.
+    If the credential cannot be checked now, return True.
     """
     gate = request_state(request).get("admitted_by")
     if request is None or not isinstance(gate, AuthGate):

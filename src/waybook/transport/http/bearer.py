@@ -32,7 +32,7 @@ def read_bearer(scope: Scope) -> str | None:
 
 
 def challenge(token: str | None, metadata_url: str | None = None) -> str:
-    """Return the `WWW-Authenticate` header for a token from `read_bearer` that is not valid.
+    """Return the `WWW-Authenticate` header for a missing, malformed or invalid token.
 
     >>> challenge(None), challenge("").partition(", ")[2].partition(", ")[0]
     ('Bearer realm="waybook"', 'error="invalid_token"')
@@ -47,7 +47,7 @@ def challenge(token: str | None, metadata_url: str | None = None) -> str:
 
 
 def insufficient_scope_header(details: object) -> dict[str, str]:
-    """Return a challenge with the scopes that the credential lacks, if the error lists them.
+    """Return a challenge that names the missing scopes, if the error details list them.
 
     >>> insufficient_scope_header({"needed": ["plan:read"]})["www-authenticate"]
     'Bearer realm="waybook", error="insufficient_scope", scope="plan:read"'

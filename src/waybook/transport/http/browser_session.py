@@ -86,7 +86,7 @@ class LoginThrottle:
 
 
 def address_prefix(address: str) -> str:
-    """Return the address, or for IPv6 its /64 network, by which attempts are counted.
+    """Return the key by which attempts are counted: an IPv4 address, or an IPv6 /64 network.
 
     >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')

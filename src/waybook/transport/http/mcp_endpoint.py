@@ -57,7 +57,7 @@ class McpEndpoint:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reject requests other than POST."""
+        """Refuse the request: `handle` gets the POST requests, so this has another method."""
         del scope, receive, send
         raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
 
@@ -124,7 +124,7 @@ async def _answer_checked(
         return body
     if refused := await verify_credential(request):
         return refused
-    # The call sent no database query, so its answer depends only on the caller.
+    # No database query checked the credential. The answer can be used if the caller is the same.
     is_unchanged = request_state(request).get("caller") == cached.caller
     if body is not None and is_unchanged and not cached.check.is_failed:
         return body

@@ -34,7 +34,7 @@ class _Family(NamedTuple):
     kind: _Kind
     help: str
     labels: Sequence[str] = ()
-    #: Whether each worker process has its own samples. Other samples are added up.
+    #: Whether each worker process has its own samples. If not, the workers' samples are added up.
     is_per_worker: bool = False
 
 
@@ -232,7 +232,7 @@ def _newest_migration() -> str:
 
 
 def _resident_bytes() -> int:
-    """Return the memory use of this process in bytes. Some systems report only the maximum."""
+    """Return the memory use of this process in bytes, or the maximum so far on some systems."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except OSError:
@@ -283,7 +283,7 @@ class Operations:
 log = logging.getLogger(__name__)
 
 PUBLISH_SECONDS: Final = 1.0
-#: Older gauges are left out, because the worker that published them has ended.
+#: Maximum age of gauges. Older ones are left out, because their worker has ended.
 MAX_AGE_SECONDS: Final = 10.0
 MAX_BYTES: Final = 128 * 1024
 _MAX_READS: Final = 3
@@ -291,7 +291,7 @@ _HEADER: Final = Struct("=II")
 HALF_BYTES: Final = _HEADER.size + MAX_BYTES
 _SLOT_BYTES: Final = 1 + 2 * HALF_BYTES
 
-#: When a worker published its metrics, and the metrics.
+#: The time at which a worker published its metrics, and the metrics.
 Published: TypeAlias = tuple[float, Sequence[Metric]]
 
 

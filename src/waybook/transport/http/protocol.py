@@ -25,7 +25,7 @@ TOO_LARGE: Final = (
 )
 
 
-#: ASGI extension under which a request has its `Exchange`.
+#: Name of the ASGI extension that holds the `Exchange` of a request.
 _EXCHANGE: Final = "waybook.exchange"
 _HEAD: Final = b"HTTP/1.1 200 OK\r\n%b: %b\r\ncontent-length: %d\r\n"
 

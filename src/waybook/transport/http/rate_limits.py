@@ -162,7 +162,7 @@ class RequestThrottle:
         return json_response(error.as_json(), 429, retry_after_header(error.details))
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
-        """Return the limiter of a request and its org, or None if the request need not wait."""
+        """Return the org of a request, or None if the request need not wait, and its limiter."""
         path, caller = request.scope["path"], signed_in_caller(request)
         if path.startswith(LIMITED_PATHS):
             return await self.admit(request), self.limiter
@@ -248,9 +248,9 @@ class FailedCredentials:
     ) -> None:
         self._clock = clock
         self._pause = pause
-        #: When each address may fail `MAX_FAILURES` times again.
+        #: For each address, the time from which it may fail `MAX_FAILURES` times again.
         self._full_at: OrderedDict[str, float] = OrderedDict()
-        #: When each secret was last valid. Only a hash of the secret is kept.
+        #: For the hash of each secret, the time at which the secret was last valid.
         self._recent: OrderedDict[int, float] = OrderedDict()
         self._pending: Counter[int] = Counter()
         self._ended: dict[int, asyncio.Event] = {}
@@ -305,7 +305,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Count a lookup against the address. A valid secret gets the returned seconds back."""
+        """Count a lookup against the address. Return what to refund if the secret is valid."""
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
         wait = self._wait(place)

@@ -1,6 +1,6 @@
 """Checks of requests: headers, host, origin, body, client address, and the CSRF token of forms.
 
-A check before routing returns the response to a refused request, or None.
+Each function that ends in `_refusal` returns an error response, or None to accept the request.
 
 The CSRF token is in a cookie and in every form. Other sites can send neither.
 """

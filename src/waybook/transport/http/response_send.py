@@ -1,7 +1,7 @@
 """Responses with security headers, compressed with gzip.
 
-A response starts only after a cached credential is verified. A streamed response is flushed after
-every chunk.
+A request may be processed before its cached credential is verified, but the response starts only
+after that. A streamed response is flushed after every chunk.
 
 The size of a compressed page can reveal a secret in it (the BREACH attack), so the CSRF token is
 masked differently in every response.
@@ -150,7 +150,8 @@ def _with_vary(headers: _RawHeaders) -> list[tuple[bytes, bytes]]:
     return [*others, (b"vary", b", ".join([*vary, b"accept-encoding"]))]
 
 
-#: Request state: the cached caller, and the function that verifies the caller's credential.
+#: Keys in the request's state for the cached caller, and for the function that verifies the
+#: caller's credential.
 _CACHED_CALLER: Final = "cached_caller"
 _VERIFY: Final = "verify_credential"
 
@@ -188,7 +189,7 @@ async def verify_credential(request: Request) -> Response | None:
 
 
 _JSON_TYPE: Final = (b"content-type", b"application/json")
-#: Header of every response with status 503 that does not set it.
+#: Header that is added to a response with status 503, unless the response has it.
 _RETRY_AFTER: Final = (b"retry-after", b"%d" % (Unavailable.retry_after or 0))
 _JSON_HEAD: Final = b"".join(
     b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]

@@ -23,8 +23,8 @@ except ImportError:
 
 _BACKLOG: Final = 2048
 _SWITCH_SECONDS: Final = 0.0005
-#: Idle connections stay open longer than those of common proxies, which close them after 60
-#: seconds.
+#: Longer than the 60 seconds after which common proxies close an idle connection. If the server
+#: closed it first, a proxy could send a request on a closed connection.
 DEFAULT_KEEP_ALIVE_SECONDS: Final = 75
 _SHUTDOWN_TIMEOUT_SECONDS: Final = 2
 
@@ -36,8 +36,8 @@ T = TypeVar("T")
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """Return a listening socket. With port 0, the system chooses a port.
 
-    The protocol number is given, because asyncio sets TCP_NODELAY only on such sockets. Otherwise a
-    short response could wait 40 ms.
+    The socket is created with the protocol number of TCP, because asyncio sets TCP_NODELAY only on
+    such sockets. Without TCP_NODELAY, a short response could wait 40 ms.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -80,7 +80,7 @@ class _SignalFreeServer(uvicorn.Server):
 
 @dataclass(slots=True)
 class Drain:
-    """Seconds for which a stopping server still serves, but reports that it is not ready.
+    """Time for which a stopping server still serves requests, but reports that it is not ready.
 
     Load balancers need this time to notice that the server is stopping.
     """

@@ -36,7 +36,8 @@ _LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh",
 _MAX_LAUNCHERS: Final = 4
 OWN_KEY: Final = f"process-{os.getpid()}"
 
-#: Error codes after which the named step is no longer held, or the named plan no longer open.
+#: Errors that show that the agent no longer holds the step of the call, or that the plan of the
+#: call is no longer open.
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 #: Tools that end the work on a step.
 _ENDING_TOOLS: Final = frozenset(
@@ -64,7 +65,8 @@ State: TypeAlias = dict[str, Any]
 
 def observe(state: State, tool: str, arguments: Mapping[str, Any], reply: State) -> State:
     """Return the state after a successful call."""
-    # With `takeNext`, `submitted` is about the step, and the rest is about the next one.
+    # With `takeNext`, the field `submitted` is about the submitted step, and all other fields are
+    # about the next step.
     result = {**reply.get("submitted", {}), **reply}
     plan_id, plan = result.get("planId") or _id(arguments, "planId"), state.get("plan") or {}
     is_current = plan.get("planId") == plan_id
@@ -206,7 +208,8 @@ class ConversationFiles:
                 # The file may exist, because a client that resumes a conversation starts a new
                 # server process.
                 before = {} if key == OWN_KEY else _read_state(self._path(key))
-            # If the file contained invalid steps, the next call starts with an empty state.
+            # If the update fails because the file contains invalid steps, the next call starts with
+            # this empty state.
             self._states[key] = {}
             self._update(key, before, _after(before, params, result))
         except Exception as error:  # noqa: BLE001 - the call itself succeeded
@@ -242,7 +245,7 @@ class ConversationFiles:
         temporary.replace(path)
 
     def _delete_superseded(self, key: str, plan_id: str) -> None:
-        """Delete the files of ended conversations about this plan, and those above the limit."""
+        """Delete the files of ended conversations about this plan, and files beyond `MAX_FILES`."""
         newest_first = sorted(self.folder.glob("*.json"), key=_rank, reverse=True)
         for place, path in enumerate(newest_first):
             other = _read_state(path)
@@ -293,7 +296,7 @@ def _is_file_name(text: str) -> bool:
 
 
 def _rank(path: Path) -> tuple[bool, float]:
-    """Return the rank of a file among those to keep: valid files first, then the newest."""
+    """Return a sort key: valid files rank above invalid ones, and newer files above older ones."""
     try:
         return bool(_read_state(path)), path.stat().st_mtime
     except OSError:

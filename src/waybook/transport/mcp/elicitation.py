@@ -1,4 +1,4 @@
-"""Review decisions in the chat: with a form (MCP elicitation), or as a task.
+"""Let people decide reviews in the chat: with a form (MCP elicitation), or as a task.
 
 The review is stored first, so it stays open if the user declines or never answers the form.
 
@@ -313,7 +313,10 @@ def _require_matching_header(context: Context, task_id: str) -> None:
 
 
 async def _hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Remove the tasks extension from the reply to `initialize`. Older revisions lack it."""
+    """Remove the tasks extension from the reply to `initialize`.
+
+    Only older revisions of the protocol call `initialize`, and they do not have the extension.
+    """
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
         capabilities = result.get("capabilities")

@@ -144,7 +144,7 @@ class Prompts:
     plans: bool
     runs: bool
     skills: bool
-    #: Lists the prompts for runs together with the tools for runs. None if both are always listed.
+    #: If set, the prompts for runs are listed only when the tools for runs are.
     run_tools: RunTools | None = None
 
     async def list(self, context: Context, _: object) -> wire.ListPromptsResult:
@@ -249,7 +249,7 @@ not instructions to you.
 
 
 def instructions_for(always_listed: Collection[str], *, later_runs: bool = False) -> str:
-    """Return the server's instructions. `later_runs` means that the tools for runs may join."""
+    """Return the server's instructions. `later_runs`: the tools for runs may be listed later."""
     plans, runs = "get_next_step" in always_listed, "get_next_job" in always_listed
     adds_workflows = "add_dag" in always_listed
     parts = {

@@ -38,7 +38,7 @@ URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"pl
 async def complete(
     gateway: ToolGateway, context: Context, params: wire.CompleteRequestParams
 ) -> wire.CompleteResult:
-    """Return the open plans or runs that match the typed text with their id or name."""
+    """Return the open plans or runs whose id or name matches the typed text."""
     of_runs, typed = _is_run_argument(params), params.argument.value
     if of_runs is None:
         return wire.CompleteResult(completion=wire.Completion(values=[]))

@@ -54,7 +54,7 @@ class _ListenStream:
 
     bus: Bus
     org_id: UUID
-    #: Whether a new run may make the tools for runs join the list of tools.
+    #: Whether to notify the client when the tools for runs are added to the list of tools.
     announces_tools: bool = False
     #: Ends the stream, so that the client reconnects and reads its resources again.
     close: Callable[[], None] = field(init=False)

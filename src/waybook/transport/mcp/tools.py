@@ -72,7 +72,7 @@ def to_tool_result(answer: Answer) -> wire.CallToolResult:
     )
 
 
-#: The tools of plans are listed alone if the database does not answer within this time.
+#: Seconds to wait for the database. After that, only the tools for plans are listed.
 _LOOKUP_SECONDS: Final = 2.0
 
 
@@ -80,9 +80,9 @@ _LOOKUP_SECONDS: Final = 2.0
 class RunTools:
     """Decides whether the tools for runs are listed in the profile `auto`.
 
-    They are listed once the org has a workflow. Over HTTP, each request for the list looks for one.
-    Over stdio, the list is answered before the database is up, so a notification tells the client
-    when the tools join.
+    They are listed once the org has a workflow. Over HTTP, each request for the list checks whether
+    the org has a workflow. Over stdio, the list is answered before the database is up, so a
+    notification tells the client when the tools are added.
     """
 
     gateway: ToolGateway

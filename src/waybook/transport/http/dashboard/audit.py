@@ -52,7 +52,7 @@ MAX_VALUE_LENGTH: Final = 600
 #: An entry is shown expanded if all its values are at most this long.
 _SHORT_VALUE_LENGTH: Final = 80
 _MAX_INLINE_CHANGES: Final = 4
-#: Fields that are not shown, because the entry already shows the name of the step or job.
+#: Fields that are hidden, because the page shows the name of the step or job instead.
 _ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 FILTERS: Final = ("subject", "event", "actor", "session", "channel", "since", "until")
 
@@ -195,9 +195,9 @@ def entry_event(entry: AuditEntry) -> str:
 
 
 def entry_view(entry: AuditEntry, names: Names) -> dict[str, Any]:
-    """Return what the page shows of an entry.
+    """Return the values that the template shows for an audit entry.
 
-    Each change comes with the name of its row, and its old and new value.
+    Each change has the name of the changed row, the old value and the new value.
     """
     every, item = list(changes_in([entry])), item_link(entry, names)
     details = [

@@ -191,7 +191,7 @@ def feedback_card(
 
 
 _MAX_CARDS: Final = 20
-#: Values of the decision buttons. `wait` cancels a rejection.
+#: Values of the decision buttons. `wait` is the button that cancels a rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 FEEDBACK_REQUIRED_MESSAGE: Final = "describe the requested changes; the agent will read them"
@@ -229,7 +229,10 @@ async def inbox_page(page: PageRequest) -> Response:
 async def _respond(
     page: PageRequest, form: SubmittedForm, status: int = HTTPStatus.OK, **card: object
 ) -> Response:
-    """Show the card again. The script of a page shows only replies with status 200."""
+    """Show the card after its form was submitted.
+
+    A reply to the page's script has status 200, because the script ignores all other replies.
+    """
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if page.is_partial else status
     return await page.render("decide", status=code, back=form.return_path, **shown)
@@ -307,7 +310,7 @@ async def submit_feedback(page: PageRequest) -> Response:
 async def approve_selected(page: PageRequest) -> Response:
     """Approve several reviews with one form.
 
-    The form redirects to a page with the outcomes, so that a reload repeats no approval.
+    The response redirects to a page with the outcomes, so that a reload repeats no approval.
     """
     query = page.request.query_params
     selected, back = _selected(query.getlist("review")), safe_return_path(query.get("back"))
@@ -337,7 +340,7 @@ def _selected(values: Iterable[object]) -> list[str]:
 
 
 async def _approve(page: PageRequest, review_id: str) -> str:
-    """Approve one review. Return the id, with the error code after a refusal."""
+    """Approve one review. Return its id, followed by the error code if it was refused."""
     try:
         review = await _read_review(page, review_id)
         args = {"planId": review.plan_id, "reviewId": review.id, "decision": "approve"}

@@ -12,7 +12,7 @@ import orjson
 from waybook.json_values import Json
 
 MAX_DIFF_LENGTH: Final = 200_000
-#: Maximum number of changed lines in a comparison, which would otherwise take too long.
+#: Maximum number of changed lines. Comparing more lines would take too long.
 MAX_CHANGED_LINES: Final = 1_000
 _CONTEXT_LINES: Final = 3
 
@@ -58,7 +58,7 @@ def compare_texts(old: str, new: str) -> Diff:
     tail = _common_length(before[head:][::-1], after[head:][::-1])
     if max(len(before), len(after)) - head - tail > MAX_CHANGED_LINES:
         return TOO_LONG
-    # Compare only the lines that are close to the changes.
+    # Skip the equal lines at the beginning and the end, except those next to a change.
     skipped, kept = max(0, head - _CONTEXT_LINES), max(0, tail - _CONTEXT_LINES)
     before, after = before[skipped : len(before) - kept], after[skipped : len(after) - kept]
     lines: list[tuple[LineKind, str]] = []

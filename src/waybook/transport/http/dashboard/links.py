@@ -136,9 +136,9 @@ async def _submit(
     feedback: str,
     needed: str,
 ) -> tuple[FormInput, HTTPStatus] | None:
-    """Call a tool with a submitted form. Return the refused form with its status, if refused.
+    """Call a tool with a submitted form. Return None, or the form and a status if it was refused.
 
-    Without feedback, the form is refused with the text `needed`, unless it is empty.
+    If `needed` is set, the form must have feedback; otherwise `needed` is the error message.
     """
     typed = FormInput(feedback=feedback)
     if needed and not feedback.strip():
@@ -154,8 +154,8 @@ async def _submit(
 async def action_link_page(find: FindLink, page: PageRequest) -> Response:
     """Show a review, and decide it when the form is submitted."""
     if is_cross_site_navigation(page.request):
-        # A browser that comes from another site does not send the cookie, so redirect it
-        # through our own page.
+        # After a link on another site, the browser sends no session cookie. It sends the cookie
+        # when our own page redirects it to the same URL.
         return _private(redirect_page(page.request, page.request.url.path))
     decision = page.path("decision")
     if decision not in _DECISION_LABELS:

@@ -78,7 +78,7 @@ async def calls_page(page: PageRequest) -> Response:
 async def cost_page(page: PageRequest) -> Response:
     """Show tokens and cost by day, by plan or run, by agent and by model."""
     costs = await count_costs(await page.context())
-    # A bar shows the cost or, if no cost is known, the tokens of a day.
+    # The bars show the cost of each day or, if no day has a cost, the tokens of each day.
     by_cost = any(usage.cost_micros for usage in costs.days.values())
     values = [usage.cost_micros if by_cost else usage.tokens for usage in costs.days.values()]
     highest = max(values, default=0) or 1

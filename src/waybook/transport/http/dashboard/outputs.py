@@ -1,4 +1,4 @@
-"""Exports of plans and runs, and the outputs of plans: as Markdown, a table, or plain text."""
+"""Export plans and runs, and show outputs of plans as Markdown, as a table or as plain text."""
 
 import csv
 import io

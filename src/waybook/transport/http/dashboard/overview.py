@@ -1,4 +1,4 @@
-"""Overview, and lists of plans and runs with their filters.
+"""The front page (the overview), and lists of plans and runs with their filters.
 
 The overview shows work that needs a person, has problems, is running, or has finished.
 """

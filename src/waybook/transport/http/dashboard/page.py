@@ -1,4 +1,7 @@
-"""Request for a page of the dashboard, with what all pages need: data, forms, rendering, errors."""
+"""`PageRequest`: a request for a dashboard page, with functions that all pages need.
+
+These functions read data and forms, render templates, and show errors.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -45,10 +48,10 @@ _PATH_KINDS: Final = {
 
 
 def require_id(kind: IdKind, text: str) -> str:
-    """Return an id in a path or form in its usual spelling.
+    """Return the usual spelling of an id that comes from a path or form.
 
     Raises:
-        NotFound: it is mistyped.
+        NotFound: the text cannot be an id.
     """
     if is_mistyped(text):
         raise id_not_found(kind, kind, text)

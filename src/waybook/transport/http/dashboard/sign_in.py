@@ -67,7 +67,7 @@ _FORM_EXPIRED_MESSAGE: Final = "This form has expired. Please try again."
 class SignInPage:
     services: Services
     base_url: str
-    #: Identity provider for sign-in, besides tokens.
+    #: Identity provider at which people can sign in instead of using a token.
     issuer: IssuerClient | None = None
     attempts: LoginThrottle = field(default_factory=LoginThrottle)
     failures: FailedCredentials = field(default_factory=FailedCredentials)

@@ -77,7 +77,7 @@ async def tokens_page(page: PageRequest) -> Response:
 
 
 async def _act(ctx: RequestContext, form: SubmittedForm) -> dict[str, object]:
-    """Carry out the submitted action. Return what the page then shows, or nothing."""
+    """Carry out the submitted action. Return additional template values, such as a new token."""
     user, token_id = form.text("user"), form.text("id")
     match form.text("act"):
         case "create":

@@ -118,9 +118,9 @@ async def copy_page(kind: str, page: PageRequest) -> Response:
     )
 
 
-#: Plan or run to copy. `points` has the steps or stages at which the copy can start, with their
-#: names, and `arguments` those of the tool. `work` is what is left to do, or None if the submitted
-#: values are not valid.
+#: Template values of the plan or run to copy. `points` has the name of each step or stage at which
+#: the copy can start. `arguments` has the arguments of the tool. `work` describes the remaining
+#: work of the copy; None means that the submitted values are not valid.
 Source: TypeAlias = dict[str, Any]
 
 
@@ -190,7 +190,7 @@ async def _run_source(page: PageRequest, chosen: str | None, models: str | None)
 _MARKED: Final = re.compile(
     r"^\s*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|graph\b|flowchart\b|```|[\[{])", re.MULTILINE
 )
-#: Error messages of the importers mention command-line options, which do not apply to the page.
+#: Command-line options in error messages of the importers. The page leaves them out.
 _OPTION: Final = re.compile(r"; (?:--all imports done tasks too|name its --format)")
 
 
@@ -270,7 +270,7 @@ def _arguments(
 
 
 def as_list(text: str) -> str:
-    r"""Return the text with every line as a list item. A list or a document stays unchanged.
+    r"""Return plain lines as a Markdown list. A list, diagram or document stays unchanged.
 
     >>> as_list("Read\n\nWrite"), as_list("1. Read\n2. Write")
     ('- Read\n- Write', '1. Read\n2. Write')

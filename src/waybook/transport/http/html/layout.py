@@ -1,4 +1,4 @@
-"""Pages: URLs, templates, security headers, agent text as safe HTML, errors.
+"""Functions for all pages: URLs, templates, security headers, safe HTML, error pages.
 
 `?part=NAME` returns only one part of a page, to update an open page. The browser sends the version
 of its part, and gets only the fragments that changed since then. If the server does not remember
@@ -177,7 +177,7 @@ _VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 
 
 def fragment(name: str) -> Markup:
-    """Return the mark before an element with the id `name`, which makes the element a fragment."""
+    """Return a mark to put before the element with the id `name`, to make it a fragment."""
     return Markup("<!--{}+{}-->").format(_NONCE, name)
 
 

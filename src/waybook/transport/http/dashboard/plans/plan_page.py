@@ -1,4 +1,4 @@
-"""Page of a plan, page of its history (the plan after any audit entry), and its edit page."""
+"""Pages of a plan: its present state, its state after any audit entry, and its edit form."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +61,7 @@ _COUNTED_STATUSES: Final = (
     StepStatus.FAILED,
     StepStatus.PENDING,
 )
-#: Width of the timeline of steps, in its own units.
+#: Width of the timeline of steps, in units of the SVG drawing.
 WIDTH: Final = 1000
 _MIN_SEGMENT_WIDTH: Final = 4
 _STATUS_WORDS: Final = {
@@ -89,7 +89,7 @@ async def plan_page(page: PageRequest) -> Response:
 def plan_content(
     detail: PlanDetail, svg: str | None = None, evidence: ReviewEvidence | None = None
 ) -> dict[str, Any]:
-    """Return the values that the template shows besides those of the frame."""
+    """Return the template values of a plan page, without those that every page has."""
     plan, review, counts = detail.plan, detail.review_record, detail.progress.counts
     step = focus_step(plan)
     center = box_of(detail.lane, step.id) if step else None
@@ -122,7 +122,10 @@ def _budget_line(share: BudgetShare) -> tuple[str, int, str | None]:
 
 
 def build_step_grid(steps: Sequence[Step], width: int) -> list[dict[str, Any]]:
-    """Return the statuses of the steps of each page as SVG paths, one path for each status."""
+    """Return a row of the overview grid for every `width` steps.
+
+    A row has one SVG path for each status, which marks the steps with this status.
+    """
     rows = []
     for start in range(0, len(steps), width):
         shown, place, paths = steps[start : start + width], 0, dict[str, str]()
@@ -284,7 +287,7 @@ def modification_arguments(
 
 
 def moved(ids: Sequence[str], place: int, *, up: bool) -> list[str]:
-    """Return the ids with the one at this place moved up or down."""
+    """Return the ids after the id at index `place` was moved up or down by one position."""
     order = [*ids]
     there = max(0, place - 1) if up else min(len(order) - 1, place + 1)
     order[place], order[there] = order[there], order[place]
@@ -310,7 +313,7 @@ async def edit_page(page: PageRequest) -> Response:
     if old is None:
         return redirect(f"{path}/edit")
     order = max(1, old - 1) if way == "up" else min(len(detail.plan.steps), old + 1)
-    # The URL has no fragment, because browsers would then ignore autofocus.
+    # The URL has no fragment, because browsers ignore autofocus in a URL with a fragment.
     return redirect(f"{path}/edit?{urlencode({'moved': order, 'way': way})}")
 
 

@@ -95,7 +95,7 @@ class _ConditionForm:
 
 
 def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, object]:
-    """Return the forms, and the values that they offer."""
+    """Return the forms for the conditions of a step, and the choices that the forms offer."""
     arguments = _condition_arguments(detail)
     orders = {step.id: step.order for step in detail.plan.steps}
     stored = [_form(str(n), item, orders) for n, item in enumerate(_step_conditions(detail))]
@@ -156,7 +156,7 @@ def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> _Cond
 def submitted_conditions(
     detail: StepDetail, typed: Mapping[str, str]
 ) -> tuple[list[Json], FormReply | None]:
-    """Return the conditions after the change, or the form with its faults."""
+    """Return the changed conditions, or the old ones and the form with its errors."""
     conditions, key = _condition_arguments(detail), typed.get("condition", "")
     place = int(key) if is_number(key) else len(conditions)
     if "remove" in typed:
@@ -364,7 +364,10 @@ async def _render(
 
 
 def _submitted(value: Json) -> dict[str, Any] | None:
-    """Return a result or report as HTML, the beginning of its text, and JSON if it is no text."""
+    """Return a result or report as HTML, with the first words of a long text as a preview.
+
+    A value that is not a text is also returned as JSON.
+    """
     prose = to_rich_text(value)
     if prose is None:
         return None

@@ -49,11 +49,12 @@ _ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 _TIMELINE_WIDTH: Final = 1000
 _ROW_HEIGHT: Final = 16
 _BAR_HEIGHT: Final = 10
-#: Maximum number of rows for a model. Further jobs share the last row.
+#: Maximum number of timeline rows per model. Jobs that need more rows share the last row.
 _MAX_ROWS: Final = 12
 _MIN_BAR_WIDTH: Final = 3
 _TICKS: Final = 4
-#: Status that a cell or bar shows for its jobs. The first that some job has is shown.
+#: The status shown for each job status, in order of priority: a cell or bar with several jobs shows
+#: the first entry that matches one of them.
 _CELL_STATUSES: Final = MappingProxyType(
     {
         "failed": "failed",
@@ -203,7 +204,7 @@ _MAX_PARAMETER_LENGTH: Final = 400
 def run_map(
     detail: RunDetail, parameter: str | None, near: str | None = None
 ) -> tuple[DrawingJob, View]:
-    """Return the drawing of the stages, and what the page shows besides.
+    """Return the drawing of the stages, and the other template values of the map.
 
     `parameter` has the numbers of the expanded stages, such as "1.3". `near` has the numbers of the
     stage and step around which a large stage is drawn, such as "1.45".

@@ -29,7 +29,7 @@ from waybook.transport.http.html.layout import (
     run_step_url,
 )
 
-#: Groups of the documents that a document can be compared with.
+#: Headings of the list of documents with which a document can be compared.
 _RELATIONS: Final = ("Versions", "Other models", "Same lineage")
 STEPS_PER_PAGE: Final = 60
 _DOCUMENTS_PER_PAGE: Final = 100
@@ -38,7 +38,6 @@ MAX_INPUTS_LISTED: Final = 50
 
 def _page_number(page: PageRequest) -> int:
     text = page.request.query_params.get("page", "")
-    # A page number has at most five digits.
     return max(1, int(text[:5])) if text.isascii() and text.isdecimal() else 1
 
 

@@ -39,7 +39,7 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.dashboard.runs.run_page import reason_for_no_forecast
 
-#: Maximum number of steps drawn on a page, which is the maximum of a stage.
+#: Maximum number of steps in a drawing.
 _MAX_DRAWN_STEPS: Final = 500
 STEPS_PER_PAGE: Final = 100
 _FREE_INPUT: Final = "input"
@@ -88,7 +88,10 @@ async def workflow_page(page: PageRequest) -> Response:
 
 
 def _map_job(dag: CompiledDag, chosen: str | None, urls: Mapping[str, str]) -> DrawingJob | None:
-    """Return the drawing of one stage, of all steps, or of the stages if there are many steps."""
+    """Return the drawing of the chosen stage, or None if the stage has too many steps.
+
+    Without a chosen stage, draw all steps or, if there are too many steps, only the stages.
+    """
     structure = valid_structure(dag.dag, dag.graphs)
     counts = {slug: len(stage.recipe.steps) for slug, stage in dag.stages.items()}
     if chosen is not None:
