@@ -89,7 +89,7 @@ async def _work_on_request(
 ) -> None:
     """Call `work` for each org that requested it.
 
-    If it is the turn of the chore, the leader also calls `work` for all orgs.
+    When the chore is due, the leader also calls `work` for all orgs.
     """
 
     async def turn() -> None:

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds for which change events are collected into one batch.
 _EVENT_BATCH_DELAY_SECONDS = 0.05
-#: Seconds for which uses of tokens are collected before they are written.
+#: Seconds for which uses of API tokens are collected before they are written together.
 _TOKEN_USE_FLUSH_SECONDS = 1.0
 #: First and maximum delay in seconds after a loop has failed. The delay doubles with each failure.
 MIN_BACKOFF_SECONDS = 0.5

@@ -176,7 +176,7 @@ class Claim(ABC):
         if self._state is State.LOST:
             self._loss_is_reported = True
             raise self._hold_lost() from self._loss
-        # A repeated call has the same key, so that it takes effect only once.
+        # A repetition of this call gets the same key, so that the call takes effect only once.
         identity = [tool, {**arguments, "attempt": self.attempt, "id": self.id}]
         text = json.dumps(identity, sort_keys=True, default=str)
         key = hashlib.sha256(text.encode()).hexdigest()[:40]
@@ -234,7 +234,7 @@ class Claim(ABC):
 
     @abstractmethod
     async def _give_back(self, error: BaseException | None) -> None:
-        """Return the claim to the server, with the error that ended the work, if any."""
+        """Give the step or job back to the server, with the error that ended the work, if any."""
 
 
 def describe_error(error: BaseException | None) -> str:

@@ -239,8 +239,8 @@ class Client:
     ) -> AsyncIterator[Step]:
         """Claim the next step of a plan for the duration of a block.
 
-        If the block raises an error, `retry` gives the step back for another attempt, `fail` fails
-        it, and `keep` leaves it with this session.
+        `on_error` says what happens if the block raises an error: `retry` gives the step back for
+        another attempt, `fail` fails the step, and `keep` leaves the step with this session.
 
         Raises:
             NothingReady: the plan has no step for this client now.
@@ -282,8 +282,8 @@ class Client:
     ) -> AsyncIterator[Job]:
         """Claim the next job of a run, or of any run, for the duration of a block.
 
-        If the block raises an error, `retry` schedules another attempt, `fail` fails the job, and
-        `keep` leaves it with this session until its lease ends.
+        `on_error` says what happens if the block raises an error: `retry` schedules another
+        attempt, `fail` fails the job, and `keep` leaves it with this session until its lease ends.
 
         Raises:
             NothingReady: there is no job for this client now.

@@ -112,7 +112,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Limits on the retries of a call that got no answer or was temporarily refused."""
+    """Limits on retries of a call that got no answer, or that the server refused temporarily."""
 
     #: Maximum seconds between the start of the first attempt and the start of the last one.
     deadline_seconds: float = 60.0

@@ -38,7 +38,7 @@ class Step(Claim):
         self.title: str = reply.get("title") or ""
         self.instructions: str = reply.get("instructions") or ""
         self.result_schema: dict[str, JsonValue] | None = reply.get("resultSchema")
-        #: Whether this session already held the step, or a reviewer sent it back.
+        #: Whether this session had claimed the step before, or a reviewer returned the step.
         self.is_resumed = bool(reply.get("resumed"))
 
     @property

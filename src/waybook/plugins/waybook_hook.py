@@ -1,7 +1,7 @@
 """Hook for coding agents that reminds an agent of its open Waybook plan.
 
-If there is nothing to report or anything is wrong, the hook prints nothing, so that it never stops
-an agent by mistake. It uses only the standard library and needs no server.
+If there is nothing to report or anything is wrong, the hook prints nothing, so that it does not
+influence an agent by mistake. The hook uses only the standard library and needs no server.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ RELEASE_SLOT: Final = "release_slot"
 
 
 class DispatcherPort(Protocol):
-    """The tool dispatcher, as transports such as HTTP and stdio see it."""
+    """Protocol of the tool dispatcher, with the methods that HTTP and stdio use."""
 
     @property
     def skills(self) -> tuple[Skill, ...]: ...

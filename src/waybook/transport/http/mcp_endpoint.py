@@ -132,7 +132,7 @@ async def _answer_checked(
 
 
 def _unchecked_response(request: Request, message: Mapping[str, Any]) -> Response | None:
-    """Return an error response if the credential of a message could not be checked, else None."""
+    """Return an error response if the check of the credential failed with an error, else None."""
     fault: WaybookError | None = request_state(request).get(FAULT)
     return None if fault is None else mcp_error_response(request, message, fault)
 
@@ -154,7 +154,7 @@ async def _send_answer(
 async def _cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:
     """Handle a request, and cancel the handling when the client disconnects.
 
-    Otherwise a step or job could be given to a client that is gone.
+    Without this, a waiting call could claim a step or job for a disconnected client.
     """
 
     async def watch(scope: anyio.CancelScope) -> None:
@@ -182,7 +182,7 @@ def _with_header(send: Send, name: bytes, value: bytes) -> Send:
 def _session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
     """Return a session manager of the MCP library that keeps no sessions.
 
-    Its checks of Host and Origin are off, because `request_checks` makes them.
+    The library's checks of `Host` and `Origin` are off, because `request_checks` makes them.
     """
     return StreamableHTTPSessionManager(
         server,

@@ -37,7 +37,8 @@ from waybook.transport.http.request_checks import (
 )
 from waybook.transport.http.response_send import ResponseSend, accepts_gzip
 
-#: The check of small headers is cached, because a client sends the same headers with every request.
+#: The results of this many header checks are cached, if the headers are small. A client sends the
+#: same headers with every request.
 _MAX_CACHED: Final = 1_024
 MAX_CACHED_BYTES: Final = 2_000
 

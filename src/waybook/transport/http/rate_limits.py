@@ -1,8 +1,8 @@
 """Limits on the requests of each org, and on the invalid credentials from each address.
 
 Only a few requests of each org are processed at a time, so that one org cannot slow down the
-others. A request over the rate limit is delayed before it is refused, so that retries
-use little CPU time.
+others. A request over the rate limit is delayed before it is refused, so that a client
+that retries immediately uses little CPU time.
 """
 
 import asyncio

@@ -40,7 +40,7 @@ _COMPRESSIBLE: Final = frozenset(
         "text/plain",
     }
 )
-#: Smaller responses fit into one packet and are not compressed.
+#: Smaller responses fit into one network packet and are not compressed.
 MIN_BYTES: Final = 1_200
 #: Responses from this size are compressed in a thread, because compression takes over 5 ms.
 MIN_THREAD_BYTES: Final = 256 * 1024

@@ -26,7 +26,7 @@ MAX_FILES: Final = 64
 MAX_FILE_BYTES: Final = 64 * 1024
 _MAX_NAME_LENGTH: Final = 64
 MAX_HELD_STEPS: Final = 8
-#: Maximum length of a name or title, which is then cut.
+#: Maximum length of a name or title. A longer one is cut.
 _MAX_TEXT_LENGTH: Final = 200
 _CONVERSATION_VARIABLE: Final = "CLAUDE_CODE_SESSION_ID"
 #: Codex sends the name of the conversation in this field.

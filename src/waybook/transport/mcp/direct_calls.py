@@ -1,4 +1,4 @@
-"""Answers ordinary tool calls over HTTP without the MCP library, which is faster.
+"""Answer ordinary tool calls over HTTP without the MCP library, because this is faster.
 
 The responses are the same as those of the library, byte for byte. Unusual calls go to the library.
 """
@@ -52,7 +52,7 @@ _ROUTING_HEADERS: Final = (
     MCP_NAME_HEADER.encode(),
 )
 _PARAM_HEADER: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
-#: Metadata is cached, because a client sends the same metadata with every call.
+#: Maximum size of metadata whose check is cached. A client sends the same metadata with every call.
 MAX_CACHED_BYTES: Final = 2_000
 _MAX_CACHED: Final = 256
 #: Maximum number of cached headers. Some clients send different headers for each tool.

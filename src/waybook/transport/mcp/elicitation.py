@@ -92,7 +92,8 @@ class ReviewElicitation:
         arguments = params.arguments or {}
         if params.request_state is not None:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
-            # Clients can forge the state of the first call, so check its type.
+            # The client sends back the state of its first call and may have changed it, so check
+            # its type.
             try:
                 state = orjson.loads(params.request_state)
             except orjson.JSONDecodeError:
@@ -102,7 +103,7 @@ class ReviewElicitation:
             return await self._submit(context, arguments, state, response)
         answer = await self._call_tool(context, REVIEW, arguments)
         if answer.is_error or not supports_forms(context) or declares_tasks(context):
-            # A client that supports tasks gets the form with the task.
+            # A client that supports tasks gets the form later, with the task of the review.
             return to_tool_result(answer)
         if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await self._send_form(context, arguments, answer)
@@ -207,7 +208,7 @@ class ReviewTasks:
         server.middleware.append(_hide_from_older_revisions)
 
     async def start(self, context: Context, result: HandlerResult) -> HandlerResult:
-        """Return the task of a review that was just requested, or else the result of the call."""
+        """Return a task for the review that the call requested, or else the result of the call."""
         body = result.structured_content if isinstance(result, wire.CallToolResult) else None
         review_id = (body or {}).get("reviewId")
         if not isinstance(review_id, str):
@@ -238,7 +239,7 @@ class ReviewTasks:
         return task
 
     async def update(self, context: Context, params: _UpdateTaskParams) -> dict[str, Any]:
-        """Submit the decision in a form, if the review is still open."""
+        """Submit the decision that a person entered in the form, if the review is still open."""
         review = await self._review(context, params)
         response = params.input_responses.get(ELICITATION_KEY)
         if review.ended_at is not None or response is None:

@@ -111,7 +111,7 @@ open the next stage; never answer for me.
 """,
 )
 
-#: Prompts are offered if the tools that they name are offered.
+#: A prompt is listed only if the tools that its text names are listed.
 _PLAN_PROMPTS: Final = {prompt.name: prompt for prompt in (RESUME_PLAN, _PLAN_RESEARCH)}
 _RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 

@@ -119,7 +119,7 @@ class RunTools:
             self._has_news.set()
 
     def on_gap(self) -> None:
-        """Look again, because events were lost."""
+        """Check again whether the org has a workflow, because events were lost."""
         self._has_news.set()
 
     def on_close(self) -> None:

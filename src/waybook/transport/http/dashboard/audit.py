@@ -118,7 +118,8 @@ async def audit_export(page: PageRequest) -> Response:
         raise HTTPException(404)
     media_type, lines = _EXPORT_FORMATS[form]
     pages = all_entries(await page.context(), filter_)
-    # Fetch the first page before the response starts, so that an error can still set its status.
+    # Fetch the first page before the response starts, because after that an error cannot change the
+    # status of the response.
     first = await anext(pages)
 
     async def texts() -> AsyncIterator[str]:

@@ -65,7 +65,8 @@ class LiveUpdates:
         feed, bus = ChangeFeed(), self.dispatcher.services.bus
         checked_at = time.monotonic()
         if self.listeners.limit_error(caller.org_id):
-            # Too many streams are open. The browser gets an error when it reconnects.
+            # Too many streams are open, so end this one. The browser gets an error when it
+            # reconnects.
             return
         with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):
             yield _event(bus.position(caller.org_id), "hello", *feed.take())

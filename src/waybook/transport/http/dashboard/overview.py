@@ -38,7 +38,7 @@ _PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 _COOKIE_SECONDS: Final = 180 * 86_400
-#: Value of the cookie: two times in seconds since 1970.
+#: Value of `COOKIE`: the times `since` and `looked_at`, in seconds since 1970.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 CONFIRMATIONS: Final = {
     "reassign": "The step was taken from its holder. The next agent that asks for work gets it.",
@@ -55,7 +55,7 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
     only_trouble = params.get("show") == "trouble"
     look = last_look(page.request)
     overview = await read_overview(ctx, look, most=MAX_LISTED if only_trouble else MAX_ENTRIES)
-    # A new browser sees the work that finished within a fixed time instead.
+    # If the start time is not from the cookie, the list of finished work covers a fixed period.
     since_look = overview.since if overview.since in look else None
     reply = await page.render(
         "overview",

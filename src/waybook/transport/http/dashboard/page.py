@@ -36,7 +36,7 @@ from waybook.transport.http.responses import http_status, retry_after_header
 
 T = TypeVar("T")
 
-#: Query parameters that are left out of links: the name of a page part, and secrets.
+#: Query parameters that links never contain: the name of a page part, and secrets.
 _NEVER_KEPT: Final = frozenset({"part", "token", "access_token"})
 
 _PATH_KINDS: Final = {
@@ -118,8 +118,8 @@ class PageRequest:
         """
         caller = await self.caller()
         require_scope(caller, Scope.PLAN_READ, "looking")
-        # Get the position in the event stream before reading data, so that the page misses no
-        # event.
+        # Get the position in the event stream before the page reads data, so that the page misses
+        # no change.
         if not hasattr(self.request.state, "position"):
             self.dispatcher.require_capacity(caller)
             self.request.state.position = self.dispatcher.services.bus.position(caller.org_id)

@@ -88,13 +88,13 @@ class SignInPage:
         ]
 
     async def browser(self, request: Request) -> Caller | None:
-        """Return the signed-in user, or None."""
+        """Return the user who is signed in with this browser, or None."""
         secret = read_cookie(request, SESSION)
         if not secret:
             return None
         try:
-            # An open page makes this request by itself, so it does not count as the user's
-            # activity.
+            # Open pages request `/live` by themselves, so this does not count as activity of the
+            # user.
             caller, person = await authenticate_session(
                 self.services, secret, notes=request.url.path != "/live"
             )

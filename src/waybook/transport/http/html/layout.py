@@ -257,7 +257,7 @@ class VersionMemory:
 
 
 def _changed(new: _Fragment, outline: bytes, place: int) -> Iterator[_Fragment]:
-    """Yield the changed fragments, but none inside another changed fragment."""
+    """Yield the outermost changed fragments, because each contains the fragments inside it."""
     width = _DIGEST_BYTES + _SIZE_BYTES
     if outline[place * width : place * width + _DIGEST_BYTES] != new.digest:
         yield new
