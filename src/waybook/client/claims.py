@@ -1,4 +1,4 @@
-"""Steps and jobs that this client holds (claims). Heartbeats are sent until their work ends."""
+"""Claims: steps and jobs that this client holds. A claim sends heartbeats until its work ends."""
 
 import asyncio
 import hashlib

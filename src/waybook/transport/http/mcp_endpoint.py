@@ -57,7 +57,7 @@ class McpEndpoint:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request: `handle` gets the POST requests, so this has another method."""
+        """Refuse a request that is not a POST. POST requests go to `handle` instead."""
         del scope, receive, send
         raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
 

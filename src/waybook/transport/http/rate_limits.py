@@ -162,7 +162,7 @@ class RequestThrottle:
         return json_response(error.as_json(), 429, retry_after_header(error.details))
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
-        """Return the org of a request, or None if the request need not wait, and its limiter."""
+        """Return the org of a request and its limiter. A request without an org need not wait."""
         path, caller = request.scope["path"], signed_in_caller(request)
         if path.startswith(LIMITED_PATHS):
             return await self.admit(request), self.limiter

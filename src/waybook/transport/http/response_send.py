@@ -1,7 +1,7 @@
 """Responses with security headers, compressed with gzip.
 
-A request may be processed before its cached credential is verified, but the response starts only
-after that. A streamed response is flushed after every chunk.
+The server may process a request before it has verified the cached credential, but it starts the
+response only after the check. It flushes a streamed response after every chunk.
 
 The size of a compressed page can reveal a secret in it (the BREACH attack), so the CSRF token is
 masked differently in every response.

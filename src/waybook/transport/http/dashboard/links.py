@@ -138,7 +138,8 @@ async def _submit(
 ) -> tuple[FormInput, HTTPStatus] | None:
     """Call a tool with a submitted form. Return None, or the form and a status if it was refused.
 
-    If `needed` is set, the form must have feedback; otherwise `needed` is the error message.
+    If `needed` is not empty, the form must have feedback. If the feedback is missing, `needed` is
+    the error message.
     """
     typed = FormInput(feedback=feedback)
     if needed and not feedback.strip():

@@ -60,8 +60,8 @@ async def search_page(page: PageRequest) -> Response:
             await page.context(),
             text,
             limit=_MAX_OPTIONS if is_palette else _MAX_HITS,
-            # Search by meaning only for the results page. It does not help the palette, which
-            # searches while the user types.
+            # Search by meaning only for the results page. The palette searches while the user
+            # types, and there the search by meaning does not help.
             semantic=not is_palette,
         )
     except InvalidInput as refused:

@@ -122,7 +122,7 @@ def _budget_line(share: BudgetShare) -> tuple[str, int, str | None]:
 
 
 def build_step_grid(steps: Sequence[Step], width: int) -> list[dict[str, Any]]:
-    """Return a row of the overview grid for every `width` steps.
+    """Return the rows of the grid that shows all steps; each row has `width` steps.
 
     A row has one SVG path for each status, which marks the steps with this status.
     """

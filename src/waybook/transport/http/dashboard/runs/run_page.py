@@ -53,8 +53,8 @@ _BAR_HEIGHT: Final = 10
 _MAX_ROWS: Final = 12
 _MIN_BAR_WIDTH: Final = 3
 _TICKS: Final = 4
-#: The status shown for each job status, in order of priority: a cell or bar with several jobs shows
-#: the first entry that matches one of them.
+#: Status that the page shows for each status of a job, in order of priority: a cell with several
+#: jobs shows the first entry that matches one of its jobs.
 _CELL_STATUSES: Final = MappingProxyType(
     {
         "failed": "failed",
