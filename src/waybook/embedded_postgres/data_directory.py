@@ -31,7 +31,7 @@ class Account:
     name: str
     uid: int
     gid: int
-    #: Whether this process runs as root, so that PostgreSQL must run as this other account.
+    #: True if this process runs as root, so that PostgreSQL must run as this account instead.
     is_other_user: bool
 
 
@@ -95,7 +95,7 @@ def _can_access(account: Account, directory: Path) -> bool:
 
 
 PRIVATE = 0o700
-#: Other users can enter directories below, but cannot list this one.
+#: Mode of a directory that other users can pass through but cannot list.
 _TRAVERSABLE = 0o711
 _BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  # noqa: S108 - checked to be ours
 
@@ -141,7 +141,7 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
-        # The directory is new, or a process was killed before it could change the owner.
+        # The directory is new, or an earlier process was killed before it changed the owner.
         _check_private(home.directory, owner)
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
     elif account.is_other_user:
@@ -166,7 +166,7 @@ def create_socket_directory(directory: Path) -> None:
 
 
 def shared_base(account: Account) -> Path:
-    """Return the directory, owned by root, for PostgreSQL files outside the data directory.
+    """Return the root-owned directory for PostgreSQL files outside the data directory.
 
     Raises:
         Misconfigured: no such directory exists or can be created.
@@ -244,7 +244,7 @@ SUFFIX = ".origin"
 
 
 def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
-    """Record which data directory a cluster belongs to, and lock the record.
+    """Write and lock the file that records which data directory a cluster belongs to.
 
     Raises:
         Unavailable: another supervisor process did not release the lock in time.
@@ -277,12 +277,12 @@ def _link(path: Path, into: Path) -> bool:
 
 
 def is_deleted(descriptor: int) -> bool:
-    """Return whether the open directory was deleted, not just moved."""
+    """Return whether an open directory was deleted. If it was only moved, return False."""
     return os.fstat(descriptor).st_nlink == 0
 
 
 def remove_orphans(bases: Iterable[Path], now: float | None = None) -> list[Path]:
-    """Mark clusters whose data directory was deleted, and remove those marked a month ago."""
+    """Mark each cluster whose data directory was deleted. Remove it a month after that."""
     at = time.time() if now is None else now
     records = [record for base in bases for record in sorted(base.glob(f"*{SUFFIX}"))]
     return [home for record in records if (home := _remove_orphan(record, at)) is not None]
@@ -321,7 +321,7 @@ def _is_orphan(record: int) -> bool:
 
 
 def _is_marked(record: int, now: float) -> bool:
-    """Return whether the cluster was marked over a month ago. Mark it if it is not marked."""
+    """Return whether a cluster was marked over a month ago. Mark a cluster that is not marked."""
     origin = _read(record)
     marked = origin.get("orphaned_at")
     if isinstance(marked, int | float):

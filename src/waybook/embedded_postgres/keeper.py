@@ -1,6 +1,7 @@
-"""Supervisor process that starts, restarts and, when it is unused, stops embedded PostgreSQL.
+"""Supervisor process: starts the embedded PostgreSQL, restarts it, and stops it when unused.
 
-As root, it creates the directories and then switches to the server's user permanently.
+If the process runs as root, it creates the directories and then permanently switches to the user of
+the PostgreSQL server.
 """
 
 import contextlib
@@ -50,7 +51,8 @@ from waybook.errors import Unavailable, WaybookError
 EPHEMERAL = "fleeting"
 START_SECONDS = 55.0
 HEARTBEAT_SECONDS = 0.2
-#: PostgreSQL logs one of these texts if the previous server has not ended completely.
+#: PostgreSQL logs one of these texts if the previous server has not ended completely. Another
+#: attempt may succeed.
 _TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
 
 
@@ -59,7 +61,7 @@ class ServerContext:
     home: ServerDirectory
     binaries: Binaries
     connection: ConnectionInfo
-    #: File descriptor of the lock that clients hold.
+    #: File descriptor of the lock that each client shares while it uses the server.
     clients: int
     grace_seconds: float
     #: File descriptor of the data directory, which shows whether the directory was deleted.
@@ -128,13 +130,13 @@ def _adopt_or_start(server_context: ServerContext) -> Postmaster:
 def _supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
     """Restart PostgreSQL when it dies, and stop it after a grace period without clients."""
     idle_since: float | None = None
-    # On some file systems the link count is always zero, so it cannot show a deletion.
+    # Some file systems always report zero links, so the link count cannot reveal a deletion.
     shows_links = not is_deleted(server_context.data_dir)
     while not signals:
         time.sleep(HEARTBEAT_SECONDS)
         if shows_links and is_deleted(server_context.data_dir):
             stop(server)
-            # The cluster stays, because the data directory may have been copied before.
+            # Keep the cluster: a copy of the deleted data directory may still refer to it.
             if not server_context.socket_dir.is_relative_to(server_context.home.directory):
                 shutil.rmtree(server_context.socket_dir, ignore_errors=True)
             return
@@ -148,7 +150,7 @@ def _supervise(server_context: ServerContext, server: Postmaster, signals: list[
             continue
         idle_since = idle_since or time.monotonic()
         if time.monotonic() - idle_since >= server_context.grace_seconds:
-            # Keep the lock, so that a new client waits until the server is down.
+            # Keep the clients' lock, so that a new client waits until the server is down.
             break
         locks.release(server_context.clients)
     stop(server)

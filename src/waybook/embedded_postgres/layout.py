@@ -4,31 +4,32 @@
 
     DATA_DIR/
     ├── keeper/            shared by clients and supervisor process, 0700
-    │   ├── clients.lock   held shared by every client while it lives
-    │   ├── start.lock     held exclusively while a client starts the server
-    │   ├── keeper.lock    held exclusively by the supervisor process while it lives
+    │   ├── clients.lock   shared lock of every client, held while it runs
+    │   ├── start.lock     exclusive lock of a client, held while it starts the server
+    │   ├── keeper.lock    exclusive lock of the supervisor process, held while it runs
     │   ├── keeper.log     log of the supervisor process
-    │   ├── serve.lock     held exclusively by `waybook serve` while it lives
-    │   ├── pages.lock     held exclusively by the process that serves the dashboard
+    │   ├── serve.lock     exclusive lock of `waybook serve`, held while it runs
+    │   ├── pages.lock     exclusive lock of the process that serves the dashboard
     │   ├── pages.json     URL and process of the last holder of pages.lock, 0600
     │   ├── home           path of the server's directory, if it is elsewhere
-    │   ├── origin         hard link to the record next to that directory, see `leftovers`
+    │   ├── origin         hard link to a record next to that directory, see `remove_orphans`
     │   └── connection.json   passwords and socket, 0600
-    └── server/            the server's, 0700
+    └── server/            for the PostgreSQL server only, 0700
         ├── cluster/       PostgreSQL's data directory
         ├── bootstrapped   digest of the bootstrap statements that were applied
         ├── server.log     at most two files of bounded size
         └── socket/
 
-As root the server runs as another user, who must reach `server/` without a change to the
-permissions of any directory. If it cannot (for example below /root), `server/` is
-/var/lib/waybook/<hash of the data directory> instead, and `keeper/home` contains that path; see
-`leftovers` for its removal after the data directory is deleted. A socket's path is limited to 107
-bytes, and drivers split it at commas. If the path would be longer or contain a comma, the socket is
-in /tmp/waybook-<uid>-<hash>, a private directory.
+If Waybook runs as root, the server runs as another user. If that user cannot reach the data
+directory (for example below /root), `server/` is /var/lib/waybook/<hash of the data directory>
+instead, and `keeper/home` contains that path. After the data directory is deleted, `remove_orphans`
+removes `server/`.
 
-The server is durable, modest in resources, and reachable by its socket only. Its log consists of
-the current file and the previous one, each at most a few megabytes.
+A socket's path is limited to 107 bytes, and drivers split it at commas. If the path would be longer
+or contain a comma, the socket is in /tmp/waybook-<uid>-<hash>, a private directory.
+
+The server is durable by default, uses few resources, and accepts connections only through its
+socket. Its log consists of the current file and the previous one, each at most a few megabytes.
 """
 
 import hashlib
@@ -100,7 +101,7 @@ BASE = {
 _DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 EPHEMERAL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
-#: Environment variables of the server. It inherits none from the client that starts it.
+#: Environment variables of the server, which inherits none from the client that starts it.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
@@ -121,7 +122,7 @@ def socket_argument(directory: Path) -> list[str]:
 MAX_BYTES = 5 * 1024 * 1024
 _TAIL_BYTES = 16384
 _TAIL_LINES = 12
-#: PostgreSQL logs this line for each probe while it starts. Messages to users leave it out.
+#: While PostgreSQL starts, it logs this line for each probe. Messages to users omit the line.
 _PROBE_LINE = "FATAL:  the database system is starting up"
 
 
@@ -131,7 +132,7 @@ def open_log(path: Path) -> int:
 
 
 def rotate(path: Path, largest: int = MAX_BYTES) -> None:
-    """Move the content of a log file that is too large to a second file."""
+    """If a log file exceeds `largest` bytes, move its end to a second file and empty it."""
     try:
         if path.stat().st_size <= largest:
             return

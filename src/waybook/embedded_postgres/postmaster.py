@@ -1,7 +1,7 @@
 """A running PostgreSQL server: a child process, or one taken over from a dead supervisor.
 
-A process counts as our server only if the kernel confirms it, because the process id in a file may
-have been reused.
+The process id in a file may have been reused. A process is therefore treated as our server only if
+the kernel confirms that it belongs to the cluster.
 """
 
 import os
@@ -21,7 +21,7 @@ from waybook.errors import Unavailable
 
 POLL_SECONDS = 0.002
 _MAX_POLL_SECONDS = 0.1
-#: Signals to send, each with the seconds to wait for the server to end.
+#: Signals that stop the server, each with the seconds to wait before the next signal.
 _FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
 
 
@@ -42,7 +42,8 @@ class ChildServer:
 @dataclass(frozen=True, slots=True)
 class AdoptedServer:
     pid: int
-    #: On Linux, a descriptor of the process. A process id may be reused, a descriptor is not.
+    #: File descriptor of the process, on Linux only. Unlike a process id, it cannot refer to a
+    #: later process.
     handle: int | None
 
     def is_gone(self) -> bool:
@@ -107,7 +108,7 @@ def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
         condition = probe(socket_dir).condition
         if condition is ProbeStatus.READY:
             return True
-        # A busy server logs every probe, so probe it less and less often.
+        # A server that is starting logs every probe, so probe it less and less often.
         if condition is ProbeStatus.BUSY:
             pause = min(pause * 1.5, _MAX_POLL_SECONDS)
         time.sleep(pause)
@@ -125,7 +126,7 @@ def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = 
 
 
 PROC = Path("/proc")
-#: For a session in single-user mode, in which the cluster is set up.
+#: Signals that stop a server in single-user mode, which sets up the cluster.
 _SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
 
 
@@ -147,7 +148,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """Stop a server that has lost its socket, or delete an outdated pid file."""
+    """Stop the cluster's server, which has lost its socket, or delete an outdated pid file."""
     number = _number(record)
     process = open_process(abs(number)) if number else None
     if process and _works_in(process.pid, cluster):
@@ -179,7 +180,7 @@ def _works_in(pid: int, cluster: Path) -> bool:
         try:
             return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
         except OSError:
-            # The process has ended, or belongs to another user, so it is not our server.
+            # The process has ended or belongs to another user, so it is not our server.
             return False
     command = ("/bin/ps", "-o", "command=", "-p", str(pid))
     shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line

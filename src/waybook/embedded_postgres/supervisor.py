@@ -1,4 +1,4 @@
-"""Embedded PostgreSQL server that runs while at least one Waybook process is attached to it.
+"""Starts the embedded PostgreSQL server, which runs while a Waybook process is attached to it.
 
 A small supervisor process restarts the server when it is killed, and stops it shortly after the
 last client has ended.
@@ -54,7 +54,7 @@ class Options:
 
 
 def _ensure_running(control_dir: ControlDirectory, options: Options) -> ConnectionInfo:
-    """Return the connection data once PostgreSQL is supervised and accepts connections.
+    """Wait until PostgreSQL is supervised and accepts connections. Return its connection data.
 
     Raises:
         Misconfigured: PostgreSQL cannot run on this system.
@@ -137,7 +137,7 @@ def _check(control_dir: ControlDirectory, deadline: float) -> None:
 
 
 class _SupervisorMonitor:
-    """Thread that checks once a second that a supervisor process is running."""
+    """Thread that checks every second that a supervisor process runs, and starts a missing one."""
 
     def __init__(self, control_dir: ControlDirectory, options: Options) -> None:
         self._control_dir = control_dir
@@ -174,7 +174,7 @@ class _SupervisorMonitor:
 
 
 class Attachment:
-    """One client's use of the embedded server, which runs until the last client is closed."""
+    """One client's attachment to the embedded server. The server runs until the last one closes."""
 
     def __init__(
         self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: _SupervisorMonitor
