@@ -1,4 +1,4 @@
-"""Entry point of the command line: the table of commands, and errors as messages."""
+"""Entry point of the command line: lists the commands, and prints errors as short messages."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ from waybook.cli.terminal.errors import CommandError, InternalError
 from waybook.errors import WaybookError
 
 INTERRUPTED = 128 + signal.SIGINT
-#: More objects than a command imports and creates.
+#: Threshold for garbage collection, higher than the number of objects that any command creates.
 IMPORTED_OBJECTS = 500_000
 
 COMMANDS = {
@@ -110,9 +110,9 @@ def app() -> None:
 
 
 def main() -> Any:  # noqa: ANN401 - click ends the process itself
-    # Imported objects are never freed, so collecting garbage during imports only takes time.
+    # Imported objects are never freed, so garbage collection during imports would only waste time.
     gc.set_threshold(IMPORTED_OBJECTS)
-    # Pydantic looks for plugins in every installed package, which takes time too.
+    # Prevent Pydantic from looking for plugins in every installed package, which is slow.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     replace_unprintable_characters()
     try:

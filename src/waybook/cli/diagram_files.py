@@ -1,4 +1,4 @@
-"""Export of diagrams as SVG, Mermaid or Markdown, shared by `map`, `run` and `status`."""
+"""Exports diagrams as SVG, Mermaid or Markdown for the commands `map`, `run` and `status`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar

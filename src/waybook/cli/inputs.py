@@ -104,7 +104,7 @@ def read_time(text: str) -> datetime:
 
 
 def read_models(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Parse a comma-separated list of models. A number stands for that many generated names."""
+    """Parse model names separated by commas. For a number, generate that many names."""
     if value is None:
         return ()
     if value.isdecimal() and value.isascii() and len(value) <= len(str(MAX_MODELS)):

@@ -16,7 +16,7 @@ class LazyGroup(click.Group):
     """Click group that imports a command only when it is called."""
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **rest: Any) -> None:  # noqa: ANN401 - passed on
-        """`table` has the import target in `waybook.cli` and the help line of each command."""
+        """`table` maps each command to its import target in `waybook.cli` and its help line."""
         super().__init__(*args, **rest)
         self.table = table
 

@@ -1,4 +1,4 @@
-"""Options shared by commands, and settings made from these options and the environment."""
+"""Options that commands share, and functions that build settings from them."""
 
 import os
 from collections.abc import Callable

@@ -14,7 +14,7 @@ from waybook.core.hidden_characters import contains_hidden, escape_hidden
 from waybook.errors import InvalidInput
 
 COMPACT_SEPARATORS: Final = (",", ":")
-#: Characters that a terminal may be unable to show, with ASCII characters in their place.
+#: ASCII replacements for characters that a terminal may be unable to show.
 ASCII_LOOKALIKES: Final = dict(
     zip("─━┄│├└✓✗▲“”·…→↳▸▾░▒▓█—◐●⊘◇»", '---|++vx!""..>>>v.:%#-o*0o>', strict=True)
 )
@@ -42,7 +42,8 @@ def print_line(text: str, *, err: bool = False) -> None:
 def print_text(text: str) -> None:
     """Print a stored text. On a terminal, hidden characters are escaped."""
     shown = escape_hidden(text) if sys.stdout.isatty() else text
-    # Keep escape sequences for colors, so that redirected output equals the stored text.
+    # With `color=True`, click keeps escape sequences, so that redirected output equals the stored
+    # text.
     click.echo(shown, nl=not text.endswith("\n"), color=True)
 
 

@@ -83,7 +83,7 @@ def load_settings(flags: dict[str, object]) -> Settings:
 
 
 def start_hint(settings: Settings) -> str | None:
-    """Return how to start the dashboard, or None if it may already be running."""
+    """Return a hint on starting the dashboard, or None if it may already be running."""
     if settings.database_url or settings.public_url or find_page_server(settings):
         return None
     is_usual = settings.data_dir == settings_from({}).settings.data_dir
@@ -95,7 +95,7 @@ def start_hint(settings: Settings) -> str | None:
 async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
     """Run the application until the block ends, with a spinner on stderr while it starts."""
     console = Console(stderr=True)
-    # A plain string would be searched for emoji names, whose table takes long to import.
+    # Use `Text`: a plain string would be searched for emoji names, whose table is slow to import.
     waiting = console.status(Text("starting the database …"), spinner="line")
     if console.is_terminal:
         waiting.start()

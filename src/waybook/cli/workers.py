@@ -92,7 +92,8 @@ class Supervisor:
 
     def _fork(self, index: int) -> Worker:
         reading, writing = os.pipe()
-        # Block signals until the worker is listed, so that the worker does not miss a signal.
+        # Block stop signals until the worker is in `workers`, so that every signal is passed on to
+        # it.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid:
@@ -109,11 +110,11 @@ class Supervisor:
             os.close(self.lifeline[1])
             status = self.serve(SupervisorLink(index, writing, self.lifeline[0]))
         finally:
-            # A worker must not return into the code of the supervisor.
+            # Exit here, because a worker must not continue with the code of the supervisor.
             os._exit(status)
 
     def _wait(self) -> None:
-        """Wait until a worker serves or ends, or until the next check."""
+        """Wait until a worker reports that it serves or ends, or until the next check."""
         pipes = [worker.pipe for worker in self.workers.values()]
         for pipe in select.select(pipes, (), (), CHECK_SECONDS)[0]:
             if os.read(pipe, 1):
@@ -135,7 +136,8 @@ class Supervisor:
             return
         now = time.monotonic()
         if not worker.is_serving and code > 0:
-            # Another attempt would fail too, because of the settings or the database.
+            # A worker that fails before it serves would fail again: the settings or database are
+            # wrong.
             self.status, self.is_stopping = code, True
             self._send(signal.SIGTERM)
             return

@@ -1,4 +1,4 @@
-"""MCP clients: their configuration files, the field names in them, and the command they start."""
+"""Supported MCP clients, the format of their configuration files, and the command they start."""
 
 import json
 import re
@@ -51,7 +51,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """An MCP client, and the names used in its configuration file."""
+    """An MCP client, and the format of its configuration file."""
 
     title: str
     activation: str
@@ -60,15 +60,15 @@ class Client:
     user_file: Callable[[Places], Path] | None = None
     project_file: str | None = None
     stdio_fields: Mapping[str, str] = field(default_factory=dict)
-    #: Fields that begin the entry of an HTTP server. Without `url_field`, the file cannot contain
-    #: HTTP servers.
+    #: Fields that begin the entry of an HTTP server.
     http_fields: Mapping[str, str] = field(default_factory=dict)
+    #: Field for the server's URL. None if the file cannot describe HTTP servers.
     url_field: str | None = "url"
     headers_field: str = "headers"
-    #: How a header refers to the environment variable with the token. Without it, the file must
-    #: contain the token.
+    #: Text by which a header refers to the environment variable with the token. None if the client
+    #: cannot refer to variables, so that the file must contain the token itself.
     token_reference: str | None = f"${{{TOKEN_VARIABLE}}}"
-    #: Hooks of the plugin, as text that follows the entry.
+    #: Configuration text of the plugin's hooks, which is written after the entry.
     hooks: str = ""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Client:
 
 
 class Codex(Client):
-    """Codex. Its configuration names the environment variable that contains the token."""
+    """The Codex client. Its configuration names the environment variable with the token."""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
         return {**Client.stdio_entry(self, command), "required": True}
@@ -136,7 +136,7 @@ def codex_hooks(command: str) -> str:
 
 
 class OpenCode(Client):
-    """OpenCode. An entry has the command and its arguments in one list."""
+    """The OpenCode client. Its entries contain the command and its arguments in one list."""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
         return {**self.stdio_fields, "command": command}
@@ -236,7 +236,7 @@ def config_file(client: Client, scope: ConfigScope, places: Places) -> Path | No
 
 
 PROGRAM: Final = "waybook"
-#: Folders in which uv keeps environments for a single run, which it deletes later.
+#: Names of uv's cache folders for temporary environments, which uv may delete at any time.
 _UV_CACHE: Final = re.compile(r"(?:archive|environments|builds)-v\d+")
 
 

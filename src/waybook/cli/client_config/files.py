@@ -9,7 +9,7 @@ from typing import Final
 
 
 class ConfigError(ValueError):
-    """Configuration text that cannot be read or edited. The error names the line."""
+    """Error about a configuration file. If the line is known, the message begins with it."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")
@@ -93,7 +93,7 @@ def back_up(path: Path) -> Path:
 
 
 def delete_config(path: Path, folders_before: set[Path]) -> None:
-    """Delete a file, and its folder if the folder is empty and new.
+    """Delete a file, and its folder if that is empty and not in `folders_before`.
 
     Raises:
         ConfigError: the file cannot be deleted.

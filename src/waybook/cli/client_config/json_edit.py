@@ -31,7 +31,7 @@ class Member(NamedTuple):
 class Document:
     """Parsed JSON text with the positions of its members.
 
-    `bare` is the text without comments, and `strict` also without trailing commas.
+    In `bare`, comments are replaced by blanks. In `strict`, trailing commas are replaced too.
     """
 
     text: str
@@ -94,7 +94,7 @@ def parse(text: str, *, comments: bool) -> Document:
 
 
 def _blank(first: str) -> Callable[[re.Match[str]], str]:
-    """Return a function that replaces a match with blanks if it begins with this character."""
+    """Return a callback for `re.sub` that blanks out only the matches that begin with `first`."""
     return lambda match: (
         re.sub(r"[^\r\n]", " ", match[0]) if match[0].startswith(first) else match[0]
     )
@@ -147,7 +147,7 @@ def remove_entry(
 ) -> str:
     """Return the text without `container.name`, and without the container if that is then empty.
 
-    If the entry is the only change since `before`, the text `before` is returned.
+    If `before` and the text differ only by this entry, `before` is returned unchanged.
 
     Raises:
         ConfigError: the text cannot be parsed or edited safely.

@@ -1,7 +1,7 @@
 """Minimal edits of TOML text: add, replace or remove the table of one MCP server.
 
-After every edit, the text is parsed again and compared with the expected value, so a table that
-the pattern does not find as a whole is refused.
+A regular expression finds the table. After every edit, the text is parsed again and compared with
+the expected value; if they differ, the edit is refused.
 """
 
 import json
@@ -14,8 +14,8 @@ from waybook.cli.client_config.files import ConfigError, line_of
 
 MARK: Final = "# Added by `waybook connect`; to remove it: waybook connect codex --remove"
 _ERROR_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
-#: Lines of a table up to its last value, without the comments and blank lines after it, which may
-#: belong to the next table.
+#: Lines of a table up to its last value. Comments and blank lines after the value are left out,
+#: because they may belong to the next table.
 _LINES: Final = r"[^\n]*(?:\n|\Z)(?:(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*[^\s\[#][^\n]*(?:\n|\Z))*"
 
 
@@ -85,7 +85,8 @@ def remove_entry(text: str, container: str, name: str) -> str:
         return text
     remaining = _others(text, container, name)
     mark = rf"{re.escape(MARK)}\r?\n"
-    # Try to remove the line break before Waybook's comment too, unless other tables would change.
+    # First try to also remove the line break before Waybook's comment. Keep the line break if other
+    # tables would change.
     for lead in (rf"(?:(?:\r?\n)?{mark})?", rf"(?:{mark})?"):
         changed = _table_pattern(container, name, lead, inner=True).sub("", text)
         try:
@@ -99,7 +100,7 @@ def remove_entry(text: str, container: str, name: str) -> str:
 
 
 def _table_pattern(container: str, name: str, lead: str, *, inner: bool) -> re.Pattern[str]:
-    """Return the pattern of a table and the text before it. With `inner`, also match its tables."""
+    """Return a pattern for `lead` and the table after it. With `inner`, subtables match too."""
     keys = r"\s*\.\s*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in (container, name))
     rest = r"(?:\.[^\n]*)?" if inner else ""
     return re.compile(rf"{lead}^[ \t]*\[[ \t]*{keys}[ \t]*{rest}\]{_LINES}", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""`waybook audit`: entries, anchors, verification, and their output."""
+"""`waybook audit`: lists, verifies and anchors the audit entries."""
 
 import sys
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ def _chains(count: int) -> str:
     return "1 chain" if count == 1 else f"{count} chains"
 
 
-#: Name of the anchor file of an embedded database, in the data directory.
+#: File in the data directory that contains the anchor of an embedded database.
 ANCHOR_NAME = "audit-anchor.jsonl"
 _BROKEN_EXIT = 1
 NOTHING_VERIFIED_EXIT = 3
@@ -108,16 +108,16 @@ class Verification(NamedTuple):
 
 
 def _kept_anchor(settings: Settings) -> Path | None:
-    """Return the anchor file of the embedded database, or None for another database."""
+    """Return the path of the anchor file, or None if the database is not the embedded one."""
     return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
 
 
 async def _verify_with_anchors(
     here: AppSession, stored_anchor: Path | None, named: Path | None, *, bar: bool
 ) -> Verification:
-    """Verify all orgs and compare them with the anchors.
+    """Verify the audit chains of all orgs, and compare them with the anchor files.
 
-    If everything matches, the anchor file of the embedded database is written again.
+    If everything matches, `stored_anchor` is updated to the current last entries.
 
     Raises:
         InvalidInput: an anchor file is missing or damaged.

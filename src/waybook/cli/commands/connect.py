@@ -34,7 +34,7 @@ from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
 _CHATGPT: Final = "chatgpt"
-#: Clients for which only instructions are printed, because no configuration file is known.
+#: Clients whose configuration file is unknown, so that only instructions are printed.
 _PRINTED: Final = frozenset({_CHATGPT, "generic"})
 
 _TOKEN: Final = re.compile(r"Bearer (?!\$?\{)[^\"]+")
@@ -126,7 +126,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
 
 
 def carry_out(request: Request, *, remove: bool = False, only_print: bool, yes: bool) -> None:
-    """Add or remove the entry in the client's file, or print it."""
+    """Add Waybook's entry to the client's file, remove it, or only print the change."""
     file = _file_of(request)
     try:
         if remove:
@@ -212,7 +212,7 @@ def _show_change(file: Path, old: str | None, new: str) -> None:
 
 
 def _print_notes(request: Request) -> None:
-    """Warn about shell variables that the client may not pass on, and paths in project files."""
+    """Warn that shell variables may not reach the server, and about paths in project files."""
     if request.url is not None:
         return
     names = sorted(name for name in os.environ if name.startswith("WAYBOOK_"))
@@ -229,7 +229,10 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 
 def _write(client: Client, file: Path, old: str | None, new: str) -> None:
-    """Write the file. The backup is the file as it was without Waybook's entry."""
+    """Write the file, after a backup of the old one.
+
+    An older backup is kept if the old file differs from it only by Waybook's entry.
+    """
     if old is None:
         write_config(file, new)
         print_line(f"✓ created {file}")

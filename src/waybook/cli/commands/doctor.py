@@ -1,4 +1,4 @@
-"""`waybook doctor`: settings with their origins, and checks with remedies."""
+"""`waybook doctor`: prints the settings with their sources, and checks of the environment."""
 
 import asyncio
 import socket
@@ -157,7 +157,7 @@ def command(*, as_json: bool, fleet: str | None, **flags: object) -> None:
 
 
 def _check_fleet(fleet: str, metrics_token: str | None, *, as_json: bool) -> int:
-    # Only this option needs the HTTP client.
+    # Import the HTTP client only here, because other calls do not need it.
     probing = import_module("waybook.integrations.server_probe")
     states = asyncio.run(probing.probe_servers(probing.read_urls(fleet), metrics_token))
     notes = probing.differences(states)

@@ -1,4 +1,4 @@
-"""`waybook export`: a plan or run as a Markdown report, JSON, Mermaid or CSV."""
+"""`waybook export`: writes a plan or run as a Markdown report, JSON, Mermaid or CSV."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -89,11 +89,11 @@ def command(
 
 
 async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
-    """Return the id of the plan or run that a text identifies.
+    """Return the ids of the plan and the run that match a text. One of them is empty.
 
     Raises:
         NotFound: neither a plan nor a run matches.
-        InvalidInput: a plan and a run match, or several plans or several runs.
+        InvalidInput: more than one plan or run matches.
     """
     plan_id = run_id = ""
     with suppress(NotFound):
@@ -113,7 +113,7 @@ async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
 async def _parts(
     ctx: RequestContext, plan_id: str, run_id: str, form: _ExportFormat
 ) -> AsyncIterator[bytes]:
-    """Yield the export of a plan or, without a plan's id, of a run."""
+    """Yield the export of the plan or, if `plan_id` is empty, of the run."""
     match form:
         case _ExportFormat.JSON:
             rows = await (read_plan_rows(ctx, plan_id) if plan_id else read_run_rows(ctx, run_id))

@@ -1,4 +1,4 @@
-"""`waybook audit`, `org`, `user` and `token`: groups whose commands are imported when used."""
+"""Command groups `audit`, `org`, `user` and `token`, which import a command when it is used."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`waybook import`: load a plan from a file of another tool, or a complete export of Waybook."""
+"""`waybook import`: loads a plan from another tool's file, or a complete export of Waybook."""
 
 import asyncio
 from dataclasses import replace
@@ -108,7 +108,7 @@ def confirm(question: str, file: str, *, yes: bool) -> bool:
     """Ask whether to write the plan.
 
     Raises:
-        InvalidInput: the file was read from standard input, so no answer can be read from it.
+        InvalidInput: the plan was read from standard input, so the answer cannot come from there.
     """
     if yes:
         return True

@@ -16,7 +16,7 @@ from waybook.embedded_postgres.supervisor import Attachment, attach
 from waybook.errors import WaybookError
 from waybook.settings import Settings
 
-#: Number of new objects after which garbage is collected, as usual in Python.
+#: Threshold for garbage collection while the server runs: the usual default of Python.
 _GARBAGE_OBJECTS = 700
 
 
@@ -39,9 +39,9 @@ def command(**flags: object) -> None:
 
 @contextmanager
 def _database_starting(settings: Settings) -> Iterator[None]:
-    """Start the embedded PostgreSQL during the imports.
+    """Start the embedded PostgreSQL in a thread, while the block imports the server.
 
-    An error is ignored here, because it is reported when the application connects.
+    Errors are ignored here, because the application reports them when it connects.
     """
     attached: list[Attachment] = []
 

@@ -21,12 +21,13 @@ from waybook.cli.terminal.errors import HintedError
 SOURCE: Final = Path(waybook.__file__).parent / "plugins"
 HOOK: Final = SOURCE / "waybook_hook.py"
 _CODEX: Final = "codex"
-#: The file in each plugin that contains its entry, and the client that reads the file.
+#: For each plugin, the client that uses it and the file that configures the MCP server.
 ENTRIES: Final = {
     "claude-code": (CLIENTS["claude-code"], ".mcp.json"),
     "gemini-cli": (CLIENTS["gemini"], "gemini-extension.json"),
 }
-#: Others may pass through the data directory, as the embedded database needs it, and see nothing.
+#: Mode of the data directory: other users, such as the one of the embedded database, can pass
+#: through it but cannot list it.
 _TRAVERSABLE: Final = 0o711
 TWICE: Final = "Remove an entry of `waybook connect`, or every tool is listed twice."
 _TRUST: Final = """\
@@ -63,7 +64,7 @@ def command(*, client: str, install: bool, yes: bool) -> None:
 
 
 def write_plugins(folder: Path) -> None:
-    """Write the plugins to a folder, with the hook and the command that starts this program."""
+    """Write the plugins to a folder. Each contains a hook and the command that starts Waybook."""
     folder.parent.mkdir(_TRAVERSABLE, parents=True, exist_ok=True)
     left_out = shutil.ignore_patterns("__pycache__", "mcpb")
     shutil.copytree(SOURCE, folder, ignore=left_out, dirs_exist_ok=True)

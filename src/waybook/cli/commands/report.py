@@ -39,7 +39,7 @@ def answer_lines(answer: _AnswerFunction, file: str) -> None:
 
 
 def answer_file(answer: _AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
-    """Print the result for the whole file: as a drawing on a terminal, otherwise as JSON."""
+    """Print the answer for the whole file, drawn on a terminal and otherwise as JSON."""
     if is_interactive(as_json=as_json):
         load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
     elif _tell(answer, partial(read_all, file, MAX_SNAPSHOT_BYTES)):

@@ -127,7 +127,7 @@ def _result(review: ReviewRecord) -> Padding:
 
 
 def _markdown(text: str) -> RenderableType:
-    """Return Markdown for the console. The library is imported only if it is needed."""
+    """Return rendered Markdown. The Markdown library is imported only if it is needed."""
     rendered: RenderableType = load("waybook.cli.terminal.markdown:terminal_markdown")(text)
     return rendered
 
@@ -181,12 +181,12 @@ async def _carry_out(
         return await _submit(here, decided, **_seen(reviews[0]))
     if plan is None:
         raise NotAwaitingReview("there is no open review to decide")
-    # If the review was already decided, the tool says so and names the user.
+    # No review is open. If one was decided before, the tool's error names the user who decided it.
     return await _submit(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 
 
 def _seen(review: ReviewRecord) -> dict[str, str]:
-    """Return the ids that limit a decision to the displayed review."""
+    """Return the ids that apply a decision only to the review that was displayed."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
 

@@ -81,14 +81,14 @@ def command(**flags: object) -> None:
         listening = sockets.enter_context(
             contextlib.closing(listen(settings.host, settings.port, shared=settings.workers > 1))
         )
-        # The token identifies the caller of a command. A server's callers have their own tokens.
+        # The token in the settings is for commands. Callers of a server send their own tokens.
         known = replace(settings, port=listening.getsockname()[1], token=None)
         server = _HttpServer(replace(loaded, settings=known), listening, claim)
         if settings.workers == 1:
             run(_serve(server))
             return
-        # Each worker has its own socket, because one worker would accept nearly all connections of
-        # a shared socket.
+        # Give each worker its own socket, because one worker would accept nearly all connections of
+        # a socket that they share.
         port = known.port
         more = [listen(settings.host, port, shared=True) for _ in range(1, settings.workers)]
         for socket_of_worker in more:
@@ -102,7 +102,7 @@ def command(**flags: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _HttpServer:
-    """Settings, socket and shared state of a server, made before its event loop starts."""
+    """Settings, socket and shared state of a server, created before its event loop starts."""
 
     loaded: LoadedSettings
     listening: socket.socket
@@ -161,7 +161,7 @@ async def _serve(server: _HttpServer, link: SupervisorLink | None = None) -> Non
 
 @asynccontextmanager
 async def _publishing(metrics: WorkerMetrics) -> AsyncIterator[None]:
-    """Write this worker's metrics for the others, regularly and at the end."""
+    """Write this worker's metrics regularly and at the end, for the other workers to read."""
 
     async def publish() -> None:
         while True:
@@ -214,7 +214,7 @@ def build_http_app(
 ) -> ASGIApp:
     """Return the HTTP application.
 
-    `metrics` returns the metrics to publish.
+    `metrics` returns the metrics that the endpoint `/metrics` publishes.
     """
     settings, asks = loaded.settings, loaded.settings.requires_auth
     drain = drain or Drain()

@@ -1,4 +1,4 @@
-"""Commands about plans and runs: `plans`, `runs` list them; `status`, `watch`, `run` show one."""
+"""Commands for plans and runs: `plans` and `runs` list them; `status`, `watch`, `run` show one."""
 
 import contextlib
 import json
@@ -48,10 +48,10 @@ from waybook.plan.progress import progress_json
 from waybook.settings import Settings
 
 _MIN_WIDTH_FOR_BARS, _PLAN_BAR_WIDTH, _RUN_BAR_WIDTH = 100, 20, 15
-#: Columns of plans on the right are left out until plan names have this width.
+#: If plan names would be narrower than this, the list leaves out its last columns.
 _MIN_NAME_WIDTH = 24
 _MIN_COLUMNS = 3
-#: Minimum terminal width for each column of the runs.
+#: Minimum terminal width at which each column of the list of runs is shown.
 _RUN_COLUMNS = {
     "id": 0,
     "run": 0,
@@ -86,15 +86,14 @@ def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: objec
     rows: Sequence[Sequence[Text]] = [_plan_row(plan, bars=bars) for plan in plans]
     heads = ["id", "plan", "status", *(["progress", ""] if bars else ["progress"]), "activity"]
     taken = column_widths(heads, rows)
-    # People recognize plans by name, so the last columns are left out until names have enough
-    # space.
+    # People recognize plans by name, so leave out the last columns until names have enough space.
     while (
         width - sum(taken) + taken[1] - 2 * (len(taken) - 1) < min(taken[1], _MIN_NAME_WIDTH)
         and len(taken) > _MIN_COLUMNS
     ):
         taken.pop()
     rows = [row[: len(taken)] for row in rows]
-    # The last column needs no space behind it.
+    # No gap of two cells is needed after the last column, so the table gets these cells too.
     console.print(fitted_table(heads[: len(taken)], rows, width + 2, least=1))
 
 
@@ -289,7 +288,7 @@ async def _watch(
     *,
     live: bool,
 ) -> BoardT:
-    """Show a board on a terminal until it is closed. Return its last state."""
+    """Redraw the board until its plan or run is closed. Return its last state."""
     console = get_console()
     if not live or not console.is_terminal or board.is_closed:
         return board

@@ -1,7 +1,8 @@
-"""The story of the demo: what each scripted agent and the person do.
+"""Actions of the scripted agents and of the person in the demo.
 
-In the plan, three agents act at the times of the script, and one of them is killed during a step.
-In the run, each has three sessions, which act in rounds. A person reviews both.
+In the plan, three agents act at times that a script sets, and one of them is killed during a step.
+In the run, each agent has three sessions. In every round, each session submits its job and claims
+another. The person reviews the plan and gives feedback on the run.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ DOCUMENTS = {
 
 
 def document_for(job: Mapping[str, Any]) -> str:
-    """Return the document that a job of the run asks for, in the opinion of its model."""
+    """Return the document for a job of the run, with the opinion of the job's model."""
     model, opinions = job["modelId"], STORY["opinions"]
     key = job["documents"][0]["documentKey"] if job["documents"] else ""
     opinion = opinions[model]
@@ -113,7 +114,7 @@ class Actor:
         return answer.body
 
     def say(self, message: str, *, strong: bool = False) -> None:
-        """Log a line under the name of the session, because an agent has several."""
+        """Log a line with the name of the session, because an agent may have several sessions."""
         self.scene.say(self.session or self.name, message, strong=strong)
 
 
@@ -133,7 +134,7 @@ async def play_plan(scene: DemoContext, show: Show) -> None:
 
 
 class _PlanStory:
-    """Actions of the agents and the person: one method for each word of the demo script."""
+    """Actions of the agents and the person in the plan. Each word of the script names a method."""
 
     def __init__(self, scene: DemoContext) -> None:
         self.scene = scene
@@ -196,7 +197,7 @@ class _PlanStory:
         self.scene.say(name, "is killed while working on it", strong=True)
 
     async def come_back(self, name: str) -> None:
-        """Continue in a new session: read what is stored in the plan."""
+        """Continue in a new session, which knows only what is stored in the plan."""
         me = self.agents[name] = agent(self.scene, name, f"{name}-2")
         plan_id, say = self.scene.plan_id, self.scene.say
         open_plans = await me.call("list_active_plans")
@@ -232,7 +233,8 @@ async def play_run(scene: DemoContext, show: Show) -> None:
     sessions = [
         agent(scene, name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS
     ]
-    #: What happens once to a job, by model and document.
+    #: How the first attempt at a job is handled, by model and document. Later attempts are handled
+    #: normally.
     once: dict[tuple[str, str], _Handling] = {
         ("beta", "business_case"): _fail_job,
         ("gamma", "technical_feasibility_assessment"): _submit_half,
@@ -255,20 +257,20 @@ async def start_run(scene: DemoContext) -> None:
 
 @dataclass
 class RunWork:
-    """The sessions that work on a run, with the job that each holds."""
+    """The sessions that work on a run, and the job that each session holds."""
 
     scene: DemoContext
     sessions: list[Actor]
     once: dict[tuple[str, str], "_Handling"]
-    #: More arguments of each submission.
+    #: Additional arguments for each call of `submit_job_result`.
     more: Mapping[str, object] = field(default_factory=dict)
     held: dict[str, Reply] = field(default_factory=dict)
-    #: The killed session with its job, and the rounds until its result arrives.
+    #: The killed session and its job. Its result is submitted when `rounds_left` reaches zero.
     late: tuple[Actor, Reply] | None = None
     rounds_left: int = 0
 
     async def round(self) -> bool:
-        """Let each session finish its job and claim another. Return False if the run has ended."""
+        """Let each session submit its job and claim another. Return False if the run has ended."""
         await self._give_feedback()
         has_ended = False
         for me in [*self.sessions]:
@@ -347,7 +349,7 @@ async def _submit_half(work: RunWork, me: Actor, job: Reply) -> None:
 
 
 async def _crash(work: RunWork, me: Actor, job: Reply) -> None:
-    """Kill the session during a job; its result comes when another agent has the job."""
+    """Kill the session during a job. Its result arrives after another agent has claimed the job."""
     me.say(f"is killed while working on: {job['stepName']}", strong=True)
     work.late, work.rounds_left = (me, job), _LATE_ROUNDS
     work.sessions.remove(me)

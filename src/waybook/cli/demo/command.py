@@ -1,4 +1,4 @@
-"""`waybook demo`: scripted agents that work on a real database.
+"""`waybook demo`: runs scripted agents that work on a real database.
 
 The demo has two parts: an improvised plan, and a run of a prepared workflow.
 """
@@ -116,7 +116,7 @@ async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the demo, and how its plan or run is drawn."""
+    """A part of the demo: functions that play it, and that read and draw its plan or run."""
 
     play: Callable[[DemoContext, Show], Awaitable[None]]
     read: Callable[[DemoContext], Awaitable[Any]]
@@ -142,7 +142,7 @@ _RUN_PART = Part(
 
 
 async def _perform(scene: DemoContext, console: Console, part: Part, *, live: bool) -> Any:  # noqa: ANN401 - the plan or run
-    """Play a part, and return its plan or run. With `live`, redraw the screen all the time."""
+    """Play a part, and return its plan or run. With `live`, redraw the screen continuously."""
     if live:
         with Live(console=console, auto_refresh=False) as screen:
 

@@ -23,7 +23,7 @@ _FRAME_SECONDS = 0.15
 
 @dataclass(frozen=True, slots=True)
 class PlaybackSpeed:
-    """Real seconds per simulated minute, and per line that the user reads."""
+    """Speed of the demo: real seconds per simulated minute, and per log line to read."""
 
     per_minute: float
     per_line: float
@@ -59,7 +59,7 @@ class SimulatedClock:
         self._is_unread = True
 
     async def pass_minutes(self, minutes: float, show: Show) -> None:
-        """Show what happened, then let time pass. Short waits share a pause."""
+        """Show what happened, then advance the clock. Several short waits become one real pause."""
         self._owed += minutes * self.pace.per_minute
         real_time = asyncio.get_running_loop().time
         if self._is_unread or real_time() - self._shown + self._owed >= _FRAME_SECONDS:
@@ -76,7 +76,7 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 def temporary_database(*, durable: bool = True) -> Iterator[Path]:
     """Yield a data directory. After the block, stop PostgreSQL and remove the directory."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
-    # For root, PostgreSQL runs as another user, who needs access to this directory.
+    # If this process runs as root, PostgreSQL runs as another user, who must enter this directory.
     above.chmod(0o711)
     data_dir = above / "data"
     # Exit normally on these signals, so that the directory is also removed when the terminal is

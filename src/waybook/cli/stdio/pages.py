@@ -97,12 +97,13 @@ class PageServer:
             self._close()
 
     def _end_streams(self) -> None:
-        """End the streams of open pages when the process ends."""
+        """If this process is ending, end the event streams of open pages."""
         if self._is_ending and self._application is not None:
             self._application.dispatcher.bus.close()
 
     def _close(self) -> None:
-        # Close the port first, so that the next process can open it.
+        # Close the port before the claim, so that the process that claims the dashboard next can
+        # open it.
         if self._port is not None:
             self._port.listening.close()
             self._port = None
@@ -117,7 +118,7 @@ class PageServer:
 
 
 def _open_port(settings: Settings, last: int | None) -> OpenPort:
-    """Open the last used port, the configured port, or any free port, in this order."""
+    """Open a port. Try the last used one, then the configured one, then any free one."""
     for port in dict.fromkeys((last or settings.port, settings.port)):
         with suppress(Misconfigured):
             return _listen(settings, port)

@@ -76,7 +76,7 @@ class _DeferredStartup:
             raise Unavailable("the database is still starting; repeat the call") from None
 
     async def stop(self) -> None:
-        """Cancel a startup in progress. The exit stack closes a running application."""
+        """Cancel a startup in progress. The exit stack closes an application that runs."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -62,7 +62,7 @@ RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
 })
 # fmt: on
 UNKNOWN = StatusStyle("?", "unknown", "yellow")
-#: Part of the bar that shows stages and steps of a run.
+#: For each status of a run's stages and steps, the `StepStatus` whose bar segment is used.
 BAR_STATUS = {
     ProgressStatus.COMPLETED: StepStatus.COMPLETED,
     ProgressStatus.FAILED: StepStatus.FAILED,

@@ -1,4 +1,4 @@
-"""Terminal output of stored text, detection of resizing, and usage lines.
+"""Terminal output of stored text, tables, and boards that are redrawn live.
 
 Stored text may contain escape sequences, so it is shown as plain text.
 """
@@ -33,7 +33,7 @@ from waybook.errors import Busy, Unavailable
 from waybook.plan.model import Plan
 from waybook.plan.progress import shares, warning
 
-#: Lower terminals show no footer, so that more steps fit.
+#: Terminals with fewer lines show no footer, so that more steps fit.
 _LOW_HEIGHT: Final = 12
 _MIN_ROWS_FOR_ELLIPSIS: Final = 3
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewport:
-    """Size of the terminal and display options. Without a height, there is no limit."""
+    """Size of the terminal and display options. Without a height, all lines are shown."""
 
     width: int
     height: int | None = None
@@ -80,7 +80,7 @@ def plain_table(
     overflow: OverflowMethod = "ellipsis",
     show_header: bool = True,
 ) -> Table:
-    """Return a table without lines. More columns can be added to it."""
+    """Return a table without borders. More columns can be added to it."""
     table = Table(
         box=None,
         padding=(0, 2, 0, 0),
@@ -103,7 +103,7 @@ def column_widths(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> li
 def fitted_table(
     headings: Sequence[str], rows: Sequence[Sequence[Text]], width: int, least: int
 ) -> Table:
-    """Return a table whose second column is cut, to at least `least` cells, if it is too wide."""
+    """Return a table whose second column is cut to fit `width`, but not below `least` cells."""
     taken = column_widths(headings, rows)
     others = sum(taken) - taken[1] + 2 * len(headings)
     taken[1] = min(taken[1], max(least, width - others))
@@ -150,9 +150,9 @@ def board_foot(
 
 
 def visible_rows(items: Sequence[T], rows: int | None, here: int) -> tuple[Sequence[T], int, int]:
-    """Return the items that fit around the one at index `here`, and how many are left out.
+    """Return the items that fit around index `here`, and how many are hidden above and below.
 
-    The items left out above and below are counted only if there are lines for these counts.
+    Both numbers are 0 if there are too few lines to show them.
     """
     if rows is None or len(items) <= rows:
         return items, 0, 0

@@ -1,4 +1,4 @@
-"""Errors as shown in the terminal: one red line, and a hint about the next action."""
+"""Prints errors in the terminal: one red line, and a hint about the next action."""
 
 import json
 from collections.abc import Mapping
@@ -33,14 +33,14 @@ class HintedError(click.ClickException):
 
 
 class CommandError(HintedError):
-    """Error of Waybook, for display in the terminal."""
+    """A `WaybookError`, for display in the terminal."""
 
     def __init__(self, error: WaybookError) -> None:
         super().__init__(error.message, hint_for(error))
 
 
 class InternalError(HintedError):
-    """Unexpected error, for display in the terminal."""
+    """An unexpected exception, for display in the terminal."""
 
     def __init__(self, error: Exception) -> None:
         lines = str(error).strip().splitlines()

@@ -1,4 +1,4 @@
-"""Renders Markdown of agents for the terminal."""
+"""Renders Markdown that agents wrote for display in the terminal."""
 
 from markdown_it import MarkdownIt
 from rich.markdown import Markdown

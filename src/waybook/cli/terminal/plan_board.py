@@ -42,7 +42,7 @@ def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
     return line
 
 
-#: Minimum terminal widths for the holder column, and for the timeline.
+#: Minimum terminal widths at which the holder column and the timeline are shown.
 _MIN_WIDTH_FOR_HOLDERS = 92
 _MIN_WIDTH_FOR_TIMELINE = 72
 STATUS_WIDTH, _TIME_WIDTH, _NUMBER_WIDTH = 16, 7, 3
@@ -101,7 +101,7 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
 
 
 def _columns(board: PlanDetail, width: int, frame: Viewport) -> tuple[int, int, int]:
-    """Return the widths of the holders, the timeline and the names."""
+    """Return the widths of the columns for holders, timeline and names."""
     steps = board.plan.steps
     name = max((cell_len(board.name_of(step)) for step in steps), default=0)
     holder = max((cell_len(_holder(step)) for step in steps), default=0)

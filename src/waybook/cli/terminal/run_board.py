@@ -37,7 +37,7 @@ from waybook.plan.progress import percent
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
 _MIN_WIDTH_FOR_BARS, _MIN_WIDTH_FOR_LONG_BARS, _MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 _SHORT_BAR, _LONG_BAR, _WORKERS_WIDTH = 10, 16, 18
-#: Minimum length of a name. The worker column is left out instead of cutting names further.
+#: Minimum width of names. If they would be narrower, the worker column is left out instead.
 _MIN_NAME_LENGTH = 22
 RUN_FIXED_ROWS = 5
 

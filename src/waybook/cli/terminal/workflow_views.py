@@ -123,7 +123,7 @@ def _map_steps(stage: StageMap, width: int) -> Table:
 
 
 def _count(expected: Mapping[str, Any], key: str) -> str:
-    """Return the number of jobs of a step, or the highest possible number, if known."""
+    """Return the number of jobs of a step, else its maximum, else an empty text."""
     jobs, most = expected["steps"][key], expected.get("atMost", {}).get(key)
     if jobs is not None:
         return str(jobs)
