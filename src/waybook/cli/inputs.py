@@ -27,7 +27,8 @@ def read_all(file: str, most: int) -> bytes:
     """Return the whole content of a file or stdin.
 
     Raises:
-        TooLarge: the content has more than `most` bytes. BadParameter: the file cannot be read.
+        TooLarge: the content has more than `most` bytes.
+        BadParameter: the file cannot be read.
     """
     return check_size(read_prefix(file, most + 1), most)
 
