@@ -130,7 +130,7 @@ class Condition:
     program: Program = field(repr=False, compare=False)
 
     def evaluate(self, values: Mapping[str, Json], budget: Budget | None = None) -> Outcome:
-        """Evaluate the condition. An error is returned as part of the outcome and never raised.
+        """Evaluate the condition. Errors are returned in the outcome and never raised.
 
         >>> condition = compile_condition("confidence < 0.5 && size(result.sources) == 0")
         >>> condition.evaluate({"confidence": 0.3, "result": {"sources": []}})
@@ -196,9 +196,9 @@ TEXT_FUNCTIONS: Final = ("contains", "startsWith", "endsWith")
 
 
 class Comparison(NamedTuple):
-    """Field, operator and value of a condition, as entered in a form.
+    """Field, operator and value of a simple condition, as a person enters them in a form.
 
-    A value that looks like JSON is read as JSON. Any other value is a text.
+    A value that is a valid JSON scalar is read as JSON. Any other value is a text.
     """
 
     field: str
@@ -219,7 +219,7 @@ def is_field(text: str) -> bool:
 
 
 def write_comparison(comparison: Comparison) -> str:
-    """Return the condition as an expression. It may not compile.
+    """Return the condition as an expression, without checking that it compiles.
 
     >>> write_comparison(Comparison(field="result.n", operator="==", value="0"))
     'result.n == 0'

@@ -73,11 +73,11 @@ def program(tree: Node) -> Program:
 
 
 def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json:
-    """Evaluate a compiled condition with these variables.
+    """Evaluate a compiled condition with these values of its variables.
 
     Raises:
-        ConditionError: the evaluation results in a CEL error. BudgetExceeded: the budget is
-            exhausted.
+        ConditionError: the evaluation results in a CEL error.
+        BudgetExceeded: the budget is exhausted.
     """
     budget.spend(compiled.cost, 0)
     return compiled.run(Frame(values, [None] * compiled.slots, budget))

@@ -28,7 +28,7 @@ from waybook.conditions.values import (
 
 _TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
 
-#: For longer texts, Python's substring search always takes linear time.
+#: Length of texts above which Python's substring search always takes linear time.
 _LINEAR_SEARCH = 30_000
 _COMPARISONS_PER_UNIT = 256
 
@@ -81,7 +81,10 @@ TEXT_TESTS: Mapping[str, _TextTest] = MappingProxyType(
 
 
 def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool) -> Run:
-    """Return a function that evaluates a chain of `&&` or of `||`."""
+    """Return a function that evaluates a chain of `&&` or `||`.
+
+    The first operand that equals `settles` decides the result.
+    """
 
     def run(frame: Frame) -> Json:
         error: ConditionError | None = None
@@ -361,7 +364,7 @@ def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -
 def _map_pairs(
     first: dict[str, Json], other: dict[str, Json], at: int, budget: Budget
 ) -> Pairs | None:
-    """Return the pairs of values to compare, or None if the keys of the two maps differ."""
+    """Return the pairs of values with the same key, or None if the keys of the two maps differ."""
     if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR, at)
@@ -405,7 +408,7 @@ def select(value: Json, field: str, at: int) -> Json:
 
 
 def has(value: Json, field: str, at: int) -> bool:
-    """Return whether a map has the field. As in CEL, other types raise an error."""
+    """Return whether a map has the field. As in CEL, raise an error for other types."""
     if type(value) is dict:
         return field in value
     raise ConditionError(
@@ -426,7 +429,7 @@ def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
 
 
 def _place(key: Json, length: int, at: int) -> int:
-    """Return a list index as an integer. As in CEL, a double such as `1.0` is accepted."""
+    """Check a list index and return it as an integer. As in CEL, `1.0` is accepted too."""
     if type(key) is float and key.is_integer():
         place = int(key)
     elif type(key) is int:

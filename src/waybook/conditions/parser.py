@@ -1,4 +1,4 @@
-"""Syntax tree of conditions, and the parser from tokens to it, according to CEL's grammar.
+"""Parses the tokens of a condition into a syntax tree, according to CEL's grammar.
 
 ::
 
@@ -181,7 +181,7 @@ _NODE_CLASSES = get_args(Node)
 def children(node: Node) -> list[Node]:
     nodes: list[Node] = []
     for part in node:
-        # A node is a tuple too, so its class is checked first.
+        # Nodes are tuples too, so check for nodes before tuples.
         if isinstance(part, _NODE_CLASSES):
             nodes.append(part)
         elif isinstance(part, tuple):
@@ -198,7 +198,7 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
 
 
 def paths(tree: Node) -> Iterator[tuple[str, ...]]:
-    """Yield the names and field chains that a condition reads, such as `result.count`."""
+    """Yield each path that a condition reads, such as `("result", "count")`."""
     path = _path(tree)
     if path is not None:
         yield path
@@ -226,7 +226,7 @@ _LOOP_ARGUMENTS = 2
 
 
 def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]) -> Node:
-    """Return the node for a function call. A macro call is expanded."""
+    """Return the node for a function call, or the expanded node for the call of a macro."""
     if name == "has":
         return _has(at, receiver, arguments)
     if name in _LOOPS:
@@ -288,7 +288,6 @@ _RESERVED = frozenset(
 
 
 def parse(source: str) -> Node:
-    """Parse the source of a condition and return its syntax tree."""
     cursor = Cursor(source)
     if cursor.at_end():
         raise ConditionError("the condition is empty", 0, "write true for one that always fires")
@@ -337,7 +336,7 @@ def _binary(cursor: Cursor, floor: int) -> Node:
 
 
 def _unary(cursor: Cursor) -> Node:
-    """Parse repeated `!` or `-`. As in CEL, two of them cancel out."""
+    """Parse a row of `!` or of `-`. As in CEL, two successive signs cancel out."""
     at = cursor.token.at
     if cursor.peek_is("!"):
         odd = _odd(cursor, "!")

@@ -1,4 +1,4 @@
-"""Conversion of JSON values to CEL values, and the errors and budget of an evaluation.
+"""Converts JSON values to CEL values, and defines the errors and the budget of an evaluation.
 
 ========================  ======================================================
 JSON                      CEL
@@ -43,8 +43,8 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
-#: Types of values that need no conversion. `int` is missing, because a Python integer may exceed
-#: the range of a CEL integer.
+#: Types of values that need no conversion. `int` is not one of them, because a Python integer may
+#: exceed the range of a CEL integer.
 SCALAR_TYPES = frozenset({NoneType, bool, float, str, list, dict})
 
 _KINDS: Mapping[type, str] = {
@@ -107,7 +107,7 @@ def _nearest_double(value: int) -> float:
 
 
 BUDGET = 100_000
-#: Part of the shared budget that is reserved for each condition still to be evaluated.
+#: Part of a `SharedBudget` that is reserved for each condition that was not evaluated yet.
 RESERVED_PER_CONDITION = 1_000
 
 TEXT_PER_UNIT = 64
@@ -133,7 +133,7 @@ class BudgetExceeded(Exception):
 
 
 class Budget:
-    """Limit on the work for evaluating one condition, and how much of it is spent.
+    """Limit on the work for evaluating one condition, with the work that was already done.
 
     >>> budget = Budget()
     >>> budget.spend(10, at=0)
