@@ -54,7 +54,8 @@ def detect_format(text: str) -> PlanFormat:
     """Return the format of a text, detected from its content.
 
     Raises:
-        InvalidInput: the text looks like JSON, but of an unknown form; the error names the line.
+        InvalidInput: the text looks like JSON, but not like a known format; the error names the
+        line.
     """
     start = text.removeprefix("\ufeff").lstrip()
     if not start.startswith(("{", "[")):
@@ -88,7 +89,7 @@ def read_plan(
     subtasks: bool = True,
     include_done: bool = False,
 ) -> ImportedPlan:
-    """Return the plan in a text. The format is detected if the caller names none.
+    """Return the plan in a text. Without `form`, the format is detected from the content.
 
     Raises:
         InvalidInput: the text does not contain a plan; the error names the line.

@@ -23,7 +23,7 @@ _WRAPPERS: Final = (
     *("event", "issue", "issueOrPullRequest", "issues", "search", "items", "nodes"),
     *("data", "node", "resource", "repository"),
 )
-#: End of an issue's URL. The lengths are limited, so that the search stays fast.
+#: End of an issue's URL. The pattern limits the length of each part, so that a search stays fast.
 _ADDRESS: Final = re.compile(r"([\w.-]{1,99}/[\w.-]{1,99})/(?:issues|pull)/(\d{1,9})(?![\w/])")
 _CLOSED: Final = frozenset({"closed", "merged"})
 
@@ -159,7 +159,7 @@ _PART: Final = re.compile(
 
 
 def read_body(body: str, repository: str) -> tuple[str, list[str]]:
-    r"""Return an issue's body without hidden comments, and the keys of the issues that block it.
+    r"""Return an issue's body without hidden comments, and the keys of the blocking issues.
 
     >>> read_body("Fast.\n\n## Blocked by\n- #7 the parser", "octo/app")
     ('Fast.\n\n## Blocked by\n- #7 the parser', ['octo/app#7'])
@@ -205,7 +205,8 @@ def read_github(text: str) -> ItemList:
     """Return the tasks of one issue, or one task for each issue of a list.
 
     Raises:
-        InvalidInput: the JSON contains no issue, or the issue no tasks; the error names the line.
+        InvalidInput: the JSON contains no issue, or the issue contains no tasks; the error names
+        the line.
     """
     document = read_document(text)
     if not document.is_list:
@@ -232,7 +233,7 @@ def _with_title(issue: LocatedObject) -> LocatedObject:
 def _read_issue(issue: LocatedObject) -> ItemList:
     items = read_check_list(_cut_lines(text_field(issue, "body")))
     issue_keys = {number: item.key for item in items if (number := _issue_number(item))}
-    # Sub-issues replaced task lists on GitHub. An issue can have both.
+    # Read both: sub-issues replaced task lists on GitHub, but an issue can have both.
     subs: dict[str, LocatedObject] = {}
     for sub in _linked_issues(issue, "subIssues"):
         if _number_of(sub) is None:

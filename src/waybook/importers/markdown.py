@@ -1,4 +1,4 @@
-"""Plans in Markdown: a report exported by Waybook, a check list, a numbered list, or headings."""
+"""Reads plans in Markdown: a report from Waybook, a check list, a numbered list, or headings."""
 
 import re
 from bisect import bisect_right
@@ -12,7 +12,7 @@ from waybook.plan.model import StepType
 
 _NUMBER: Final = r"(?:steps?\s+|tasks?\s+|items?\s+)?#?\d{1,6}(?:\.\d{1,6})*"
 _LIST: Final = rf"{_NUMBER}(?:\s*(?:,\s*and|,|&|and)\s*{_NUMBER})*"
-#: A reference must have `#`, so that “needs 2 days” is not taken for one.
+#: List of references that must have `#`, so that “needs 2 days” is not read as a reference.
 _HASHED_LIST: Final = rf"(?:steps?\s+|tasks?\s+|items?\s+)?(?=#){_LIST}"
 _VERB: Final = r"depends\s+on|depend\s+on|blocked\s+by|requires|needs"
 #: The places in a line where references to other items are recognized.
@@ -45,7 +45,7 @@ def _take_references(line: str) -> tuple[str, list[str]]:
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
 _FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _COMMENT: Final = re.compile(r"[ ]{0,3}<!--")
-#: First line of a GitHub task list, which looks like a code block.
+#: First line of a GitHub task list, which has the syntax of a code block.
 _TASK_LIST: Final = re.compile(r"[ ]{0,3}`{3,}[ \t]*\[tasklist\][ \t]*")
 _CHECK: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*\S)[ \t]*")
 _NUMBERED: Final = re.compile(r"([ \t]*)(\d{1,9})[.)][ \t]+(.*\S)[ \t]*")
@@ -65,7 +65,7 @@ _DONE_LABELS: Final = frozenset({"completed", "skipped"})
 class Line:
     number: int
     text: str
-    #: Whether the line is in a code block. Headings and list items are plain text there.
+    #: True if the line is in a code block, where headings and list items are plain text.
     is_code: bool
 
     def heading(self) -> tuple[int, str] | None:
@@ -101,12 +101,11 @@ def read_markdown(text: str) -> ItemList:
 
 
 def read_check_list(text: str) -> list[Item]:
-    """Return the items of check lists."""
     return _numbered_once([*_check_list([*split_lines(text)])], strip="")
 
 
 def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
-    """Return list items with their numbers as keys, or with positions if numbers repeat."""
+    """Return list items with their numbers as keys, or with their positions if a number repeats."""
     is_unique = len({item.key for item in items}) == len(items)
     return [
         replace(
@@ -119,7 +118,7 @@ def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
 
 
 def split_lines(text: str) -> Iterator[Line]:
-    """Yield the lines without HTML comments, which issue templates use for instructions."""
+    """Yield the lines without HTML comments, which contain instructions in issue templates."""
     ended = re.split(r"\r?\n", text.removeprefix("\ufeff"))
     last_end = max((n for n, line in enumerate(ended, start=1) if "-->" in line), default=0)
     fence, is_task_list, is_comment = "", False, False
@@ -242,7 +241,7 @@ def _item(
     for line in body:
         rest, more = (line.text, []) if line.is_code else _take_references(line.text)
         after += [(key, line.number) for key in more]
-        # A line with only references to other tasks is not part of the instructions.
+        # If a line has only references to other tasks, it is not part of the instructions.
         if not more or rest:
             texts.append(line.text)
     named = _LEADING_NUMBER.match(title)

@@ -1,4 +1,4 @@
-"""Mermaid flowcharts: nodes are steps, and arrows are dependencies."""
+"""Reads Mermaid flowcharts: nodes become steps, and arrows become dependencies."""
 
 import re
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ def is_mermaid(text: str) -> bool:
 
 
 def read_mermaid(text: str) -> ItemList:
-    """Return the nodes of a flowchart. The text on an arrow becomes a condition in words.
+    """Return the nodes of a flowchart as tasks. A text on an arrow becomes a condition in words.
 
     Raises:
         InvalidInput: a statement cannot be read, or the chart has no nodes; the error names the
@@ -170,7 +170,7 @@ def _read_statement(chart: _Chart, text: str, number: int) -> None:
 
 
 def _read_chain(chart: _Chart, text: str, number: int) -> None:
-    """Read a statement of nodes and links."""
+    """Read a statement such as `a --> b`, and add its nodes and links to the chart."""
     sources, place = _read_nodes(chart, text, 0, number)
     while place < len(text.rstrip()):
         named = _LINK_NAME.match(text, place)

@@ -1,6 +1,6 @@
-"""Steps read from a file of another tool, and the plan built from them.
+"""Steps that are read from another tool's file, and the plan that is built from them.
 
-In JSON, each object knows its line number, so that errors can name the line.
+Each object that is read from JSON keeps its line number, so that errors can name the line.
 """
 
 import heapq
@@ -77,7 +77,7 @@ class ItemList:
 
 
 def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
-    """Build the plan from these items. Done items are left out unless `include_done`.
+    """Build the plan from these items. Completed items are left out unless `include_done` is set.
 
     Raises:
         InvalidInput: no item is open, a reference is unknown, items wait for each other, or a text
@@ -168,7 +168,8 @@ def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, i
     stuck = set(range(len(items))) - {*_sorted(items, before)}
     if not stuck:
         return
-    # The first item seen twice is part of the cycle. Other items may only depend on the cycle.
+    # Follow the dependencies until an item repeats. That item is part of the cycle, while the first
+    # items may only depend on the cycle.
     number, seen = min(stuck), set[int]()
     while number not in seen:
         seen.add(number)

@@ -1,6 +1,6 @@
 """Plan templates: the arguments that create a plan, with parameters, in YAML or JSON.
 
-A placeholder such as `{{ topic }}` is replaced by its parameter's value.
+A placeholder such as `{{ topic }}` is replaced with the value of its parameter.
 """
 
 import re
@@ -24,7 +24,7 @@ _FIELDS: Final = frozenset(
     {"branchingConditions", "outputFormattingNotes", "stallMinutes", "budget"}
     | {*_REQUIRED, *_OWN_FIELDS}
 )
-#: This field contains code, in which placeholders are not allowed.
+#: Field that contains code, in which placeholders are not allowed.
 _CODE_FIELD: Final = "conditionExpression"
 
 
@@ -35,7 +35,7 @@ class Parameter(NamedTuple):
 
 
 class PlanTemplate(NamedTuple):
-    """A plan template. Every placeholder has a parameter, and every parameter is used."""
+    """A valid plan template: every placeholder has a parameter, and every parameter is used."""
 
     document: Body
 
@@ -112,7 +112,7 @@ def _check_placeholders(template: PlanTemplate) -> None:
 
 
 def _with_texts(value: Json, change: Callable[[str, str], str], field: str = "") -> Json:
-    """Return JSON in which each text was changed by a function of the text and its field."""
+    """Return a copy of JSON in which each text is replaced by `change(text, field)`."""
     if isinstance(value, str):
         return change(value, field)
     if isinstance(value, dict):
@@ -156,7 +156,7 @@ def builtin_templates() -> Mapping[str, PlanTemplate]:
 
 
 def templates_in(folder: Traversable) -> Mapping[str, PlanTemplate]:
-    """Return the templates in a folder by name; none if there is no such folder."""
+    """Return the templates in a folder by name. If there is no such folder, return none."""
     templates: dict[str, PlanTemplate] = {}
     for file in folder.iterdir() if folder.is_dir() else ():
         if file.name.endswith(".yaml"):

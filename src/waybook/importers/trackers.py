@@ -1,4 +1,4 @@
-"""Reads the issues of beads, one JSON object in each line, and the tasks.json of Task Master."""
+"""Reads the issues of beads (JSON Lines) and the tasks of Task Master (`tasks.json`)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,7 +101,7 @@ def _tags(data: LocatedObject) -> dict[str, LocatedObject]:
 def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True) -> ItemList:
     """Return the tasks of one tag. A task depends on its subtasks.
 
-    If `subtasks` is false, subtasks become a list in the text of their task.
+    If `subtasks` is False, subtasks become a list in the text of their task.
 
     Raises:
         InvalidInput: the file does not have the form of `tasks.json`, or lacks the tag; the error
@@ -196,7 +196,7 @@ def _subtask(
 
 
 def _text(task: LocatedObject, texts: Sequence[tuple[str, str]]) -> str:
-    """Return the fields with these names, each below its heading."""
+    """Return the fields with these names as one text, each field below its heading."""
     parts = [(heading, text_field(task, name).strip()) for name, heading in texts]
     return "\n\n".join(f"{heading}\n{text}".strip() for heading, text in parts if text)
 
