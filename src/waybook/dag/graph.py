@@ -24,7 +24,7 @@ class Graph:
     successors: Mapping[str, tuple[str, ...]]
     roots: tuple[str, ...]
     leaves: tuple[str, ...]
-    #: All steps before a step, for the steps whose inputs were resolved.
+    #: Cache of all steps before a step, filled when the inputs of the step are resolved.
     ancestors: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -43,7 +43,7 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
 def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
     faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
     ranked = dict.fromkeys(step.key for step in sorted(recipe.steps, key=attrgetter("number")))
-    # A cycle is an error of its own, even if other edges name no step.
+    # Ignore edges to unknown steps here, so that a cycle is reported too.
     edges = [edge for edge in recipe.edges if ranked.keys() >= {*edge}] if faults else recipe.edges
     before, after = _adjacent_steps(ranked, edges)
     order = _order([*ranked], before, after)

@@ -46,7 +46,7 @@ class Input:
     """A document that a step reads, from its own stage, an earlier stage, or outside the run."""
 
     document_key: str
-    #: Stage that produces the document. Empty for the step's own stage.
+    #: Stage that produces the document. None for the step's own stage.
     stage: str | None = None
     required: bool = True
 
@@ -54,7 +54,7 @@ class Input:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     document_key: str
-    #: Template of the document. Empty if people do not read the document.
+    #: Template that renders the document for people. None if people do not read the document.
     render: str | None = None
 
 
@@ -93,7 +93,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Link to a later stage, which a person's feedback opens."""
+    """Link from a stage to a later one, which starts after a person's feedback."""
 
     source: str
     target: str
@@ -128,7 +128,7 @@ class ProgressStatus(StrEnum):
 
 
 class RunState(StrEnum):
-    """Overall state of a run: the first of these that applies."""
+    """Overall state of a run. If several apply, the run has the first of them."""
 
     COMPLETED = "completed"
     #: A person or agent canceled the run before it was complete.

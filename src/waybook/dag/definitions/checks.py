@@ -1,8 +1,8 @@
 """Checks the structure of a workflow definition.
 
-A step that needs a document of its stage must come after the step that produces the document. The
-list by which a step is split must be one document: a part of the run's input, or the only document
-of a PLAN step.
+If a step needs a document of its stage, it must come after the step that produces the document. If
+a step is split into one job per item of a list, the list must be a single document: a part of the
+run's input, or the only document of a PLAN step.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -66,7 +66,7 @@ def _list_error(
 
 MAX_PRODUCERS_CHECKED = 20
 
-#: A set of steps as an integer with one bit per step, because this makes a union fast.
+#: A set of steps, stored as an integer with one bit per step so that unions are fast.
 _Bits = int
 
 
@@ -133,7 +133,7 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return errors in the names of stages and transitions, or else in their order."""
+    """Return errors in the names of stages and transitions, or otherwise in their order."""
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 

@@ -27,7 +27,7 @@ from waybook.dag.templates.template import DEFAULT_DOCUMENT
 
 Raw = Mapping[str, object]
 
-#: A lookup in this table is ten times as fast as calling the class.
+#: A lookup in these tables is ten times as fast as calling the class of the enumeration.
 _JOB_TYPES: Mapping[object, JobType] = {str(job_type): job_type for job_type in JobType}
 _STRATEGIES: Mapping[object, Strategy] = {str(strategy): strategy for strategy in Strategy}
 
@@ -52,15 +52,15 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
     Unknown properties are errors only if `strict` is set.
 
     Raises:
-        BadRecipe: the definition is invalid; the error has all schema errors, and all structural
-        errors that do not follow from other errors.
+        BadRecipe: the definition is invalid; the error lists all schema errors, and all structural
+        errors that are not consequences of other errors.
     """
     dag, _ = read_graphs(data, strict=strict)
     return dag
 
 
 def read_checked_definition(data: object) -> Dag:
-    """Return the workflow of a definition that was checked before, when it was stored."""
+    """Return the workflow of a stored definition, which was checked before it was stored."""
     return _dag(cast("Raw", data))
 
 
@@ -83,7 +83,7 @@ _DEPENDENCY_ERRORS = frozenset({"hidden_dependency", "primary_input"})
 
 
 def _errors_elsewhere(data: object, faults: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return the structural errors that do not follow from the given schema errors.
+    """Return the structural errors that are not consequences of the given schema errors.
 
     Items with schema errors are replaced by placeholders, so that the rest can be checked.
     """
@@ -111,9 +111,10 @@ def _errors_elsewhere(data: object, faults: Sequence[Diagnostic]) -> list[Diagno
 
 
 def _replaced(value: Any, path: Sequence[str], place: str) -> Any:  # noqa: ANN401 - parsed JSON
-    """Return a copy of parsed JSON with a placeholder for the step, edge or transition there.
+    """Return a copy of parsed JSON in which a valid placeholder replaces the item at this path.
 
-    A placeholder of a step keeps the key; one without a key has its place as the key.
+    The item is a step, an edge or a transition. The placeholder for a step has the step's key or,
+    if the step has none, `place` as its key.
     """
     if path:
         copy = value.copy()

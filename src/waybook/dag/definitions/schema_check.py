@@ -1,6 +1,6 @@
 """Compiles a JSON Schema to checks that report each error with its position.
 
-A fast check of many values at once runs first; only if it fails are the errors looked for. Only the
+A fast check tests many values at once. If it fails, a slower check looks for the errors. Only the
 keywords that the published schemas use are supported.
 """
 
@@ -17,7 +17,8 @@ from waybook.dag.diagnostics import Diagnostic
 
 Schema = Mapping[str, object]
 Check = Callable[[object], Sequence[Diagnostic]]
-#: Function that returns False if a value is invalid, and perhaps for an unusual valid value.
+#: Fast check of many values. It returns False if a value is invalid. It may also return False for
+#: unusual values that are valid, so the slower check decides.
 _BatchCheck = Callable[[Sequence[object]], bool]
 
 MAX_ERRORS = 100
@@ -48,7 +49,6 @@ _WORDS: Mapping[str, str] = {
 def compile_check(schema: Schema, *, strict: bool = True) -> Check:
     batch: _BatchCheck = _Compiler(schema, _BATCH_MAKERS, _check_types, strict=strict).check
     slow: Check = _Compiler(schema, _MAKERS, _check_kind, strict=strict).check
-    # The slow check, which finds the errors, runs only if the fast check fails.
     return lambda value: _NO_DIAGNOSTICS if batch([value]) else slow(value)
 
 
@@ -57,7 +57,7 @@ _Maker = Callable[["_Compiler", Schema], _AnyCheck]
 
 
 class _Compiler:
-    """Compiles a schema to checks of one value, or to fast checks of many values."""
+    """Compiler from a schema to checks of one value, or to fast checks of many values."""
 
     def __init__(
         self,
@@ -284,7 +284,7 @@ def _texts_check(_: _Compiler, schema: Schema) -> _BatchCheck:
 
 
 def _check_texts(sizes: range, refused: re.Pattern[str] | None, values: Sequence[object]) -> bool:
-    # Many edges name the same step, so each name is checked once.
+    # Many values are equal, such as the step names in edges, so check each distinct value once.
     texts = set(cast("Sequence[str]", values))
     if not all(map(sizes.__contains__, set(map(len, texts)))):
         return False

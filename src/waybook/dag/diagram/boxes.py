@@ -184,9 +184,9 @@ def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
 
 
 def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
-    """Return the legend for small boxes, and its width.
+    """Return the legend of a diagram with small boxes, and the legend's width.
 
-    The legend counts the boxes with each status.
+    The legend shows how many steps have each status.
     """
     lanes = layout.sketch.lanes
     counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
@@ -203,9 +203,10 @@ MAX_LISTED: Final = 6
 _NOTE_LINE_HEIGHT: Final = 18
 LEFT: Final = 14
 _MAX_LINE_WIDTH: Final = 700
-#: Low enough that the lines end above the list.
+#: Pixels by which the curves extend below the boxes, few enough to end above the list of
+#: conditions.
 _BULGE: Final = 16
-#: Half of the width in pixels of the arrowhead of a loop.
+#: Half the width of a loop's arrowhead, in pixels.
 HEAD: Final = 4
 
 

@@ -13,7 +13,8 @@ from typing import TypeAlias
 from waybook.dag.diagram.layers import Grid, Item, neighbors
 from waybook.dag.diagram.model import Dimensions
 
-#: A line weighs more than a box, because a bend in a line looks worse than a moved box.
+#: Weights of a box, a line, and an item without neighbors when their heights are chosen. A line
+#: weighs more than a box, because a bend in a line looks worse than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
@@ -73,7 +74,7 @@ def _settle(
     room: tuple[list[int], int],
     boxes: int,
 ) -> None:
-    """Move the items of a column toward the mean height of their neighbors."""
+    """Move the items of a column toward the mean height of their neighbors, without overlap."""
     offsets, slack = room
     wishes, weights = [], []
     for item, offset in zip(column, offsets, strict=True):
@@ -105,19 +106,19 @@ def _monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[flo
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: A gap between two columns: its row, and the column to its right.
+#: A gap between two columns: the row of the gap, and the column to the right of the gap.
 _Gap: TypeAlias = tuple[int, int]
 
-#: Free pixels in a gap: left of the vertical lines, right of them, and between them.
+#: Free pixels in a gap: left of the vertical lines, right of these lines, and between them.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
 _COMPACT_TRACK_COUNT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    #: Tracks of the lines that leave a box, and of the lines that enter a box from above (True) or
-    #: below (False).
+    #: For each box, the track of the lines that leave the box.
     exits: Mapping[int, int]
+    #: For each box, the track of the lines that enter it from above (True) or from below (False).
     entries: Mapping[tuple[int, bool], int]
     leaving: Mapping[_Gap, int]
     entering: Mapping[_Gap, int]

@@ -1,6 +1,7 @@
-"""Assigns each box to a column after its dependencies, and to a row of a grid.
+"""Assigns boxes to the columns and rows of a grid. Each box comes after its dependencies.
 
-Many identical steps are drawn as one stack. Some edges of a very dense diagram are left out.
+Many steps of one kind with the same predecessors and successors are drawn as one stack. Some edges
+of a very dense diagram are left out.
 """
 
 from bisect import bisect_right, insort
@@ -64,9 +65,9 @@ def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
 
 
 def layers_of(count: int, edges: Pairs) -> list[int]:
-    """Return the column of each box: the length of the longest path to the box.
+    """Return the column of each box, which is the length of the longest path to the box.
 
-    Boxes then move to shorten the edges.
+    Some boxes are then moved to other columns, so that their edges become shorter.
     """
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -99,7 +100,7 @@ def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
 
 
 def _bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
-    """Return the first column of each row. A row ends where the fewest edges cross.
+    """Return the first column of each row. Rows end where few edges lead to the next row.
 
     >>> _bands_of([0, 1, 2, 3, 4, 5, 6], [(n, n + 1) for n in range(6)], 5)
     [0, 4]
@@ -127,7 +128,8 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
 
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Implied dependencies are found for at most this number of boxes, to save memory.
+#: If a diagram has more boxes, implied edges are not removed, because finding them needs much
+#: memory.
 _MAX_REDUCED_BOXES: Final = 2_000
 
 
@@ -190,7 +192,7 @@ def _first_of_each(edges: Pairs, most: int) -> Pairs:
     return [edges[number] for number in selected]
 
 
-#: A box, or a place in a column through which a line passes.
+#: Number of a box, or of a place in a column through which a line passes.
 Item: TypeAlias = int
 
 
@@ -231,7 +233,7 @@ class Grid:
 
 
 def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
-    """Assign boxes to columns. An edge across more than `longest` columns goes around the boxes."""
+    """Return the grid of boxes. Edges across more than `longest` columns go around the boxes."""
     starts = _bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
@@ -333,7 +335,7 @@ def _sort(
 
 
 def _families(grid: Grid) -> list[list[list[Item]]]:
-    """Return the groups of boxes with the same predecessors, by column."""
+    """Return, for each column, the groups of two or more boxes with the same predecessors."""
     before: list[list[int]] = [[] for _ in range(grid.boxes)]
     for source, target in grid.edges:
         before[target].append(source)

@@ -15,7 +15,8 @@ from waybook.dag.graph import Graph
 from waybook.dag.model import Stage
 from waybook.dag.progress.structure import Structure, stage_order
 
-#: Nine or more identical steps are drawn as one stack.
+#: Minimum number of steps that are drawn as one stack. Stacked steps have the same kind,
+#: predecessors and successors.
 STACK_FROM = 9
 
 
@@ -82,7 +83,6 @@ def _lane(stage: Stage, graph: Graph | None) -> Lane:
 
 
 def exceeds(lane: Lane, boxes: int) -> bool:
-    """Return whether a stage or plan has more than this many boxes."""
     if len(lane.steps) <= boxes:
         return False
     before, after = (dict.fromkeys((step.key for step in lane.steps), 0) for _ in range(2))
@@ -132,7 +132,7 @@ WIDTHS: Mapping[str, int] = MappingProxyType(
     {letter: width for width, letters in _BY_WIDTH.items() for letter in letters}
 )
 UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
-#: Factor for text widths, so that a text also fits in a wide font.
+#: Factor by which text widths are increased, so that a text also fits in a wide font.
 _WIDTH_MARGIN = 1.15
 _ELLIPSIS = "…"
 _MAX_MEASURED_LENGTH = 400
@@ -188,7 +188,7 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: Diagrams with at least 400 boxes are drawn with small boxes.
+#: Minimum number of boxes in a diagram that is drawn with small boxes.
 _COMPACT_FROM = 400
 NAME_SIZE, WORD_SIZE = 12, 11
 TEXT_LEFT, TEXT_RIGHT = 30, 8

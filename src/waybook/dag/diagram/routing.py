@@ -33,8 +33,8 @@ from waybook.dag.diagram.model import (
 )
 
 Point: TypeAlias = tuple[int, int]
-#: Points of a route. Two points with the same x or y are joined by a straight line, others by a
-#: curve.
+#: Points of a route. A straight line joins two successive points with the same x or y; a curve
+#: joins any others.
 Route: TypeAlias = tuple[Point, ...]
 
 
@@ -177,7 +177,7 @@ def arrowhead_data(way: Route) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corridors:
-    """The lines below each row of a diagram and along the left edge."""
+    """Space for the lines that run below each row of a diagram and along its left edge."""
 
     tops: list[int]
     height: int
@@ -298,7 +298,7 @@ def compute_layout(
 ) -> Layout:
     """Compute the layout of a diagram for a page of this width.
 
-    At least `stack_from` identical steps are drawn as one stack.
+    At least `stack_from` steps of one kind with the same neighbors are drawn as one stack.
     """
     shown = [
         replace(lane, steps=(), edges=()) if lane.is_collapsed else lane for lane in sketch.lanes
@@ -312,7 +312,7 @@ def compute_layout(
     measures = dimensions_for(sketch, sum(len(stacked.boxes) for stacked in boxes))
     layers = [layers_of(len(stacked.boxes), stacked.edges) for stacked in boxes]
     if width is None:
-        # The number of boxes in each layer, in order.
+        # The number of boxes in each column, in order.
         rows = ([count for _, count in sorted(Counter(layer).items())] for layer in layers)
         columns = max((columns_for(counts, measures) for counts in rows), default=1)
     else:

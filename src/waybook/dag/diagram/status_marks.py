@@ -46,7 +46,8 @@ STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
 NO_STATUS = "bare"
 DONE_STATUSES = frozenset({"completed", "skipped"})
-#: Statuses by importance. A box of several steps shows the first one that occurs.
+#: Statuses, most important first. A box that contains several steps shows the first of these
+#: statuses that one of its steps has.
 _STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 
@@ -56,6 +57,9 @@ def symbol_for(status: str) -> StatusSymbol:
 
 def aggregate_status(statuses: Sequence[str]) -> str:
     """Return the status that all steps share, or else the most important one.
+
+    A mixture of completed and skipped steps is completed. If none of the statuses is in
+    `_STATUS_PRECEDENCE`, the result is `in_progress`.
 
     >>> (
     ...     aggregate_status(["completed", "completed"]),
@@ -86,7 +90,7 @@ BRANCH_MARK = "◇"
 class Branch:
     stage: str
     source: str
-    #: Step to which the condition skips, or from which it repeats, if any.
+    #: Step to which the condition skips, or from which it repeats. None for other conditions.
     target: str | None = None
     is_loop: bool = False
     text: str
@@ -116,7 +120,6 @@ def annotations_from_report(
     expected: Mapping[str, StageCounts] | None = None,
     captions: Mapping[str, str] | None = None,
 ) -> Annotations:
-    """Return the annotations for a progress report."""
     counts, steps = expected or {}, dict[tuple[str, str], Annotation]()
     for slug, stage_counts in counts.items():
         steps.update(

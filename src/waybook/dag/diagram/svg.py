@@ -110,14 +110,15 @@ def render_svg(
         width=width,
         height=height,
         class_="waymap compact" if compact else "waymap",
-        # Links inside an `img` would not be accessible.
+        # A screen reader ignores links inside an element with the role `img`.
         role="group" if address else "img",
         aria_label=None if live else summary,
         aria_labelledby="map-title" if live else None,
     )
 
 
-#: Characters that mark an element which changes with the status of steps. No text contains them.
+#: Characters before and after each element that changes with the status of steps. No text in a
+#: diagram contains them.
 MARK, END_MARK = "\x02", "\x03"
 
 
@@ -201,7 +202,7 @@ def _heading(
     )
     named = text(left, base, name, "name")
     yield named if where is None else element("a", named, href=where)
-    # Bold letters are wider than the measured regular letters.
+    # The name is bold, and `text_width` measures regular letters, which are narrower.
     left += round(text_width(name, _HEADING_SIZE) * 1.1) + 20
     word = symbol_for(mark.status).label
     yield icon(left, base - 4, mark.status)
@@ -228,7 +229,7 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
 
 
 def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield one element per source step, so that a completed step changes only one element."""
+    """Yield one element for all edges of a step, so that its completion changes one element."""
     by_source: dict[int, list[EdgeLine]] = {}
     for line in lines:
         by_source.setdefault(line.source, []).append(line)

@@ -8,7 +8,7 @@ from waybook.dag.diagram.model import Diagram, Lane
 from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations, symbol_for
 
 MAX_NAME_LENGTH = 200
-#: Characters that Mermaid interprets, so they are escaped.
+#: Characters that have a meaning in Mermaid, so they must be escaped.
 _MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
 _HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
 

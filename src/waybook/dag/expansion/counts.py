@@ -30,10 +30,11 @@ class StageCounts:
     units: Mapping[str, int]
     outputs: Mapping[str, int]
     total: int
-    #: Lineages and authors of the final outputs, which the next stage continues.
+    #: Lineages (chains of documents) and authors of the final outputs. The next stage continues
+    #: these lineages.
     leaves: Origins
-    #: Steps whose number of jobs depends on a list that is not known yet, each with the highest
-    #: possible number, or None if the list has no declared limit. `units` has the lowest numbers.
+    #: Maximum number of jobs of each step that depends on a list that is not known yet. None if the
+    #: list has no declared limit. `units` contains the minimum numbers.
     limits: Mapping[str, int | None] = field(default_factory=dict)
 
     def jobs(self, key: str) -> "Count":
@@ -86,7 +87,7 @@ def expected_counts(
     prior: Origins,
     items: ItemOrigins = NO_ITEMS,
 ) -> StageCounts:
-    """Count the jobs and outputs of a stage. `items` are the lists of steps split by items."""
+    """Count the jobs and outputs of a stage. `items` has the items of steps split by a list."""
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
@@ -156,7 +157,7 @@ def _inherit_origins(strategy: Strategy, models: Sequence[str], prior: Origins) 
 
 
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
-    """Return the keys of the documents for people to read, by step.
+    """Return, for each step, the keys of the documents for people to read.
 
     These are the outputs with a template or, without templates, all outputs of EXECUTE steps.
     """
@@ -172,7 +173,7 @@ def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
 
 
 def documents_expected(stage: Stage, counts: StageCounts) -> int | None:
-    """Return the number of documents for people to read, or None if it is not known yet."""
+    """Return the number of documents for people to read, or None while it is unknown."""
     rendered = {step: len(keys) for step, keys in rendered_keys(stage).items() if keys}
     if not counts.limits.keys().isdisjoint(rendered):
         return None

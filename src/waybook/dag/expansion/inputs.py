@@ -1,9 +1,9 @@
 """Selects the input documents of a job.
 
 An input that no step produces is external: it is the run's input or a person's feedback. For any
-other input, a job gets the documents of its lineage (chain of documents), its reviewer or its
-model. If no document matches, it gets all documents of the input. A job for an item gets the item
-in place of the list.
+other input, a job gets the documents of its lineage (chain of documents), of its reviewer or of its
+model. If no document matches, the job gets all documents of the input. If a job is for one item of
+a list, it gets the item instead of the list.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ class ResolvedInput:
     input: Input
     documents: tuple[Document, ...] = ()
     external: bool = False
-    #: Place of the item that the job gets of this input, which is a list.
+    #: Position of the job's item, if this input is the list that splits the step.
     item: int | None = None
 
     @property
@@ -45,7 +45,7 @@ class ResolvedInput:
 
 
 class DocumentSlot(NamedTuple):
-    """Key under which documents are found. None means any lineage or any model."""
+    """Key for finding documents. A lineage or model of None matches any lineage or model."""
 
     stage: str
     document_key: str
@@ -97,7 +97,7 @@ def listed_inputs(resolved: Iterable[ResolvedInput]) -> tuple[ResolvedInput, ...
 def input_slots(
     unit: Unit, stage_slug: str, graph: Graph, made: ProducedDocuments
 ) -> list[DocumentSlot]:
-    """Return the keys under which the inputs of a job are looked up first."""
+    """Return the keys with which the inputs of a job are looked up first."""
     step = graph.steps[unit.step_key]
     slots = []
     for number, wanted in enumerate(_inputs(step, graph)):

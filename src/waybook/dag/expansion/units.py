@@ -3,12 +3,13 @@
 A unit is the work of one job, before the job is stored. A lineage is a chain of documents that
 continue each other.
 
-A strategy splits a step by lineages, reviewers or models. The step has one job per combination. A
+A strategy splits a step by lineages, reviewers or models, into one job per combination. A
 `per_source_document` step with predecessors instead has one job per output of its primary source
-(see `primary_source`). The lineages of a step that is split by items are the items of its list. The
-list is its first input: a field of the run's input, or a document that a PLAN step produces. Each
-item is a lineage of its own, named after the list and the place of the item, so all documents about
-an item belong together.
+(see `primary_source`).
+
+If a step is split by items, its first input is a list: a field of the run's input, or a document
+that a PLAN step produces. Each item of the list is a lineage of its own, named after the list and
+the position of the item, so all documents about an item belong together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +47,7 @@ class Origins:
 
 
 def distinct(models: Iterable[str]) -> tuple[str, ...]:
-    """Return these language models without duplicates.
+    """Return the models without duplicates, in the same order.
 
     >>> distinct(["b", "a", "b"])
     ('b', 'a')
@@ -92,16 +93,16 @@ MAX_ITEMS = 1_000
 class ItemList(NamedTuple):
     name: str
     document_key: str
-    #: Stage in which a step produces the list. None if the run's input has it.
+    #: Stage in which a step produces the list. None if the list is part of the run's input.
     stage: str | None
     #: Smallest limit that a step declares for the list, or None.
     max_items: int | None
 
 
-#: By stage and key of the step that is split.
+#: The list or items by which a step is split, by the stage and key of the step.
 ItemLists: TypeAlias = Mapping[tuple[str, str], ItemList]
 ItemOrigins: TypeAlias = Mapping[tuple[str, str], Origins]
-#: Numbers of items by the names of the lists, for the lists that are known.
+#: Number of items of each list that is known, by the name of the list.
 Lengths: TypeAlias = Mapping[str, int]
 
 NO_LENGTHS: Lengths = MappingProxyType({})
@@ -110,7 +111,7 @@ _NO_ORIGINS = single_author_origins({})
 
 
 def list_place(step: RecipeStep, stage: str) -> tuple[str, str] | None:
-    """Return the stage and key of the document by whose items a step is split."""
+    """Return the stage and key of the list that splits the step, or None."""
     if step.strategy not in ITEM_STRATEGIES or not step.inputs:
         return None
     return step.inputs[0].stage or stage, step.inputs[0].document_key
@@ -140,7 +141,7 @@ def item_lists(dag: Dag) -> ItemLists:
 
 
 def item_origins(lists: ItemLists, lengths: Lengths) -> ItemOrigins:
-    """Return the items of each step's list as lineages. An unknown list has none."""
+    """Return, for each split step, the items of its list as lineages. Unknown lists have none."""
     by_name = {
         name: single_author_origins({f"{name}/{n}": "" for n in range(1, lengths.get(name, 0) + 1)})
         for name in {item_list.name for item_list in lists.values()}
@@ -178,7 +179,7 @@ def read_items(value: Json, item_list: ItemList) -> list[Json]:
 
 
 def input_field(run_input: Json, key: str) -> Json:
-    """Return the field with this key of a run's input, or the whole input without such a field.
+    """Return the field of a run's input with this key, or the whole input if it lacks the field.
 
     >>> input_field({"question": "Why?"}, "question"), input_field("Why?", "question")
     ('Why?', 'Why?')
@@ -267,7 +268,7 @@ def first_of(models: Sequence[str]) -> str:
 
 
 def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
-    """Return the model that continues each lineage: its first author, if possible.
+    """Return the model that continues each lineage: its first author, if that model takes part.
 
     >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
     >>> lineage_owners(["b", "c"], prior)
@@ -287,11 +288,11 @@ class Unit:
     step_key: str
     number: int
     model: str
-    #: Lineage that the job continues. Empty if the job begins one.
+    #: Lineage that the job continues. None if the job begins a new lineage.
     lineage: str | None = None
     reviewer: str | None = None
     source: ProducedDocument | None = None
-    #: Place of the job's item in the list of the step. None if the step is not split by items.
+    #: Position of the job's item in the list of the step. None if the step is not split by items.
     item: int | None = None
     makes: tuple[ProducedDocument, ...]
 

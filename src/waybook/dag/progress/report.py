@@ -43,7 +43,7 @@ class AvailableDocument(NamedTuple):
     document_key: str | None
     model_id: str | None
     resource_id: str
-    #: Whether an input of the document has a newer version.
+    #: True if an input of the document has a newer version.
     outdated: bool = False
 
     def as_json(self) -> dict[str, object]:
@@ -110,7 +110,7 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[_Fi
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
     elif job.status != JobStatus.SUPERSEDED:
-        # People should not read an older version, so this causes no warning.
+        # A document of a superseded job is an older version. It is left out without a warning.
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 
@@ -185,8 +185,8 @@ def report(
 ) -> Report:
     """Return the progress report of a run. A stage that is not in `seen` has not started.
 
-    `warnings` are additional warnings by stage. Warnings about no single stage have the key None.
-    `lengths` are the known lengths of the lists by which steps are split.
+    `warnings` are additional warnings by stage; general warnings have the key None. `lengths` are
+    the known lengths of the lists by which steps are split.
     """
     warnings_by_stage = warnings or {}
     counts = structure_counts(

@@ -1,8 +1,8 @@
 """The stages of a workflow in order, their expected counts, and the status of their steps.
 
-Counts that are unknown are left out. The status of each step follows from its jobs and its position
-in the graph: a step that has jobs, or that a later step has passed, counts as completed unless a
-job is unfinished or failed.
+Unknown counts are left out. The status of a step follows from its jobs and its position in the
+graph. If no job of the step is unfinished or failed, the step counts as completed when one of its
+jobs is completed or a later step has started.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from waybook.dag.expansion.units import (
 from waybook.dag.graph import Graph
 from waybook.dag.model import FAILED_JOB, Dag, JobStatus, JobType, ProgressStatus
 
-#: Expected counts are computed for at most this number of lineages, to save memory.
+#: Maximum number of lineages for which expected counts are computed, to save memory.
 MAX_LINEAGES = 300_000
 
 _ModelsByStage = Mapping[str, Sequence[str]]
@@ -57,7 +57,7 @@ def stage_order(dag: Dag) -> list[str]:
 
 
 def effective_models(order: Sequence[str], models_of: _ModelsByStage) -> dict[str, Sequence[str]]:
-    """Return the models of each stage. A stage without models has those of the stage before.
+    """Return the models of each stage. A stage without models inherits those of the stage before.
 
     >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
     {'b': ['opus'], 'c': ['opus']}
@@ -76,7 +76,8 @@ def structure_counts(
 ) -> dict[str, StageCounts]:
     """Return the expected counts of the stages, given the lengths of the lists that are known.
 
-    Counts that depend on other lists are computed for empty and for full lists, and differ.
+    Counts that depend on an unknown list are computed for an empty and for a full list. The results
+    are the minimum and the maximum.
     """
     if not structure.valid:
         return {}
@@ -86,11 +87,11 @@ def structure_counts(
     if not unknown:
         return lowest
     full = {item_list.name: item_list.max_items or 0 for item_list in unknown}
-    # A list without a limit has one item more. The counts that this changes are unbounded.
+    # Add one item to each list without a limit. Counts that change have no maximum.
     more = {item_list.name: 1 for item_list in unknown if item_list.max_items is None}
     highest = _counts(structure, models_of, lists, {**lengths, **full})
     beyond = _counts(structure, models_of, lists, {**lengths, **full, **more}) if more else highest
-    # Full lists may have too many lineages to count.
+    # Leave out stages whose full lists have too many lineages to count.
     return {
         slug: replace(counts, limits=_limits(*(by[slug].units for by in (lowest, highest, beyond))))
         for slug, counts in lowest.items()
@@ -134,7 +135,7 @@ def _counts(
 class Expected(TypedDict):
     total: int | None
     steps: dict[str, int | None]
-    #: Highest possible numbers of steps whose list is not known yet, but has a declared limit.
+    #: Maximum number of jobs of each step whose list is not known yet but has a declared limit.
     atMost: NotRequired[dict[str, int]]
 
 
@@ -180,7 +181,7 @@ def _expected(order: Sequence[str], counts: StageCounts | None) -> Expected:
 
 
 class Evidence(NamedTuple):
-    """Number of jobs of a step in each state, and whether the step is closed."""
+    """Numbers of jobs of a step by status, and whether the step is closed."""
 
     closed: bool = False
     done: int = 0

@@ -1,4 +1,4 @@
-"""Snapshots: the structure and progress of a run of another system, read from its rows.
+"""Reads the rows of a snapshot, which has the structure and progress of a run of any system.
 
 Values of an unexpected type count as missing. A snapshot may have hundreds of thousands of jobs, so
 equal jobs are counted together.
@@ -40,7 +40,7 @@ def as_list(value: object) -> Sequence[object]:
 
 
 def as_text(value: object) -> str | None:
-    """Return a text, or an integer such as a numeric id as text. Any other value gives None.
+    """Return a text, or an integer as text. Return None for any other value or an empty text.
 
     >>> as_text("j1"), as_text(17), as_text(""), as_text(True), as_text(["j1"])
     ('j1', '17', None, None, None)
@@ -55,7 +55,7 @@ _MAX_ID = 1 << 64
 
 
 def bare_step(key: str, number: int, *, skip: bool = False) -> RecipeStep:
-    """Return a step of which only its place in the graph is known."""
+    """Return a step of which only the place in the graph is known."""
     return RecipeStep(
         key=key,
         number=number,
@@ -76,7 +76,7 @@ class StageRun:
 def read_stage_runs(
     raws: object, structure: Structure
 ) -> tuple[dict[str, StageRun], list[StageWarning]]:
-    """Return the stage run of each stage, and warnings. Several runs of one stage are merged."""
+    """Return the run of each stage, and warnings. Several runs of one stage are merged."""
     raws_by_stage: dict[str | None, list[Raw]] = {}
     for raw in map(as_object, as_list(raws)):
         raws_by_stage.setdefault(as_text(raw.get("stageSlug")), []).append(raw)
@@ -179,7 +179,7 @@ class _JobTable:
             self._count()
 
     def _count(self) -> bool:
-        """Count the rows of each `_JobGroup`, and return whether all of them can be used."""
+        """Count the rows of each `_JobGroup`. Return False if rows must be normalized first."""
         try:
             self.ids: list[str | None] = list(map(_read_id, self._rows))
             self.groups: Counter[_JobGroup] = Counter(map(_read_group, self._rows))
@@ -188,7 +188,7 @@ class _JobTable:
             return False
         # All rows of a `_JobGroup` have equal values, so it is enough to check one row.
         values = chain(self.ids, chain.from_iterable(self.groups))
-        # A row with an empty id must be read on its own.
+        # An empty id counts as missing, so its row must be normalized too.
         return SCALAR_TYPES.issuperset(map(type, values)) and "" not in self.ids
 
     def select(self, groups: Collection[_JobGroup]) -> Iterator[tuple[int, _JobGroup]]:
@@ -202,7 +202,7 @@ class _JobTable:
         return _read_row(self._rows[place])
 
     def find(self, job_id: str | None) -> Row | None:
-        """Return the row with this id. If an id occurs twice, the smallest row is returned."""
+        """Return the row with this id. If several rows have it, return the smallest of them."""
         if job_id is None or job_id not in self._places:
             return None
         return min(map(self.row, self._places[job_id]), key=str)

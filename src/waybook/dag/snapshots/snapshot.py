@@ -1,6 +1,6 @@
 """Reads snapshots: exported states of runs of any system.
 
-Missing or unexpected data causes a warning, and a workflow definition is read even with errors.
+Missing or unexpected data causes a warning. A workflow definition with errors is read too.
 """
 
 from collections import Counter
@@ -53,7 +53,7 @@ _PLACEHOLDER_RECIPE = {
 
 
 def read_leniently(data: object) -> Snapshot:
-    """Return the structure that parsed JSON defines, and warnings about parts that it leaves out.
+    """Return the structure that parsed JSON defines, with warnings about invalid parts.
 
     Raises:
         BadRecipe: there is no list of stages.
@@ -99,7 +99,7 @@ def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | Non
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):
         return result.transitions, []
-    # Errors in the name and description do not affect the stages.
+    # Read only the transitions, because other errors, as in the name, do not affect them.
     clear = _read({"slug": "x", "stages": stages, "transitions": data.get("transitions")})
     return clear.transitions if isinstance(clear, Dag) else None, _format_errors(result)
 
@@ -271,7 +271,7 @@ def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
 
 
 def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
-    # A stage with some counts lacks only those that depend on lists.
+    # Name only the stages that have no counts at all. Others lack only counts that depend on lists.
     unknown = [s["stageSlug"] for s in stages if {*s["expected"]["steps"].values()} <= {None}]
     if not known:
         yield "expected jobs unknown: models are not set"

@@ -1,8 +1,8 @@
 """Template engine: Jinja's sandbox, with a limit on the work per rendering.
 
 The language is a small subset of Jinja: no calls, no arithmetic, no assignments, and no inclusion
-of other files. The limit counts operations, never time. A checked template fails only if it exceeds
-the limit.
+of other files. The limit counts operations, never time. Exceeding the limit is the only way in
+which a checked template can fail.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -163,7 +163,7 @@ def _check_test(node: nodes.Test) -> None:
 
 
 def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
-    # Jinja defines `self` in every template and does not report it.
+    # Jinja defines `self` in every template and does not report it as undeclared.
     unknown = (find_undeclared_variables(tree) | {"self"}) - names
     used = [node for node in tree.find_all(nodes.Name) if node.name in unknown]
     if used:
@@ -257,7 +257,7 @@ def strip_unstorable(text: str) -> str:
 
 
 class _MissingField(Undefined):
-    """A missing field. It is empty, and so is every field below it."""
+    """Value of a missing field. It is rendered as empty text, and so is every field below it."""
 
     def __init__(
         self,
@@ -349,7 +349,7 @@ def _environment() -> _DataEnvironment:
 
 
 class _Metered(NodeTransformer):
-    """Makes loops and comparisons count against the limit of a template."""
+    """Changes a template so that its loops and comparisons count against its limit."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
         """Count the operations of each iteration."""
@@ -360,7 +360,7 @@ class _Metered(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Filter:  # noqa: N802 - as above
-        """Replace the comparison by a function that accepts all types."""
+        """Replace the comparison with a function that accepts all types."""
         self.generic_visit(node)
         operand = node.ops[0]
         return _applied(_COMPARE, node.expr, nodes.Const(operand.op), operand.expr)

@@ -1,7 +1,7 @@
 """Filters and comparisons for templates, and the conversion of JSON to readable Markdown.
 
-They accept values of all types and never raise an error. Texts inside a converted value are not
-escaped, because they may be Markdown.
+Filters and comparisons accept values of all types and never raise an error. Texts inside a
+converted value are not escaped, because they may be Markdown.
 """
 
 import json
@@ -12,11 +12,11 @@ from typing import TypeGuard
 
 from waybook.conditions.values import Json
 
-#: Depth of nesting up to which values are formatted. Deeper values are shown as JSON.
+#: Maximum depth of nesting at which values are formatted. Deeper values are shown as JSON.
 MAX_DEPTH = 6
 MAX_CHARACTERS = 1 << 20
 MAX_TABLE_COLUMNS = 8
-#: Maximum length of a text without a heading of its own.
+#: Maximum length of a text that is shown without a heading of its own.
 MAX_INLINE_LENGTH = 120
 MAX_LABEL_LENGTH = 80
 

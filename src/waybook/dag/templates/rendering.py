@@ -1,6 +1,6 @@
 """Renders documents: from a template to Markdown, sanitized HTML, and a standalone page.
 
-Content that cannot be rendered is shown unchanged, below the reason.
+Content that cannot be rendered is shown unchanged, below an explanation.
 """
 
 import re
@@ -24,7 +24,7 @@ from waybook.dag.templates.filters import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: Texts that are longer, or have more markup, are not formatted.
+#: Texts that exceed one of these limits are not formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
 _MAX_FALLBACK_LENGTH = 1 << 20

@@ -65,7 +65,7 @@ SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
 
 
 def _engine() -> Any:  # noqa: ANN401 - a module
-    """Import Jinja, which takes long, only when a template is used."""
+    """Import the engine only when a template is used, because importing Jinja is slow."""
     return import_module("waybook.dag.templates.engine")
 
 
