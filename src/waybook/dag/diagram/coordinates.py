@@ -39,7 +39,9 @@ def place_vertically(
     for near, way in _passes(grid, len(columns)):
         for place in way:
             if slack[place]:
-                _settle(columns[place], near, middle, (stacks[place][0], slack[place]), grid.boxes)
+                _align_column(
+                    columns[place], near, middle, (stacks[place][0], slack[place]), grid.boxes
+                )
     return VerticalPlacement([round(height) for height in middle], heights)
 
 
@@ -67,7 +69,7 @@ def _gap(first: bool, other: bool, measures: Dimensions) -> int:  # noqa: FBT001
     return measures.passing_gap if first or other else measures.line_gap
 
 
-def _settle(
+def _align_column(
     column: list[Item],
     near: Sequence[Sequence[Item]],
     middle: list[float],
