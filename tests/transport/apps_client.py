@@ -1,4 +1,4 @@
-"""Client extension with which an MCP client declares that it shows apps."""
+"""MCP client extension that tells the server that the client can show apps."""
 
 from typing import Any
 

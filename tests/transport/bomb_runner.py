@@ -1,7 +1,7 @@
-"""Costly inputs to every channel, in a process with little memory and CPU time.
+"""Program that sends costly inputs to every channel and prints the replies as JSON.
 
-This module runs as a separate process, so that the inputs exhaust only the resources of this
-process. The process prints the results as JSON.
+The tests run it as a separate process with little memory and CPU time, so that the inputs can
+exhaust only the resources of this process.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ from waybook.dag.templates.template import TemplateKind, template_error
 from waybook.errors import WaybookError
 from waybook.transport.http.request_checks import COOKIE, read_form
 
-#: Limits on the resources used after the code is loaded: memory in bytes at any time, and total CPU
-#: time in seconds.
+#: Limits for handling the inputs, in addition to what loading the code used: bytes of memory, and
+#: seconds of CPU time.
 MEMORY = 400 * 1024 * 1024
 SECONDS = 150
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'
 PLAIN = {"content-type": "application/json"}
 
 T = TypeVar("T")
-#: Reply to a hostile input: the channel, the name of the input, the status or error code, and part
+#: Reply to a costly input: the channel, the name of the input, the status or error code, and part
 #: of the reply's text.
 BombReply = tuple[str, str, object, str]
 
@@ -94,8 +94,7 @@ async def as_forms() -> list[BombReply]:
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     transport = httpx2.ASGITransport(app)
     answers: list[BombReply] = []
-    # Send the cookie that a browser has after loading a page, because the server reads no form body
-    # without it.
+    # The server reads no form body without this cookie, which a browser gets with any page.
     known = {COOKIE: "t" * 43}
     async with httpx2.AsyncClient(
         transport=transport, base_url="http://localhost", cookies=known

@@ -85,7 +85,7 @@ class RecordingDispatcher:
         return 0.0
 
     def charge(self, _: Caller, calls: int) -> None:
-        """Count nothing: this dispatcher has no rate limit."""
+        """Do nothing, because this dispatcher has no rate limit."""
 
     def rate_limited_answer(self, _: Caller, what: str = "") -> RateLimited:
         return RateLimited(what)
@@ -186,7 +186,7 @@ def make_server(dispatcher: RecordingDispatcher | None = None, **options: Any) -
 
 
 def make_app(server: ToolServer | None = None, **options: Any) -> ASGIApp:  # noqa: ANN401 - passed on
-    """Return an HTTP application for local clients, which is ready and has no database."""
+    """Return an HTTP application without a database that always reports ready."""
     return build_app(
         server or make_server(), **{"hosts": AllowedHosts(), "ready": always, **options}
     )

@@ -1,4 +1,4 @@
-"""The complete HTTP application for a user of an org, and its routes."""
+"""The complete HTTP application, its routes, and sample records to request from it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -89,7 +89,7 @@ def routes_of(app: ASGIApp) -> list[Route]:
 
 
 async def sample_ids(agent: AgentClient) -> dict[str, str]:
-    """Create records of this agent; return their ids by name of the URL parameter."""
+    """Create sample records; return their ids by the name of the URL parameter."""
     plan = await agent.plan()
     job = await make_gathering(agent)
     of_stage = {"stage_secret": await make_feedback_link(agent)}

@@ -39,7 +39,7 @@ def make_browser(
     )
 
 
-#: Fields that are only on the page that asks for confirmation after the form is sent.
+#: Fields of the confirmation page, which the form before it does not have.
 CONFIRMATION_FIELDS = {"confirmed", "key", "step"}
 
 
@@ -48,7 +48,7 @@ async def send(
 ) -> httpx2.Response:
     """Submit a form with these fields and the CSRF token of the page at this address.
 
-    The page must have fields of these names, except for those of a confirmation.
+    The page must have all of these fields, except those in `CONFIRMATION_FIELDS`.
     """
     shown = (await browser.get(address)).text
     match = FORM_TOKEN.search(shown)
@@ -64,6 +64,5 @@ def visible_text(html: str) -> str:
 
 
 def main_text(page: httpx2.Response) -> str:
-    """Return the text of a page's main part, without its markup."""
     text = visible_text("<" + page.text.partition("<main")[2])
     return " ".join(unescape(text).split())

@@ -1,4 +1,4 @@
-"""Server over stdio for tests, which prints to stdout before it serves."""
+"""MCP server over stdio that prints text to stdout before it starts to serve."""
 
 import asyncio
 

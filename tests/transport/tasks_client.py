@@ -1,4 +1,4 @@
-"""MCP client that declares the extension for tasks, and its requests."""
+"""MCP client extension for tasks, and requests about tasks."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class CreatedTask(wire.Result):
 
 
 class TaskRequest(wire.Request[dict[str, Any], str]):
-    """Request about a task, whose id is also sent as an HTTP header."""
+    """Request about a task; its HTTP header names the task too."""
 
     name_param = "taskId"
 
@@ -44,10 +44,10 @@ async def send(session: ClientSession, method: str, task_id: str, **more: object
 
 @dataclass
 class Tasks(ClientExtension):
-    """Client extension that polls tasks until they end.
+    """Client extension that polls each task until the task ends.
 
-    Before each poll after the first, the function `between` is called instead of waiting, so that a
-    test can change the review.
+    Instead of waiting between two polls, the extension calls `between`, in which a test can change
+    the review.
     """
 
     between: Callable[[CreatedTask], Awaitable[None]] | None = None

@@ -1,4 +1,4 @@
-"""Links in messages about reviews and completed stages open forms without sign-in."""
+"""Links in messages let people decide reviews and give feedback without signing in."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ Make = Callable[[AgentClient], Awaitable[Body]]
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Message with action links that was sent by webhook, and a browser without a session."""
+    """Webhook message with action links, and a browser without a signed-in user."""
 
     env: WebhookEnv
     #: Reply to the call that caused the message.
@@ -78,7 +78,7 @@ class Linked:
 async def linked_review(
     world: OrgEnv, *, may: tuple[Scope, ...] = (Scope.REVIEW,), make: Make = make_review
 ) -> AsyncIterator[Linked]:
-    """Call `make`, and yield the message that it causes; the links act as Rita, who has `may`."""
+    """Call `make`, and yield the resulting message; its links act as Rita with these scopes."""
     await make_token(world.agent, "rita", may=may, scopes=(Scope.PLAN_READ,))
     async with fake_endpoint(TAKEN) as other, make_webhook_env(world, f"{other.url}/hook") as env:
         env.services = replace(env.services, action_links=LINKS)
@@ -94,7 +94,7 @@ async def linked_review(
 
 @asynccontextmanager
 async def linked_stage(world: OrgEnv) -> AsyncIterator[Linked]:
-    """Yield the message about a completed stage, whose run waits for feedback."""
+    """Complete a stage that needs feedback, and yield the message about the stage."""
 
     async def make(agent: AgentClient) -> Body:
         run = await agent.run(models="a")
@@ -274,7 +274,7 @@ async def test_posting_a_feedback_link_starts_the_next_stage_once(world: OrgEnv)
         await linked.check_audit(world, "runId", "stage_feedback")
 
 
-async def test_feedback_link_is_gone_after_revocation(world: OrgEnv) -> None:
+async def test_revoked_feedback_link_returns_410(world: OrgEnv) -> None:
     async with linked_stage(world) as linked:
         path = linked.path("feedback")
         token = await linked.token(path)

@@ -17,7 +17,7 @@ USAGE = {"inputTokens": 900, "outputTokens": 100, "costUsd": 0.25, "model": "m"}
 
 
 def with_client(agent: AgentClient, client: str | None, user: str = "ann") -> AgentClient:
-    """Return an agent whose client program reports this name."""
+    """Return an agent of this user whose client program reports this name."""
     return AgentClient(agent.dispatcher, replace(agent.caller, client=client, user=user))
 
 
@@ -83,7 +83,7 @@ async def test_agents_page_omits_agents_not_seen_for_30_days(
     assert (await browser.get("/agents/ann?session=a")).status_code == 200
 
 
-async def test_pages_of_the_agent_list_have_no_gaps_or_repetitions(
+async def test_paginated_agent_list_contains_every_agent_exactly_once(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -148,7 +148,7 @@ async def test_agent_page_omits_changes_of_the_user_on_other_channels(
     ]
 
 
-async def test_pages_of_agent_entries_have_no_gaps_or_repetitions(
+async def test_paginated_agent_page_lists_every_audit_entry_exactly_once(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waybook.app.queries.agents.PAGE_SIZE", 3)
@@ -198,7 +198,7 @@ async def test_agent_page_opens_for_names_with_special_characters(
     assert not any("<b>" in page.text.partition("<h1>")[2].partition("</h1>")[0] for page in pages)
 
 
-# Audit
+# Tests of agents on the audit page.
 
 
 async def test_audit_page_links_plan_step_and_agent_by_name(
@@ -243,7 +243,7 @@ def usage(cost: float, model: str) -> dict[str, object]:
 
 
 async def make_costs(world: OrgEnv) -> tuple[str, str]:
-    """Report usage of two agents on two days; return the ids of the plan and the run used."""
+    """Report usage of two agents on two days; return the ids of the plan and of the run."""
     agent = world.agent
     plan, run = await agent.plan(4), await agent.run("dialectic", name="Lighthouse")
     await agent.submit(await agent.take(plan), sessionId="a", usage=usage(0.5, "opus"))
@@ -287,7 +287,7 @@ async def test_cost_page_without_usage_shows_empty_tables(world: OrgEnv, browser
     assert 'id="unreported"' not in page.text
 
 
-async def test_result_text_that_mentions_usage_is_not_counted(agent: AgentClient) -> None:
+async def test_result_text_that_mentions_usage_is_not_counted_as_usage(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     await agent.submit(await agent.take(plan), '"entity":"usage"')
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)

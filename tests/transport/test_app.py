@@ -1,4 +1,4 @@
-"""Routes of the HTTP application, checks before every route, and snapshots."""
+"""HTTP routes for health, metrics, MCP and snapshots, and the checks before every route."""
 
 import asyncio
 import json
@@ -218,7 +218,7 @@ async def test_huge_content_length_returns_413_before_reading(address: str) -> N
     assert b"connection: close" in reply
 
 
-async def test_reading_of_an_endless_request_body_stops_at_a_maximum() -> None:
+async def test_server_stops_reading_an_endless_request_body_at_the_limit() -> None:
     heard = 0
 
     async def endless() -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""Costly inputs on every channel cause no disproportionate use of resources.
+"""Costly inputs on every channel use little memory and CPU time.
 
-The inputs are processed in a separate process, which has 400 MB of memory and 150 seconds of CPU
-time for all of them. Costly conditions are tested in `tests/conditions`, and the store in
+A separate process handles the inputs; it has 400 MB of memory and 150 seconds of CPU time for all
+of them. Costly conditions are tested in `tests/conditions`, and costly inputs to the store in
 `tests/app`.
 """
 
@@ -85,8 +85,7 @@ def test_costly_templates_are_rejected_except_with_a_missing_attribute(
 ) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}
     assert outcomes.keys() == bombs.TEMPLATES.keys()
-    # A missing attribute has no value in a template, so the template `attributes` renders as
-    # `None`.
+    # The template `attributes` reads a missing attribute, which renders as `None`.
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 

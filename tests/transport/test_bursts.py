@@ -1,4 +1,4 @@
-"""Many requests in one moment, and requests whose credential cannot be checked."""
+"""Bursts of requests, and requests during a database outage."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from waybook.transport.http.rate_limits import BODY_BYTES_PER_CALL, DELAYS
 
 pytestmark = ON_POSTGRES_18
 
-#: More calls than may wait for a database connection at the same time.
+#: Number of calls in a burst: more than may wait for a database connection at the same time.
 HERD = 500
 CALL = make_request("tools/call", name="list_active_plans", arguments={})
 LIST = make_request("tools/list")
@@ -38,7 +38,7 @@ LIST = make_request("tools/list")
 async def limited_visitor(
     world: OrgEnv, limit: TokenBuckets, kind: type[ServerDispatcher] = ServerDispatcher
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield an HTTP client for an application with this rate limit, without credentials."""
+    """Yield an HTTP client without credentials for an application with this rate limit."""
     services = replace(world.dispatcher.services, rate_limit=limit)
     here = replace(world, dispatcher=kind(services, CallLog(services.database)))
     async with httpx2.AsyncClient(
@@ -57,7 +57,7 @@ def outcome_of(reply: httpx2.Response) -> str:
     return str(body["error"]["code"]) if result.get("isError") else "ok"
 
 
-async def test_burst_of_calls_with_the_same_token_shares_a_lookup(
+async def test_burst_of_calls_with_the_same_token_shares_token_lookups(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lookups = 0
@@ -77,7 +77,7 @@ async def test_burst_of_calls_with_the_same_token_shares_a_lookup(
     assert lookups < 5
 
 
-async def test_request_after_a_revocation_does_not_share_an_earlier_lookup(
+async def test_request_after_token_revocation_does_not_reuse_a_running_lookup(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, has_read, may_answer = world.database.read_by_secret, asyncio.Event(), asyncio.Event()
@@ -102,13 +102,13 @@ async def test_request_after_a_revocation_does_not_share_an_earlier_lookup(
 
 
 def make_unavailable(world: OrgEnv) -> None:
-    """Close the connections to the database, which cannot be opened again."""
+    """Close the database connections for good, as in an outage."""
     world.is_sound = False  # The audit can no longer be verified.
     world.database.close()
 
 
 @pytest.mark.parametrize(("message", "status"), [(CALL, 200), (LIST, 503)], ids=["call", "list"])
-async def test_unchecked_credential_is_reported_inside_the_mcp_protocol(
+async def test_mcp_request_during_a_database_outage_gets_unavailable_error(
     world: OrgEnv, message: bytes, status: int
 ) -> None:
     headers = LEGACY | bearer(await make_token(world.agent))
@@ -137,7 +137,7 @@ class RecordingDispatcher(ServerDispatcher):
         return await super().dispatch(caller, tool_name, arguments)
 
 
-async def test_waiting_time_counts_from_the_arrival_of_a_call(world: OrgEnv) -> None:
+async def test_wait_time_of_a_call_includes_the_rate_limit_delay(world: OrgEnv) -> None:
     RecordingDispatcher.delays = []
     headers = LEGACY | bearer(await make_token(world.agent, "cleo"))
     # The second call exceeds the rate limit and is delayed before it is executed.
@@ -152,7 +152,9 @@ async def in_parts(body: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("form", ["declared", "chunked"])
-async def test_large_body_counts_as_many_calls_before_parsing(world: OrgEnv, form: str) -> None:
+async def test_large_body_counts_as_many_calls_without_being_parsed(
+    world: OrgEnv, form: str
+) -> None:
     headers = LEGACY | bearer(await make_token(world.agent))
     large = {"x": "y" * 100 * BODY_BYTES_PER_CALL}
     body = make_request("tools/call", name="list_active_plans", arguments=large)
@@ -160,7 +162,8 @@ async def test_large_body_counts_as_many_calls_before_parsing(world: OrgEnv, for
         sent = [body if form == "declared" else in_parts(body), CALL, CALL[:-1] + b" " * len(body)]
         replies = [await http.post("/mcp", headers=headers, content=content) for content in sent]
     assert [*map(outcome_of, replies[:2])] == ["INVALID_INPUT", "RATE_LIMITED"]
-    # The third body is not JSON, which a server that parses it would report.
+    # The third body is not valid JSON. The reply shows that the server did not parse it: the status
+    # is 429 instead of a parse error.
     assert (replies[2].status_code, replies[2].json()["id"]) == (429, 1)
 
 

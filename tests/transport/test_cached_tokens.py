@@ -1,4 +1,4 @@
-"""Cached API tokens: no lookup of their own, and no effect of a call once a token has changed."""
+"""API tokens in the cache: calls need no lookup, and a changed token applies to the next call."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ ENDINGS: dict[str, Ending] = {
 
 @pytest.fixture
 def lookups(world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Return a list to which every lookup of a secret adds its hash."""
+    """Return a list to which every lookup of a secret appends the secret's hash."""
     hashes: list[bytes] = []
     read = world.database.read_by_secret
 
@@ -113,7 +113,7 @@ async def test_calls_with_a_cached_token_send_no_lookup(
     assert len(lookups) == 1
 
 
-async def test_call_without_database_message_looks_up_a_cached_token(
+async def test_invalid_call_with_cached_token_looks_up_the_token_again(
     world: OrgEnv, lookups: list[bytes]
 ) -> None:
     issued = await make_token(world.agent)
@@ -267,7 +267,7 @@ async def test_number_of_cached_tokens_is_limited(world: OrgEnv) -> None:
     assert tokens.get(second.secret, Channel.REST) is None
 
 
-async def test_revoked_cached_token_in_a_group_of_calls_writes_nothing(world: OrgEnv) -> None:
+async def test_group_of_step_results_omits_only_call_with_revoked_token(world: OrgEnv) -> None:
     await make_token(world.agent)
     tokens = [await another_token(world.agent) for _ in range(MAX_CALLS)]
     async with open_visitor(world) as client:
@@ -308,7 +308,7 @@ async def submit_job(
     )
 
 
-async def test_revoked_cached_token_in_a_batch_of_calls_writes_nothing(world: OrgEnv) -> None:
+async def test_batch_of_job_results_omits_only_call_with_revoked_token(world: OrgEnv) -> None:
     await make_token(world.agent)
     tokens = [await another_token(world.agent) for _ in range(4)]
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
@@ -320,7 +320,7 @@ async def test_revoked_cached_token_in_a_batch_of_calls_writes_nothing(world: Or
             for n, issued in enumerate(tokens)
         ]
         await revoke_elsewhere(world, tokens[2])
-        # The first call writes alone; the others wait for their turn and form a batch.
+        # While the first call writes, the other calls wait, and so become one batch.
         async with busy_org(world.database, world.agent.org_id, 1):
             tasks = [
                 asyncio.create_task(submit_job(client, issued, job, f"s{n}"))

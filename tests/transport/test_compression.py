@@ -1,4 +1,4 @@
-"""Compression of responses, and the masking of form tokens, which compression makes necessary."""
+"""Compression of responses, and masked form tokens, which compression cannot reveal."""
 
 import asyncio
 import re
@@ -49,7 +49,7 @@ async def messages_of(response: Response, accepted: bytes = b"gzip") -> list[Mes
         sent.append(message)
 
     async def receive() -> Message:
-        """Wait forever, because the client neither sends a body nor disconnects."""
+        """Wait forever, as for a client that neither sends a body nor disconnects."""
         await asyncio.Event().wait()
         raise AssertionError("the event is never set")
 
@@ -84,7 +84,7 @@ def body_in(messages: Iterable[Message]) -> bytes:
         "image/svg+xml",
     ],
 )
-async def test_response_of_text_type_is_compressed(kind: str) -> None:
+async def test_response_with_text_content_is_compressed(kind: str) -> None:
     sent = await messages_of(Response(TEXT, media_type=kind))
     headers, body = headers_in(sent), body_in(sent)
     assert (headers["content-encoding"], headers["vary"]) == ("gzip", "accept-encoding")
@@ -180,7 +180,7 @@ async def test_static_file_is_compressed_immutable_and_revalidated_by_etag(
 
 
 async def test_form_token_is_masked_differently_in_every_page(site: Site) -> None:
-    """A token that repeats in compressed pages could be guessed (BREACH)."""
+    """If pages repeated the same token, their compressed sizes could reveal it (BREACH attack)."""
     await site.world.agent.call(
         "request_user_review",
         stepId=(await site.world.agent.take(await site.world.agent.plan(1)))["stepId"],

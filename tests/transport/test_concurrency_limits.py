@@ -1,4 +1,4 @@
-"""Concurrency limits: a few requests of an org at once, in order, without delaying other orgs."""
+"""Concurrency limits of each org: excess requests wait in order and delay no other org."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -29,7 +29,7 @@ LONG = 3_600.0
 
 @dataclass
 class Made:
-    """Application for tests, whose pages wait until the test sets the event `done`."""
+    """Test application whose pages wait until the test sets `done`."""
 
     begun: list[str] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -82,7 +82,7 @@ async def test_rendering_pages_of_one_org_does_not_delay_another_org() -> None:
     assert made.begun.count("1") == 20
 
 
-async def test_requests_without_sign_in_are_handled_in_turn() -> None:
+async def test_pages_without_sign_in_are_rendered_one_at_a_time() -> None:
     made = Made()
     async with (
         behind_the_gate(made) as client,
@@ -99,7 +99,7 @@ async def test_requests_without_sign_in_are_handled_in_turn() -> None:
 
 
 async def begin(places: ConcurrencyLimiter, org: str, begun: list[str], end: asyncio.Event) -> None:
-    """Take a slot of the limiter, record the org, and keep the slot until the event is set."""
+    """Wait for a slot, record the org, and keep the slot until the event is set."""
     async with places.slot(org):
         begun.append(org)
         await end.wait()

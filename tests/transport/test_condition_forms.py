@@ -1,4 +1,4 @@
-"""Forms for the conditions of a step: plain fields, errors beside the field, and JSON."""
+"""Forms that edit the conditions of a step, with separate fields or as JSON."""
 
 import json
 import re

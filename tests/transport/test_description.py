@@ -1,4 +1,4 @@
-"""`/api/openapi.json` describes exactly the routes under /api and their actual answers."""
+"""`/api/openapi.json` describes exactly the routes under `/api` and their actual responses."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ from transport.test_read_api import reading_as
 from waybook.transport.http.app import load_openapi
 
 OPENAPI: dict[str, Any] = json.loads(load_openapi())
-#: Path parameters: maps each name in the source to the name in the OpenAPI description.
+#: Path parameters: the name in the source, and the name in the OpenAPI description.
 GAPS = {
     "run_id": "runId",
     "resource_id": "resourceId",
@@ -65,7 +65,7 @@ def _as_described(path: str) -> str:
 
 
 async def sample_paths(agent: AgentClient) -> dict[str, str]:
-    """Return the ids of existing records, by name of the URL parameter."""
+    """Create records; return their ids by the name of the URL parameter."""
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), "# Found")
     await render_all(agent)
@@ -79,7 +79,7 @@ async def sample_paths(agent: AgentClient) -> dict[str, str]:
 
 
 async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
-    """Return requests to every route: some valid, and some that must be refused."""
+    """Return valid and invalid requests for every route, as route, URL and body."""
     known = await sample_paths(agent)
     run_id, document = known["runId"], known["resourceId"]
     recipe: Body = {"steps": [], "edges": []}
@@ -125,8 +125,8 @@ async def test_recorded_fuzzer_requests_get_documented_responses(alone: OrgEnv) 
             body = None if request.body is None else request.body.encode()
             reply = await client.request(request.method, address, content=body)
             conforms(request.path, request.method, reply)
-            # If a recorded status is a server error, the bug may be fixed by now. The new status
-            # may differ, but the response must conform to the description.
+            # A recorded status of 500 or more was a bug that may be fixed by now, so another status
+            # is accepted. The response must conform to the description in any case.
             assert reply.status_code == request.status or request.status >= BROKEN, request
 
 
@@ -134,7 +134,7 @@ def test_recorded_fuzzer_requests_include_every_route_and_stay_small() -> None:
     every = {(path, method) for path, ways in OPENAPI["paths"].items() for method in ways}
     assert {(request.path, request.method) for request in recorded_requests()} == every
     named = {request.path for request in recorded_requests() if "{" in request.address}
-    # For every path with an id, there is also a recorded request with an existing id.
+    # Every path with an id must also be recorded with the id of an existing record.
     assert named == {path for path in OPENAPI["paths"] if "{" in path}
     assert CORPUS_FILE.stat().st_size < MAX_TOTAL_BYTES
 

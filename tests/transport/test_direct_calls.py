@@ -1,4 +1,4 @@
-"""Tool calls that are answered without the MCP library get the same responses as with it."""
+"""The server answers ordinary tool calls itself, exactly as the MCP library would."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -127,7 +127,7 @@ UNUSUAL = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def both() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
-    """Yield clients of a server that answers directly, and of one that uses only the library."""
+    """Yield a client of a server that answers directly, and one of a server that does not."""
     servers = [make_server(BrokenDispatcher(ANSWERS), profile="all") for _ in range(2)]
     servers[1].direct_calls = None
     apps = [make_app(server) for server in servers]
@@ -155,7 +155,7 @@ async def test_tool_call_answered_directly_equals_response_of_mcp_library(
 
 
 def read(sent: Sent) -> DirectCall | None:
-    """Return the call that is answered directly; None if the library answers the request."""
+    """Return the call if the server answers it directly, and None if the MCP library does."""
     headers = [(name.encode(), value.encode()) for name, value in sent.headers.items()]
     request = Request({"type": "http", "method": "POST", "headers": headers})
     message = read_message(json.dumps(sent.message).encode())

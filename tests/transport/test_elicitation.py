@@ -26,13 +26,13 @@ Era = Literal["legacy", "2026-07-28"]
 
 @dataclass
 class Person:
-    """User of an MCP client, who gives this answer to every form."""
+    """Simulated user of an MCP client who gives the same answer to every form."""
 
     action: Action = "accept"
     content: dict[str, Any] | None = None
     forms: list[wire.ElicitRequestFormParams] = field(default_factory=list)
 
-    #: Event that is set as long as the simulated user may answer the form.
+    #: Set while the simulated user may answer the form.
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -130,7 +130,7 @@ async def test_review_stays_open_if_the_client_cannot_show_forms(
     assert person is None or person.forms == []
 
 
-async def test_older_client_gets_the_form_decision_as_reply(agent: AgentClient) -> None:
+async def test_older_client_gets_decision_in_form_as_tool_reply(agent: AgentClient) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
     async with open_client(agent, person, "legacy", is_persistent=True) as client:
         plan, result = await ask_user(agent, client, resultSummary="Nile")
@@ -140,7 +140,7 @@ async def test_older_client_gets_the_form_decision_as_reply(agent: AgentClient) 
     assert (await agent.status(plan))["status"] == "executing"
 
 
-async def test_late_decision_in_form_of_older_client_is_stored(
+async def test_decision_in_form_is_stored_after_the_call_has_returned(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
@@ -154,7 +154,7 @@ async def test_late_decision_in_form_of_older_client_is_stored(
         await wait_until_status(agent, plan, "executing")
 
 
-async def test_number_of_open_forms_of_older_client_is_limited(
+async def test_number_of_forms_open_in_an_older_client_is_limited(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
@@ -191,7 +191,7 @@ async def test_invalid_state_of_a_review_form_raises_mcp_error(
             await client.session.call_tool("request_user_review", {}, request_state=state)
 
 
-async def test_form_state_naming_review_of_another_org_is_rejected(
+async def test_form_state_that_names_foreign_review_is_rejected(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     other_org = world.other_org

@@ -1,4 +1,4 @@
-"""Error pages, and pages that show hidden characters."""
+"""Error pages, and hidden characters on pages."""
 
 import pytest
 

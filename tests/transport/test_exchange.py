@@ -1,4 +1,4 @@
-"""Tool calls whose request came as a whole, and whose response is sent in one write."""
+"""Tool calls over HTTP: the server sends each response in a single write."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ class RecordingTransport(asyncio.Transport):
 
 
 class Line:
-    """Connection to an app, without a network."""
+    """Simulated connection to an app."""
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
         server = make_server(RecordingDispatcher(answers or {}))
@@ -186,7 +186,7 @@ def outcome(checked: CheckedHeaders) -> tuple[object, ...]:
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=8), st.sampled_from(["GET", "POST"]))
-def test_cached_request_checks_depend_only_on_the_cache_key(
+def test_request_checks_depend_only_on_the_checked_headers(
     headers: list[tuple[bytes, bytes]], method: str
 ) -> None:
     hosts = AllowedHosts(frozenset({"example.net"}), "example.net")

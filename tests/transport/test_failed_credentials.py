@@ -1,4 +1,4 @@
-"""The limit on failed credentials applies per client address, and never blocks valid ones."""
+"""Limit on failed credentials per client address; the limit never blocks valid credentials."""
 
 import asyncio
 import contextlib
@@ -109,7 +109,7 @@ def test_parallel_checks_of_a_secret_are_limited(failures: FailedCredentials) ->
 async def test_agents_that_share_a_valid_secret_are_not_limited(
     failures: FailedCredentials,
 ) -> None:
-    """The agents call a server that has just started, which has looked up no secret yet."""
+    """The server has just started, so it has not looked up the secret before."""
     answered, agents = asyncio.Event(), 3 * MAX_PARALLEL_LOOKUPS
 
     async def call() -> None:

@@ -1,4 +1,4 @@
-"""Another org's ids over every transport: the answers equal those for unknown ids."""
+"""Every transport answers an id of another org like an unknown id."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from waybook.store.driver.queries import new_id, new_uuid
 from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.server import PROMPTS, URIS
 
-#: For each route parameter that is not an id, the values to use.
+#: Values for the route parameters that are not ids.
 ELSE = {
     "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
     "form": ("csv", "jsonl"),
@@ -43,14 +43,14 @@ QUERIES = {
     "/decisions/selected": ("review",),
     "/runs/{run_id}/documents/{resource_id}": ("with",),
 }
-#: Query parameters that are not ids, but filters or pagination cursors.
+#: Query parameters that are not ids but filters or positions in a list.
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
     *("back", "show", "map", "near", "model", "stage", "session", "day"),
     *("template", "from", "moved", "way"),
 }
-#: Form data for every route that accepts a form, with ID as the placeholder for an id.
+#: Form data for every route that accepts a form; `ID` stands for the id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "/decisions": (
         {"planId": "ID", "reviewId": "ID", "decision": "approve"},
@@ -91,14 +91,13 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes that are not tested here: routes for snapshots, whose request body refers to no stored
-#: row, the route of links, which takes a secret and no id, and MCP routes, which are tested
-#: separately.
+#: Routes that are left out: the routes of snapshots get no id, the routes of links get a secret
+#: instead, and a separate test calls the MCP routes.
 NO_ROWS = {
     *("/api/report", "/api/map", "/mcp", "/mcp/"),
     *("/act/{secret}/{decision}", "/act/{secret}/feedback"),
 }
-#: Routes that take no ids: a new run refers to its workflow by name, a new plan to its template.
+#: Forms without an id: a new run names its workflow, and a new plan names its template.
 NO_IDS = {"/plans/new", "/runs/new"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
@@ -113,7 +112,7 @@ class Visit:
     form: Mapping[str, str] | None = None
 
     async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
-        """Send the request; return the reply with the id masked and the variable parts removed."""
+        """Send the request; return the reply with the id masked and without the parts that vary."""
         sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
         data = {"token": TOKEN, **sent} if self.form is not None else None
         headers = {"accept": "text/html"}
@@ -127,7 +126,7 @@ class Visit:
 
 @pytest.fixture
 async def world(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment in a separate database: a test disables row-level security."""
+    """Yield a separate database, because one test disables row-level security."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made
@@ -169,7 +168,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def revealed_kinds(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Return, for each route with ids, a kind of another org's records that it reveals, if any."""
+    """Return for each route with ids the kind of foreign record that it reveals, or None."""
     app = full_app(world.agent)
     async with make_client(app) as client:
         return {
@@ -183,7 +182,7 @@ async def revealed_kinds(
 async def revealed_kind(
     client: httpx2.AsyncClient, requests: Iterable[Visit], theirs: Mapping[str, str]
 ) -> str | None:
-    """Return the first kind of records of another org that the answers reveal."""
+    """Return the first kind of foreign record that the answers reveal, or None."""
     for visit in requests:
         expected = {
             has_id: await visit.complete(client, new_id() if has_id else new_uuid())
@@ -241,16 +240,16 @@ def test_isolation_tests_list_every_query_parameter_of_all_routes() -> None:
     assert parameters == OTHER_WORDS | {word for words in QUERIES.values() for word in words}
 
 
-# MCP
+# Tests over MCP.
 
-#: Kinds of objects whose ids are tested over MCP. A few kinds are enough, because the protocol
-#: passes arguments to the tools unchanged.
+#: Kinds of records whose ids are tested over MCP. A few are enough, because the protocol passes all
+#: arguments to the tools unchanged.
 SOME = ("plan", "running step", "running job", "artifact")
 
 
 @dataclass
 class Caller:
-    """MCP client with the same interface as the dispatcher's test agents."""
+    """MCP client with the same methods as the test agents, which call the dispatcher."""
 
     client: Client
 

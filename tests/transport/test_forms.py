@@ -1,4 +1,4 @@
-"""Parsing of form bodies, before authentication."""
+"""Form bodies: which bodies and CSRF tokens the server accepts."""
 
 import httpx2
 import pytest

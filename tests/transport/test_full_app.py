@@ -1,4 +1,4 @@
-"""The complete application through its transports, with real clients and a real database."""
+"""Real MCP and HTTP clients use the complete application with a real database."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ async def address() -> AsyncIterator[str]:
 
 
 def error_of(result: CallToolResult) -> dict[str, object]:
-    """Return the error in a tool result, after checking that the result contains only the error."""
+    """Return the error in a tool result, which must contain nothing else."""
     assert result.is_error
     assert result.structured_content is None
     [block] = result.content
@@ -165,7 +165,7 @@ async def test_run_executed_over_mcp_is_readable_over_rest(address: str, era: Er
 
 
 async def first_document(http: httpx2.AsyncClient, run_id: str) -> str:
-    """Return the id of a run's first document, once the server has rendered it."""
+    """Wait until the server has rendered the run's first document, and return its id."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             report = (await http.get(f"/api/runs/{run_id}/progress")).json()

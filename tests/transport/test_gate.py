@@ -23,7 +23,7 @@ PLAN = {
     "steps": [{"stepType": "search", "instructions": "Find out."}],
 }
 CREATE = make_request("tools/call", name="create_research_plan", arguments=PLAN)
-#: For each channel, a request that would change or show data.
+#: A request for each channel that would change or show data if it were accepted.
 CHANNELS = {
     "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
     "a list over MCP": ("POST", "/mcp/", LEGACY, make_request("tools/list")),
@@ -86,8 +86,8 @@ BAD: dict[str, Callable[[Tokens], Headers]] = {
     "by another header": lambda t: [(b"x-authorization", f"Bearer {t.good.secret}".encode())],
     "as a cookie": lambda t: [(b"cookie", f"token={t.good.secret}".encode())],
 }
-#: Requests that contain no Waybook token. The server asks for a token, instead of reporting an
-#: invalid one.
+#: Requests without anything that looks like a Waybook token. The server asks for a token, instead
+#: of reporting an invalid token.
 SHOW_NOTHING = {
     *("none", "empty", "no scheme", "another scheme", "a scheme like ours", "a tab for a blank"),
     *("by another header", "as a cookie"),

@@ -1,4 +1,4 @@
-"""All MCP protocol revisions over a real port: clients, raw messages, and garbage."""
+"""Every MCP revision over a real port: with clients, with raw messages, with invalid input."""
 
 import asyncio
 from typing import Literal
@@ -99,7 +99,7 @@ async def test_newest_mcp_version_can_call_tools_without_a_handshake(
     assert discovered["instructions"]
 
 
-# Tests with garbage.
+# Tests with invalid messages.
 
 
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step",'

@@ -1,4 +1,4 @@
-"""Inbox page: decisions without JavaScript, and the evidence on a review card."""
+"""Inbox page: decisions without JavaScript, and what a review card shows."""
 
 import re
 
@@ -65,7 +65,7 @@ async def test_unsafe_return_url_of_decision_form_leads_to_inbox(
 
 
 @given(st.text())
-def test_redirect_after_a_form_always_stays_local(address: str) -> None:
+def test_redirect_after_a_form_never_leaves_the_site(address: str) -> None:
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(address))
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(f"/{address}"))
 
@@ -267,7 +267,7 @@ async def test_bulk_approval_shows_outcomes_that_survive_a_reload(
     assert (await agent.status(reviews[2]["plan"]))["status"] == "awaiting_review"
 
 
-async def test_outcomes_page_does_not_approve_an_open_review(
+async def test_opening_the_outcomes_page_approves_no_review(
     browser: Browser, agent: AgentClient
 ) -> None:
     review = await make_review(agent)
@@ -286,7 +286,7 @@ async def request_review(agent: AgentClient, plan: Body, result: object) -> Body
 
 
 async def request_twice(agent: AgentClient, first: object, second: object) -> Body:
-    """Return a plan whose step was sent back once by a person and is under review again."""
+    """Return a plan whose step is under review again after a person requested changes."""
     plan = await agent.plan(1, name="Rivers")
     review = await request_review(agent, plan, first)
     named = {"planId": review["planId"], "reviewId": review["reviewId"], "back": "/inbox"}

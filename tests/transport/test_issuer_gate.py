@@ -1,4 +1,4 @@
-"""Access tokens of an issuer: which the API accepts, and how clients find the issuer."""
+"""Access tokens from an identity provider (issuer): acceptance, and how clients get a token."""
 
 import asyncio
 import json
@@ -105,8 +105,8 @@ async def test_call_with_issuer_token_is_audited_under_the_subject(world: OrgEnv
         assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
         team.there.down = True
         new = bearer(team.there.token(header={"kid": "new"}))
-        # The server fetched the issuer's keys just before, so it knows without the issuer that this
-        # key is not published.
+        # The server fetched the issuer's keys a moment ago, so it can refuse an unknown key
+        # although the issuer is down.
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 
@@ -141,8 +141,8 @@ async def test_requesting_agent_cannot_decide_review_but_signed_in_user_can(worl
         plan = await call("create_research_plan", **PLAN)
         taken = await call("get_next_step", planId=plan["planId"])
         await call("request_user_review", stepId=taken["stepId"], summary="Right?")
-        # A second token identifies the same client program, which still may not decide the review
-        # that it requested.
+        # A second token of the same client program must not decide either, because this program
+        # requested the review.
         agent |= bearer(team.there.token(scope=scopes, jti="another"))
         own = await call("submit_user_decision", planId=plan["planId"], decision="approve")
         assert "the requester of a review cannot decide it" in str(own)
@@ -202,7 +202,7 @@ class Memory:
 
 
 async def test_oauth_client_discovers_issuer_signs_in_and_calls_tool(world: OrgEnv) -> None:
-    """The client knows only the server's URL: it finds the issuer, registers, and signs in."""
+    """The client knows only the server's URL; it discovers the issuer, registers and signs in."""
     came_back: asyncio.Queue[dict[str, list[str]]] = asyncio.Queue()
 
     async def person(address: str) -> None:

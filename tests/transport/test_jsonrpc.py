@@ -1,4 +1,4 @@
-"""JSON-RPC messages are parsed as the MCP library parses them, or refused."""
+"""Parser of JSON-RPC messages, compared with the MCP library, and the compact JSON encoder."""
 
 import json
 
@@ -38,20 +38,22 @@ MESSAGES = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(MESSAGES)
-def test_json_rpc_parser_accepts_only_messages_of_the_library(message: dict[str, object]) -> None:
+def test_json_rpc_parser_accepts_no_message_that_the_library_rejects(
+    message: dict[str, object],
+) -> None:
     read = read_message(json.dumps(message).encode())
     if not isinstance(read, ErrorData):
         jsonrpc_message_adapter.validate_python(read, by_name=False)
 
 
-def test_tool_call_reports_no_progress_without_a_progress_token() -> None:
+def test_only_tool_calls_with_a_progress_token_report_progress() -> None:
     params = {"name": "extract_data", "_meta": {"progressToken": 1}}
     assert tool_with_progress({"method": "tools/call", "params": params}) == "extract_data"
     assert tool_with_progress({"method": "tools/list", "params": params}) is None
     assert tool_with_progress({"method": "tools/call", "params": {"name": "x"}}) is None
 
 
-#: Numbers near the sizes at which encoders of JSON begin to write an exponent.
+#: Numbers around the limits at which JSON encoders switch to exponents.
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.builds(
     lambda digits, exponent: float(f"{digits}e{exponent}"),
     st.integers(min_value=-(10**17), max_value=10**17),
@@ -67,7 +69,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=100)
 @given(body=st.dictionaries(TEXTS, VALUES, max_size=4))
-def test_compact_json_equals_the_text_of_the_standard_library(body: dict[str, object]) -> None:
+def test_compact_json_equals_output_of_the_standard_json_module(body: dict[str, object]) -> None:
     expected = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     assert compact_json(body) == expected
 

@@ -1,4 +1,4 @@
-"""If one org reaches its limit of event subscribers, other orgs can still subscribe."""
+"""An org at its limit of event subscribers does not keep other orgs from subscribing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,14 +48,14 @@ def test_live_stream_is_refused_only_at_org_or_total_limit(
 
 
 class Page(NamedTuple):
-    """Event stream of an open page, which receives events while its connection is open."""
+    """Open event stream of a dashboard page."""
 
     complete: httpx2.Response
     lines: AsyncIterator[str]
 
 
 async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
-    """Open an event stream with this web session; read its first line or its rate-limit error."""
+    """Open an event stream with this web session, and read its first line or its error."""
     cookies = {SESSION: secret}
     client = await stack.enter_async_context(
         httpx2.AsyncClient(

@@ -1,4 +1,4 @@
-"""Event stream (`/live`) that updates open dashboard pages."""
+"""Event stream at `/live`, which tells open dashboard pages what has changed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ class Stream:
         self._lines = answer.aiter_lines()
 
     async def event(self) -> tuple[str, set[str]]:
-        """Return the position and the topics of the next event that is not a heartbeat."""
+        """Return the position and topics of the next event, and skip heartbeats."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 position = (await anext(self._lines)).removeprefix("id: ")

@@ -1,4 +1,4 @@
-"""Replies and lists name only tools that the caller has, and lists ignore stored data."""
+"""Texts for a client name only tools in its tool list; MCP lists do not show stored data."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ from waybook.transport.mcp.tools import PROFILES, published_tools
 
 ALL_TOOLS = {name: tool.listed for name, tool in published_tools().items()}
 NAME = re.compile(r"[a-z]+(?:_[a-z]+)+|\bping\b")
-#: Calls of an empty argument list, of unknown ids, and with an unknown argument.
+#: Wrong arguments for any tool: none at all, unknown ids, and an unknown argument.
 WRONG: tuple[Body, ...] = (
     {},
     {"planId": "x", "runId": "x", "stepId": "x", "jobId": "x", "artifactId": "x"},
@@ -32,7 +32,7 @@ RANDOM_CALLS = 400
 
 
 def faults(value: object, offered: Collection[str]) -> Iterator[str]:
-    """Yield the tools and arguments in a reply that are not in the list of tools."""
+    """Yield the tools in this reply that are not offered, and the arguments that do not exist."""
     if isinstance(value, str):
         yield from {*NAME.findall(value)} & ALL_TOOLS.keys() - {*offered}
     elif isinstance(value, list):
@@ -62,7 +62,7 @@ async def check(agent: AgentClient, offered: Collection[str], tool: str, argumen
 
 
 async def listed_tools(agent: AgentClient, profile: str) -> tuple[set[str], list[str]]:
-    """Return the listed tools, and all texts that a model or person can read besides replies."""
+    """Return the names of the listed tools, and all texts of the server except tool replies."""
     server = build_server(published_tools(), gateway_of(agent), profile=profile)
     async with Client(server) as client:
         tools = await client.list_tools()
@@ -111,7 +111,7 @@ async def test_instructions_prompts_and_resources_name_only_listed_tools(
         await agent.run()
 
 
-async def test_tools_for_runs_join_once_the_org_has_a_workflow(agent: AgentClient) -> None:
+async def test_tools_for_runs_are_listed_once_a_workflow_exists(agent: AgentClient) -> None:
     offered, _ = await listed_tools(agent, "auto")
     assert {"get_next_step", "store_research"} <= offered
     assert "get_next_job" not in offered
@@ -120,7 +120,7 @@ async def test_tools_for_runs_join_once_the_org_has_a_workflow(agent: AgentClien
     assert {"get_next_step", "store_research", "get_next_job"} <= offered
 
 
-async def test_stdio_client_is_notified_when_the_tools_for_runs_join(agent: AgentClient) -> None:
+async def test_stdio_client_is_notified_when_tools_for_runs_are_added(agent: AgentClient) -> None:
     joined = asyncio.Event()
 
     async def receive(message: object) -> None:
@@ -137,7 +137,7 @@ async def test_stdio_client_is_notified_when_the_tools_for_runs_join(agent: Agen
         assert "start_run" in {tool.name for tool in (await client.list_tools()).tools}
 
 
-def test_check_of_named_tools_reports_an_absent_tool_and_argument() -> None:
+def test_tool_name_check_reports_unlisted_tool_and_unknown_argument() -> None:
     reply = {"why": "call start_run", "next": {"tool": "ping", "args": {"colour": 1}}}
     assert {*faults(reply, {"ping"})} == {"start_run", "ping colour"}
 
@@ -149,8 +149,8 @@ def make_client(agent: AgentClient) -> Client:
     return Client(build_server(published_tools(), gateway_of(agent), profile="all"), mode="legacy")
 
 
-async def what_is_ours(agent: AgentClient) -> list[str]:
-    """Return the published MCP lists, a prompt and the instructions, as sent to clients."""
+async def published_texts(agent: AgentClient) -> list[str]:
+    """Return the MCP lists, a prompt and the server instructions as a client receives them."""
     async with make_client(agent) as client:
         replies = [
             await client.list_tools(),
@@ -162,13 +162,13 @@ async def what_is_ours(agent: AgentClient) -> list[str]:
         return [*(reply.model_dump_json() for reply in replies), client.instructions]
 
 
-async def test_tool_and_prompt_lists_ignore_stored_data(world: OrgEnv) -> None:
-    before = await what_is_ours(world.agent)
+async def test_tool_and_prompt_lists_do_not_contain_stored_data(world: OrgEnv) -> None:
+    before = await published_texts(world.agent)
     ink = MarkedWriter()
     await marked_plan(world.agent, ink)
     await marked_output(world.agent, ink)
     await marked_run(world.agent, ink)
-    assert await what_is_ours(world.agent) == before
+    assert await published_texts(world.agent) == before
 
 
 async def test_plan_name_appears_only_in_the_resource_title(world: OrgEnv) -> None:

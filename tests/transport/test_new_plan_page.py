@@ -1,4 +1,4 @@
-"""Page that creates a plan from a template or from scratch: preview, creation and refusals."""
+"""Page that creates a plan from a template or from steps that the user types."""
 
 import json
 import re
@@ -120,7 +120,7 @@ async def test_new_plan_page_for_an_unknown_template_returns_404(browser: Browse
     assert (await browser.get(f"{PATH}?template=nothing")).status_code == 404
 
 
-async def test_saved_plan_templates_can_be_used_only_without_authentication(
+async def test_saved_plan_templates_are_unavailable_with_required_authentication(
     agent: AgentClient, tmp_path: Path
 ) -> None:
     folder = tmp_path / "templates"

@@ -1,4 +1,4 @@
-"""Front page: sections, reasons, actions, and the time of the reader's last visit."""
+"""Front page: its sections and buttons, and the summary since the reader's last visit."""
 
 import re
 
@@ -24,7 +24,7 @@ async def read_section(browser: Browser, name: str) -> str:
 
 
 async def rescue(browser: Browser, fields: dict[str, str]) -> httpx2.Response:
-    """Submit the form of the page that makes failed or stalled work available again."""
+    """Submit the front page's form that makes failed or stalled work available again."""
     await browser.get("/")
     return await browser.post("/rescue", data={"token": browser.cookies[COOKIE], **fields})
 
@@ -94,7 +94,7 @@ async def test_overview_shows_reason_and_agent_of_failed_and_stalled_work(
     assert ", held by ann): The source is gone." in trouble
 
 
-async def test_overview_lists_failed_but_not_canceled_plan_as_trouble(
+async def test_overview_lists_failed_plans_but_not_canceled_plans_as_trouble(
     browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -204,7 +204,7 @@ async def test_reassign_form_makes_the_stalled_step_pending(
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
     taken = await world.agent.acting_as("bob").take(plan)
     assert (taken["stepId"], taken["attempt"]) == (plan["stepIds"][0], 2)
-    # The form contains an older revision of the plan, so it must not take the step from user bob.
+    # This form names revision 1 of the plan, so it must not take the step from user bob.
     reply = await rescue(browser, fields)
     assert reply.status_code == 409
     assert "the plan is at revision 2, but you expected 1" in visible_text(reply.text)

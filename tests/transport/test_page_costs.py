@@ -1,4 +1,4 @@
-"""A page needs few database queries for any amount of data, and each query uses an index."""
+"""Pages send few database queries for any amount of data, and each query uses an index."""
 
 import re
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ async def test_page_query_count_is_independent_of_data_volume(
             counts_by_page[page] = sent.copy()
         return counts_by_page
 
-    # The first request also loads data that is then cached: definitions and server capabilities.
+    # The first request of a page also loads data that the server then caches.
     await costs()
     little = await costs()
     for _ in range(5):
@@ -127,10 +127,9 @@ async def test_page_query_uses_the_intended_index(
 
 
 async def explained(world: OrgEnv, statement: Statement) -> str:
-    """Return the query plan of an SQL statement, with sequential scans disabled.
+    """Return the query plan without sequential scans, and without sorts if an index has the order.
 
-    Sorting is disabled too if an index provides the order. With few rows, sorting costs almost
-    nothing, so the query plan would differ from that for many rows.
+    With the few rows of this test, PostgreSQL would otherwise prefer them to the indexes.
     """
     with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
         if world.place.server.role:
@@ -146,7 +145,7 @@ async def explained(world: OrgEnv, statement: Statement) -> str:
 # Tests of queries about agents.
 
 
-#: SQL that inserts the rows that an org with 200 agents and 2,000 plans has after a year.
+#: SQL that inserts the rows of a year for an org with 200 agents and 2,000 plans.
 ROWS = """
 insert into agent (org_id, name, session, clients, first_seen_at, last_seen_at)
 select app_org(), 'agent-' || n % 20, 's' || n, '{m}', app_now() - n * interval '2 hours',
@@ -173,7 +172,7 @@ select p.org_id, gen_random_uuid(), p.id, n, 'search', 'pending', 1
  where p.org_id = app_org();
 analyze agent, audit_entry, usage, plan, plan_step;
 """
-#: Open plans that no agent has started yet, with steps.
+#: SQL that inserts 600 plans that no agent has started, with five steps each.
 UNSTARTED = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select app_org(), gen_random_uuid(), 'u' || n, 'planning', 1, 1, '', app_now()
@@ -195,7 +194,7 @@ AGENT_ENTRIES = "audit_entry_default_org_id_actor_session_at_idx"
 AGENT_USAGE = "usage_agent"
 PAGE = agents.SQL["agents_page"](at="infinity", name="", session="", most=51, counted=100)
 BY_DAY, BY_AGENT, UNREPORTED = agents.cost_statements(None, 50)
-#: For each query, the indexes that it must use.
+#: The queries about agents, each with the indexes that it must use.
 AGENT_QUERIES = {
     "agents_page": (PAGE, ("agent_seen", AGENT_ENTRIES, AGENT_USAGE)),
     "agent": (
@@ -253,7 +252,7 @@ def explain(world: OrgEnv, statement: Statement, *, options: str = "") -> str:
 
 
 def index_conditions(plan: str, index: str) -> list[str]:
-    """Return the conditions that each scan of the index serves."""
+    """Return the conditions on this index, for each of its scans in the query plan."""
     return re.findall(rf" {index} on .*\n\s+Index Cond: (.*)", plan)
 
 
@@ -274,7 +273,7 @@ async def test_agent_and_cost_queries_use_indexes_by_session(crowded: OrgEnv) ->
 
 
 async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEnv) -> None:
-    """List the held step of an old plan behind 600 newer plans, without reading their steps."""
+    """Only an old plan has a held step; the steps of 600 newer plans must not be read."""
     plan = await crowded.agent.plan(3, name="Old")
     taken = await crowded.agent.take(plan)
     with psycopg.connect(crowded.place.owner_dsn) as owner:
@@ -284,7 +283,7 @@ async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEn
     shown = explain(crowded, statement, options="(analyze, costs off, timing off)")
     loops = re.search(r"plan_step s.*?loops=(\d+)", shown, re.DOTALL)
     assert loops, shown
-    # The org has 100 plans in execution besides this one.
+    # The query reads the steps of this plan and of 100 other plans that were started.
     assert int(loops[1]) <= 101, shown
     ctx = RequestContext(services=crowded.dispatcher.services, caller=crowded.agent.caller)
     (held,) = (await ctx.read(statement))[0]

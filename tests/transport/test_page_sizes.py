@@ -1,4 +1,4 @@
-"""The compressed size of pages is small enough for a slow mobile connection."""
+"""Compressed pages are small enough for a slow mobile connection."""
 
 import asyncio
 import json
@@ -19,11 +19,11 @@ from waybook.transport.http.html.layout import VERSION_HEADER
 pytestmark = ON_POSTGRES_18
 
 SCRIPTS = [name for name in NAMES if name.endswith(".js")]
-#: Scripts that every page contains; other scripts are only on the pages that need them.
+#: Scripts that every page loads; other scripts are only on the pages that need them.
 ON_EVERY_PAGE = ("htmx.min.js", "waybook.js", "live.js")
 ASSET = re.compile(r'(?:src|href|data-worker)="(/static/[^"]+)"')
 MAX_CHANGE_BYTES = 6_000
-#: Limits of the page of a run with 500 steps: bytes with an empty cache, and DOM nodes.
+#: Limits of the page for a run with 500 steps: bytes loaded with an empty cache, DOM nodes.
 MAX_RUN_BYTES = 60_000
 MAX_RUN_NODES = 3_000
 
@@ -57,7 +57,7 @@ async def test_page_with_much_data_stays_within_size_and_element_limits(
 
 
 async def make_plan_in_progress(world: OrgEnv, steps: int) -> Body:
-    """Return a plan with dependencies whose steps are half done, each at another time."""
+    """Create a plan with dependencies, half of whose steps are done, each at a different time."""
     titles = (f"Compare the sources on river {n} with what was measured" for n in range(steps))
     listed = [
         make_step(
@@ -79,7 +79,7 @@ async def work_on(world: OrgEnv, plan: Body, number: int) -> None:
 
 
 async def load_cold(site: Site, path: str) -> tuple[WireResponse, int]:
-    """Return a page, and the bytes of all bodies that a browser without a cache receives."""
+    """Return a page, and the number of bytes that a browser without a cache loads to show it."""
     page = await fetch(site.address, path)
     assets = {*ASSET.findall(page.text)}
     assert len(assets) >= 4
@@ -116,14 +116,14 @@ VERSION = re.compile(r'data-version="(\w+)"')
 
 
 class OpenPage:
-    """Simulated browser page, which requests its live parts again after each change."""
+    """Simulated browser page that requests its live parts again when a test calls `refresh`."""
 
     def __init__(self, site: Site, page: WireResponse) -> None:
         self._site = site
         self._parts = [match for match in LIVE_PART.finditer(page.text) if VERSION.search(match[0])]
         assert self._parts
         self._versions = {match["id"]: VERSION.findall(match[0])[0] for match in self._parts}
-        #: Names of the page fragments in the last update.
+        #: Names of the page fragments that the last update contained.
         self.fragments: list[str] = []
 
     async def refresh(self) -> int:

@@ -1,4 +1,4 @@
-"""Drawings of plans of any size, and fragments of pages for live updates."""
+"""Maps, timelines and step grids of plans, and the page fragments that live updates send."""
 
 import re
 from datetime import datetime, timedelta
@@ -173,7 +173,7 @@ def test_step_grid_contains_every_step_exactly_once(statuses: list[StepStatus], 
 
 
 def page(rows: dict[str, str], *, head: str = "Steps", mask: str = "t1") -> str:
-    """Return a page with a part that has a heading, a form, and a fragment per row."""
+    """Return a page whose live part has a heading, a form, and one fragment for each row."""
     listed = "".join(
         f'{fragment(name)}<li id="{name}">{text}</li>{end_fragment()}'
         for name, text in rows.items()

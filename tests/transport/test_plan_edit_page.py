@@ -1,4 +1,4 @@
-"""Pages that edit and copy a plan or run: order, budget, titles, dependencies, conditions."""
+"""Pages that edit or copy a plan, and the page that copies a run."""
 
 import json
 import re
@@ -144,7 +144,7 @@ async def test_plan_page_shows_forecast_after_five_steps(browser: Browser, world
             assert f"about {minutes} of work left" in text
 
 
-async def test_plan_copied_on_dashboard_keeps_results_before_chosen_step(
+async def test_plan_copied_on_dashboard_keeps_results_before_the_chosen_step(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3)

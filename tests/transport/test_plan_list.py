@@ -1,4 +1,4 @@
-"""Lists, exports and earlier states of plans."""
+"""List of plans, exports of a plan, and the time slider that shows a plan's earlier states."""
 
 import html
 import re
@@ -157,7 +157,7 @@ WICKED = "# Not a heading of ours\n```\n<script>alert(1)</script>"
 
 
 def without_nulls(rows: dict[str, Row]) -> dict[str, Row]:
-    """Return the rows without null fields, because a null field equals a missing field."""
+    """Return the rows without null fields, which count as missing."""
     return {i: {k: v for k, v in row.items() if v is not None} for i, row in rows.items()}
 
 
@@ -257,7 +257,7 @@ async def test_plan_export_is_sandboxed_attachment_with_safe_filename(
 
 
 async def worked_plan(world: OrgEnv) -> Body:
-    """Complete a step of a plan, remove another step and add one, five minutes apart."""
+    """Complete a step of a plan, remove a step and add a step, five minutes apart."""
     agent = world.agent
     plan = await agent.plan([make_step(f"Look <up> {n}.") for n in range(3)], name="Rivers <&>")
     taken = await agent.take(plan, sessionId="night")

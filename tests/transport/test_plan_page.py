@@ -1,4 +1,4 @@
-"""The page of a plan with its map and conditions, and the page of a step."""
+"""Page of a plan with its map and conditions, and page of a step."""
 
 import re
 
@@ -39,7 +39,7 @@ async def test_plan_page_shows_progress_and_usage(
     assert audit.status_code == 200
 
 
-async def test_plan_page_advises_on_stalled_step_and_writes_nothing(
+async def test_plan_page_with_stalled_step_shows_advice_and_writes_nothing(
     browser: Browser, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -125,7 +125,7 @@ async def test_page_of_a_large_plan_is_paginated(browser: Browser, agent: AgentC
 
 
 async def make_branching_plan(agent: AgentClient) -> Body:
-    """Create a plan of six steps with a condition for each kind of effect."""
+    """Create a plan of six steps with one condition for each kind of action."""
     skip = {"afterStepOrder": 2, "ifTrueAction": "skip_to"}
     fail = {"afterStepOrder": 3, "ifTrueAction": "fail", "actionParams": {"reason": "no <b>"}}
     more = {"afterStepOrder": 5, "ifTrueAction": "add_steps"}
@@ -177,7 +177,7 @@ async def test_svg_export_of_a_plan_map_contains_conditions(
     assert 'class="branch"' in drawing.text
 
 
-async def test_plan_and_step_pages_show_loops_rounds_and_reasons(
+async def test_plan_and_step_pages_show_repetitions_with_number_and_reason(
     browser: Browser, agent: AgentClient
 ) -> None:
     loop = {

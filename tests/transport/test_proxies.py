@@ -1,4 +1,4 @@
-"""Client addresses behind a proxy: clients cannot forge them by sending headers."""
+"""Client addresses behind a proxy, which clients cannot forge with headers."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -90,7 +90,7 @@ def test_invalid_address_in_the_trusted_proxies_setting_is_refused() -> None:
 
 @asynccontextmanager
 async def open_browser(world: OrgEnv, peer: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield an HTTP client whose connections come from this address."""
+    """Yield an HTTP client whose requests come from this address."""
     app = authenticated_app(world, trusted_proxies=TRUSTED)
     transport = httpx2.ASGITransport(app, client=(peer, 1234))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:

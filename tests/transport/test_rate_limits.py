@@ -1,4 +1,4 @@
-"""Rate limits over HTTP: calls are delayed first, then refused in each transport format."""
+"""Rate limits over HTTP: the server first delays calls and then refuses them."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -44,12 +44,12 @@ THEIRS = {"x-org": "theirs"}
 
 
 def nothing() -> None:
-    """Do nothing while a call is delayed."""
+    """Do nothing during a delay."""
 
 
 @dataclass
 class Flooded:
-    """Server for two orgs with a fixed clock, which records how long it delays calls."""
+    """Test server for two orgs; its clock stands still, and it records each delay of a call."""
 
     dispatcher: ServerDispatcher
     agent: AgentClient
@@ -70,7 +70,7 @@ class Flooded:
         self.now += 10 * NANOSECONDS
 
     def caller(self, channel: Channel) -> Callable[[Request | None], Awaitable[Caller]]:
-        """Return a function that determines the caller of a request; a header selects the org."""
+        """Return a function that finds the caller of a request; a header selects the org."""
 
         async def caller(request: Request | None) -> Caller:
             org = request.headers.get("x-org") if request else None
@@ -244,8 +244,8 @@ async def test_rate_limit_is_enforced_when_authentication_is_required(world: Org
         sent = [await client.post("/mcp", headers=LEGACY, content=CALL) for _ in range(BURST + 1)]
     refused = ["RATE_LIMITED" in reply.text for reply in sent]
     assert refused == [False] * BURST + [True]
-    # This refusal has a `retry-after` header, because the server sends it itself. Refusals sent by
-    # the protocol library lack this header.
+    # Only refusals that the server itself sends have a `retry-after` header; refusals that the MCP
+    # library sends have none.
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 
@@ -264,7 +264,7 @@ class RecordedDrain(Drain):
 
 
 def open_client(world: OrgEnv, drain: Drain, burst: int = 1) -> httpx2.AsyncClient:
-    """Return a client of the complete application, which admits `burst` calls at once."""
+    """Return a client of the complete application, with a rate limit of `burst` calls at once."""
     services = replace(world.dispatcher.services, rate_limit=TokenBuckets(1, burst))
     dispatcher = ServerDispatcher(services, CallLog(services.database))
     dispatcher.clock = lambda: NOW

@@ -116,7 +116,7 @@ async def test_read_api_returns_405_for_post_requests(path: str) -> None:
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
 
 
-# Documents
+# Tests of documents.
 
 
 async def test_document_page_has_sandbox_policy_and_no_active_content(
@@ -160,7 +160,7 @@ async def test_read_api_maps_errors_to_http_statuses(
 
 
 @given(key=st.text(min_size=1), model=st.text(min_size=1))
-def test_document_with_any_name_has_safe_disposition_header(key: str, model: str) -> None:
+def test_document_with_any_name_has_safe_content_disposition_header(key: str, model: str) -> None:
     document = make_document(document_key=key, model=model)
     for reply in (document_response(document), markdown_response(document)):
         named = reply.headers["content-disposition"]

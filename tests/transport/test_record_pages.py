@@ -37,7 +37,7 @@ async def make_output(agent: AgentClient, plan: Body, **more: object) -> Body:
     return await agent.call("store_research_output", planId=plan["planId"], **{**fields, **more})
 
 
-# Outputs
+# Tests of the pages of outputs.
 
 
 async def test_outputs_page_lists_latest_and_plan_page_all_versions(
@@ -153,7 +153,7 @@ async def test_output_page_of_hostile_csv_stays_within_limits(
     assert note in main_text(page)
 
 
-# Audit
+# Tests of the audit page.
 
 
 async def test_audit_page_filters_by_each_query_parameter(
@@ -248,11 +248,11 @@ def test_long_audit_entry_shows_the_number_of_omitted_characters(values: list[st
         assert value.startswith(text)
 
 
-# Calls
+# Tests of the page of tool calls.
 
 
 def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> LoggedCall:
-    """Return an entry of the tool-call log from ten minutes ago."""
+    """Return an entry for the tool-call log, ten minutes old."""
     return LoggedCall(
         org_id=org_id,
         at=NOON - timedelta(minutes=10),
@@ -292,7 +292,7 @@ async def test_calls_page_counts_calls_and_errors_per_tool_and_period(
     assert "101 calls" in main_text(await browser.get("/calls?window=nonsense"))
 
 
-# Health
+# Tests of the health page.
 
 
 @pytest.mark.every_server

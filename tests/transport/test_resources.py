@@ -1,4 +1,4 @@
-"""Plans and runs as MCP resources, completion of their ids, and prompts to start work."""
+"""MCP resources for plans and runs, completion of ids, and prompts."""
 
 import json
 from typing import Literal
@@ -96,7 +96,7 @@ async def test_reading_a_resource_with_an_invalid_uri_raises_invalid_params(
         for fault, number in ((NotFound, -32602), (Unavailable, -32603))
     ],
 )
-async def test_failed_read_of_a_resource_has_fitting_error_code(
+async def test_read_of_missing_or_unavailable_resource_returns_mcp_error_code(
     uri: str, fault: type[WaybookError], number: int
 ) -> None:
     refused = {"get_research_context": make_refusal(fault.code)}
@@ -173,7 +173,7 @@ async def test_mcp_completion_with_more_than_100_values_is_truncated() -> None:
     assert completed.completion.has_more is True
 
 
-# Runs
+# Tests of the profile for runs.
 
 
 @BOTH_ERAS
@@ -286,7 +286,7 @@ async def test_resource_of_a_document_counts_hidden_characters_in_the_metadata()
     assert content.meta["oddCharacters"] == {"bidi": 1}
 
 
-# Outputs
+# Tests of outputs as resources.
 
 
 @BOTH_ERAS
@@ -384,7 +384,7 @@ async def test_prompt_list_omits_skills_if_listing_skills_fails() -> None:
 
 
 @BOTH_ERAS
-async def test_runs_profile_has_only_the_work_on_run_prompt(era: Era) -> None:
+async def test_profile_for_runs_has_only_the_work_on_run_prompt(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})

@@ -1,4 +1,4 @@
-"""The extension for tasks: a review is a task of the client that requested it."""
+"""The MCP tasks extension: a review request becomes a task of the client that sent it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ MODERN: Literal["2026-07-28"] = "2026-07-28"
 
 @asynccontextmanager
 async def open_http(agent: AgentClient, tasks: Tasks | None = None) -> AsyncIterator[Client]:
-    """Serve the application of an agent over HTTP, and connect a client to it."""
+    """Serve the application over HTTP, and yield an MCP client of this agent."""
     extensions = [tasks] if tasks else None
     async with (
         free_port(agent) as address,
@@ -31,7 +31,7 @@ async def open_http(agent: AgentClient, tasks: Tasks | None = None) -> AsyncIter
 
 
 async def take_step(agent: AgentClient, **more: object) -> tuple[Body, Body]:
-    """Create a plan, and return it with its first step and the arguments of a review request."""
+    """Claim the first step of a new plan; return the plan and arguments for a review request."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}
@@ -168,7 +168,7 @@ async def test_task_request_with_other_id_in_header_is_refused(agent: AgentClien
         task = await request_task(client, review)
 
         class Unnamed(wire.Request[dict[str, Any], str]):
-            """Request about a task that lacks the HTTP header with the task's id."""
+            """Request about a task without the HTTP header that names the task."""
 
         request = Unnamed(method="tasks/get", params={"taskId": task.task_id})
         with pytest.raises(MCPError, match="header does not match") as refused:
@@ -176,7 +176,7 @@ async def test_task_request_with_other_id_in_header_is_refused(agent: AgentClien
     assert refused.value.code == wire.HEADER_MISMATCH
 
 
-async def test_tasks_are_not_offered_to_older_clients(agent: AgentClient) -> None:
+async def test_older_client_gets_a_review_instead_of_a_task(agent: AgentClient) -> None:
     plan, review = await take_step(agent)
     async with free_port(agent) as address:
         extensions = [advertise(TASKS_EXTENSION)]

@@ -27,7 +27,7 @@ OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
 ]
-#: Host names that do not belong to Waybook: foreign names that may resolve to our address, and
+#: Host names that Waybook does not accept: names that another site may point to our address, and
 #: names that look like ours.
 OTHER_HOSTS = [
     *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
@@ -55,8 +55,8 @@ OTHER_ORIGINS = [
     *("chrome-extension://abcdef", "vscode-webview://localhost:8750", f"https://{NAME}:1"),
 ]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
-#: Headers that a browser sends if a page of another site requests our page in the background or
-#: embeds it.
+#: Headers of a browser in which a page of another site embeds our page or requests it in the
+#: background.
 EMBEDDED = [
     {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": destination}
     for site, (mode, destination) in product(
@@ -124,8 +124,8 @@ async def paths(alone: OrgEnv) -> list[str]:
     """Return a path for every route, and a path without a route."""
     named = {**ELSE, **await sample_ids(alone.agent)}
     route_paths = {route.path for route in routes_of(full_app(alone.agent))}
-    # Include streaming routes, because they have the same request guards. The response of an
-    # accepted stream never ends.
+    # Streaming routes are included, because they have the same checks. Tests must not read an
+    # accepted stream, because it never ends.
     formats = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path) for path in route_paths]
     filled = [
         path.replace("{secret}/feedback", "{stage_secret}/feedback").format(**named)
@@ -186,13 +186,13 @@ async def test_every_route_accepts_allowed_hosts_and_origins(
         for origins, more in product(OUR_ORIGINS, extra)
     ]
     for number, path in enumerate(finite):
-        # The routes have the same checks, so each route gets some of the combinations.
+        # All routes have the same checks, so each route needs only a quarter of the combinations.
         for headers in allowed[number % 4 :: 4]:
             status, _ = await status_and_headers(app, "GET", path, headers)
             assert status in {200, 404, 405}, (path, headers)
 
 
-# Forms
+# Tests of the CSRF token of forms.
 
 
 def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
@@ -234,8 +234,8 @@ async def test_post_forms_succeed_only_with_a_csrf_token(alone: OrgEnv) -> None:
 # Tests of the headers of every response.
 
 
-def judge(reply: httpx2.Response) -> None:
-    """Check that response headers prevent framing, sniffing, cross-origin reads, inline code."""
+def check_security_headers(reply: httpx2.Response) -> None:
+    """Check that headers forbid framing, sniffing, cross-origin reads and inline code."""
     headers, where = reply.headers, reply.request.url.path
     assert headers["x-content-type-options"] == "nosniff", where
     assert headers["x-frame-options"] == "DENY", where
@@ -270,11 +270,11 @@ async def test_every_response_has_security_headers(alone: OrgEnv, paths: list[st
         for path, accept in product(paths, ("text/html", "application/json")):
             for method in ("GET", "POST") if path not in {"/live", "/mcp", "/mcp/"} else ():
                 reply = await client.request(method, path, headers={"accept": accept})
-                judge(reply)
+                check_security_headers(reply)
                 seen.add((reply.status_code, reply.headers["content-type"].split(";")[0]))
         for headers in ({"host": "evil.example"}, {"origin": "null"}, EMBEDDED[0]):
-            judge(await client.get("/", headers=headers))
-        judge(await client.post("/api/map", content=b"x" * (1 << 20) + b"x"))
+            check_security_headers(await client.get("/", headers=headers))
+        check_security_headers(await client.post("/api/map", content=b"x" * (1 << 20) + b"x"))
     assert {status for status, _ in seen} >= {200, 400, 403, 404, 405}
     assert {kind for _, kind in seen} >= {"text/html", "application/json", "text/javascript"}
 
@@ -344,7 +344,7 @@ async def test_unauthenticated_client_reaches_only_public_routes(team: Team) -> 
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as stranger:
         for (route, path), kind in product(paths.items(), ("text/html", "application/json")):
             reply = await stranger.get(path, headers={"accept": kind})
-            judge(reply)
+            check_security_headers(reply)
             if route in OPEN:
                 assert reply.status_code == OPEN[route], route
             elif reply.status_code == 303:
@@ -353,16 +353,16 @@ async def test_unauthenticated_client_reaches_only_public_routes(team: Team) -> 
                 assert reply.status_code == 401, (route, kind)
             if route not in {"/sign-in", *OPEN}:
                 sent = await stranger.post(path, headers={"accept": kind})
-                judge(sent)
+                check_security_headers(sent)
                 assert sent.status_code in {401, 303}, (route, kind)
 
 
-#: Characters in a path that routers and auth gates may interpret differently.
+#: Characters in a path that the router and the authentication could interpret differently.
 BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../", "%2e%2e/", " ")
 
 
 async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None:
-    """A distorted path that authentication treats as public must not reach a protected route."""
+    """A path that authentication takes for a public one must not reach a protected route."""
     app, shut = (
         team.app(),
         {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},
@@ -406,14 +406,14 @@ async def pages(
     contents = {}
     for route in routes_of(full_app(agent)):
         if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
-            # The link of a stage has another secret than the link of a review.
+            # Links to stages and links to reviews have different secrets.
             path = route.path.replace("{secret}/feedback", "{stage_secret}/feedback")
             path = re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**{**ELSE, **named})
             reply = await client.get(path, headers={"accept": "text/html"})
             assert reply.status_code == 200, path
             text = re.sub(r'name="(?:key|token)" value="[^"]+"', "", reply.text)
-            # The compressed length depends on the random keys and tokens, which are removed from
-            # the text.
+            # The length of the compressed page depends on random keys and tokens, which are removed
+            # from the text.
             headers = {k: v for k, v in reply.headers.items() if k != "content-length"}
             contents[path] = f"{headers}\n{text}"
     return contents
@@ -437,7 +437,8 @@ async def test_activity_of_another_org_changes_no_page_or_reply(
     record = log.record
 
     def record_other_org(call: LoggedCall) -> None:
-        # Some pages call a tool, which would add a call of this org to the page of calls.
+        # Some pages call a tool. Without this condition, the page of tool calls would list these
+        # calls of our own org, and so would change.
         if call.org_id == world.other_org.org_id:
             record(call)
 
@@ -454,12 +455,11 @@ async def test_activity_of_another_org_changes_no_page_or_reply(
     assert again == listed
 
 
-# Tests of garbage in forms.
+# Tests of forms with invalid values.
 
 
 GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)
-#: Forms with valid field names and with values that contain NUL characters, which PostgreSQL does
-#: not accept in texts.
+#: Forms with valid field names, but with NUL characters in values, which PostgreSQL refuses.
 OF_TOKENS = (
     {"act": "disable", "user": "an\0n"},
     {"act": "create", "user": "\0", "label": "x", "scope": "plan:read", "days": "9" * 5_000},
@@ -467,7 +467,7 @@ OF_TOKENS = (
 )
 
 
-async def test_form_fields_with_garbage_never_cause_server_error(alone: OrgEnv) -> None:
+async def test_form_fields_with_invalid_values_never_cause_server_error(alone: OrgEnv) -> None:
     forms = list((await valid_forms(alone.agent)).values())
     forms += [("/tokens", fields) for fields in OF_TOKENS]
     async with make_browser(alone.agent) as browser:

@@ -209,7 +209,7 @@ MAX_NODES = 3_000
 
 
 def make_long_stage(number: int) -> Body:
-    """Return a stage whose steps form one chain, in the short form of definitions."""
+    """Return a stage whose steps form one chain, in the short form of a workflow definition."""
     keys = [f"s{number}_{n:03}" for n in range(STEPS_PER_STAGE)]
     kind = {"jobType": "EXECUTE", "granularityStrategy": "all_to_one"}
     steps = [{"stepKey": key, **kind, "name": f"Part {key}"} for key in keys]
@@ -315,7 +315,7 @@ async def test_start_run_form_sent_twice_starts_the_run_once(
     assert "Which is longest?" in page.text
 
 
-async def test_forecast_of_a_new_run_is_median_of_earlier_runs(
+async def test_forecast_of_new_run_is_the_median_of_earlier_runs(
     browser: Browser, world: OrgEnv
 ) -> None:
     await finish_runs(world, 3)
@@ -374,7 +374,7 @@ async def test_start_run_form_suggests_the_models_of_earlier_runs(
     assert "Models opus, gpt" in visible_text(reply.text)
 
 
-async def test_start_form_sends_each_input_under_the_right_key(browser: Browser) -> None:
+async def test_start_run_form_sends_each_input_under_the_right_key(browser: Browser) -> None:
     inputs = {"input:seed_prompt": "Seed.", "input:initial_user_prompt": "Prompt."}
     fields = {"name": "Towers", "models": "a", **inputs, "step": "start", "key": "k"}
     started = await send(browser, "/runs/new?dag=dialectic", **fields)

@@ -105,7 +105,7 @@ async def test_job_page_of_expired_lease_shows_that_the_lease_expired(
     assert "held by ann in session new" in shown
 
 
-async def test_job_page_shows_own_job_and_refuses_other_runs(
+async def test_job_page_returns_404_for_jobs_of_other_runs(
     world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run, other = await agent.run(), await agent.run(name="Other")
@@ -143,7 +143,7 @@ async def test_step_with_unusual_characters_opens_from_run_page(
 
 
 def job_ids(page: httpx2.Response) -> list[str]:
-    """Return the ids of the jobs to which the table of jobs on a page links."""
+    """Return the ids of all jobs that a page's table of jobs links to."""
     return re.findall(r'data-item href="/runs/[^"]+/jobs/([^"]+)"', page.text)
 
 
@@ -187,13 +187,13 @@ async def make_versions(agent: AgentClient) -> Body:
 
 
 async def versions_on(browser: Browser, run: Body) -> dict[tuple[str, str], str]:
-    """Return the addresses of the documents of the step `case`, by model and version."""
+    """Return the URL of each document of the step `case`, by model and version."""
     page = await browser.get(f"/runs/{run['runId']}/steps/work/case")
     row = r'<a href="(/runs/[^"]+/documents/[^"]+)">case</a>.*?<td>(\w)</td><td[^>]*>(\d)</td>'
     return {(model, number): path for path, model, number in re.findall(row, page.text)}
 
 
-async def test_document_page_shows_newer_inputs_and_regenerates_the_chain(
+async def test_document_page_marks_newer_inputs_and_regenerates_dependents(
     world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_run_of_three_steps(agent)
@@ -225,7 +225,7 @@ async def test_document_page_shows_newer_inputs_and_regenerates_the_chain(
         await agent.submit_documents(job, "# Anew")
 
 
-async def test_document_page_shows_rendered_text_and_offers_comparisons(
+async def test_document_page_shows_rendered_text_and_documents_to_compare(
     browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_versions(agent)

@@ -1,8 +1,8 @@
-"""Secrets never leak, in any tool call and in any failure.
+"""Secrets do not leak in any tool call or failure.
 
-The tests run a complete server with full logging, started like by an operator, and send secrets to
-the server in many ways. No secret may appear in the server's logs, answers or metrics, in
-PostgreSQL's log, or in the database.
+The tests start a complete server with debug logging, as an operator would, and send it secrets in
+many ways. No secret may appear in the server's logs, answers or metrics, in PostgreSQL's log, or in
+the database.
 """
 
 import os
@@ -45,7 +45,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 
 class Sender:
-    """Client that creates and sends secrets, and stores the secrets and every answer."""
+    """HTTP client that creates and sends secrets, and keeps all secrets and answers."""
 
     def __init__(self) -> None:
         self.secrets: dict[str, str] = {}
@@ -56,7 +56,7 @@ class Sender:
         return self.remember(f"token: {where}", f"wb_{unguessable()}")
 
     def jwt(self, where: str) -> str:
-        """Return a token in an issuer's format, whose signature is the secret part."""
+        """Return a token that looks like an issuer's, with a secret signature."""
         signature = self.remember(f"JWT: {where}", unguessable())
         return f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ{unguessable()[:8]}.{signature}"
 
@@ -83,7 +83,7 @@ class Sender:
 
 
 def canary_url(sender: Sender, place: ServerDatabase) -> str:
-    """Return the database URL for a user whose password is a secret."""
+    """Create a database user with a secret password; return the database URL for this user."""
     where = conninfo_to_dict(place.app_dsn)
     name = f"canary_{unguessable()[:12]}"
     password = sender.remember("password of the database", f"s3cret/{unguessable()}")
@@ -95,7 +95,7 @@ def canary_url(sender: Sender, place: ServerDatabase) -> str:
 
 
 def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[str, str]:
-    """Return every secret setting, and the URLs of the services that receive the secrets."""
+    """Return settings with a secret in each setting that may contain secrets."""
     random = b64encode(unguessable().encode()).decode()
     signed_with = sender.remember("secret of the webhook", random)
     secret_path = sender.remember("address of the webhook", f"T0/{unguessable()}")
@@ -125,7 +125,7 @@ def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
 
 
 async def send_with_requests(sender: Sender) -> None:
-    """Send credentials in the correct and in wrong parts of requests."""
+    """Send tokens in the correct header, and in headers, cookies, queries and paths by mistake."""
     for scheme in ("Bearer", "bearer", "Basic", "Token"):
         for made in (sender.token, sender.jwt):
             header = {"authorization": f"{scheme} {made(f'header {scheme}')}"}
@@ -144,7 +144,7 @@ async def send_with_requests(sender: Sender) -> None:
 
 
 async def send_with_arguments(sender: Sender) -> None:
-    """Send secrets in tool calls that are refused, each by a different check."""
+    """Send secrets as arguments of invalid tool calls, which different checks refuse."""
     for made in (sender.token, sender.jwt):
         await sender.call("get_next_step", planId=made("an id that is none"))
         await sender.call("submit_step_result", stepId=made("a step that is none"))
@@ -172,7 +172,7 @@ async def send_with_arguments(sender: Sender) -> None:
 
 
 async def ask_elsewhere(sender: Sender) -> None:
-    """Make calls that send keys to a language model, an embedding service and a webhook."""
+    """Make calls that let the server use its keys for a model, for embeddings and for a webhook."""
     extracted = await sender.call("extract_data", text="The Nile.", schema={"type": "object"})
     assert "do_it_yourself" in extracted or "error" in extracted
     await sender.call("store_research", kind="note", title="Nile", content="It is long.")
@@ -182,9 +182,9 @@ async def ask_elsewhere(sender: Sender) -> None:
 
 
 async def break_inside(sender: Sender, place: ServerDatabase) -> None:
-    """Make a tool call that fails unexpectedly, with secrets in the values it writes.
+    """Make tool calls with secrets that fail while the server writes to the database.
 
-    The error message of the database contains the rejected value.
+    The database reports the failure with the rejected value, which contains a secret.
     """
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute("alter table plan add constraint broken check (name::integer > 0) not valid")

@@ -1,4 +1,4 @@
-"""MCP server in the same process and over stdio, and the names of its clients."""
+"""MCP server in the same process and over stdio, and the client names that it records."""
 
 import asyncio
 import os

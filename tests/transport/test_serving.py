@@ -137,7 +137,7 @@ def test_draining_server_serves_until_a_second_signal() -> None:
 def test_stopping_server_answers_delayed_requests(
     seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If the request were delayed until the shutdown times out, uvicorn would cancel it."""
+    """The server must end the delay before the shutdown timeout, when uvicorn cancels requests."""
 
     async def main() -> str:
         drain, delayed = Drain(seconds), asyncio.Event()
@@ -178,7 +178,7 @@ class AdvancingLoop(asyncio.SelectorEventLoop):
 
 
 def run_advancing(test: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
-    """Run a test on a separate asyncio loop, because the clock of uvloop cannot be replaced."""
+    """Run a test on an asyncio loop whose clock it controls; uvloop's clock cannot be replaced."""
     loop = AdvancingLoop()
 
     async def within() -> None:
@@ -229,7 +229,7 @@ def test_idle_connection_is_reused_until_keep_alive_time_has_passed() -> None:
 
 START = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
-#: Data whose size is several times the maximum size of a request head.
+#: Data much larger than the maximum size of a request head.
 MORE = b"x" * 16 * heads.MAX_BYTES
 
 
@@ -261,7 +261,7 @@ class Line:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the timeout for request headers, for connections opened afterwards."""
+    """Shorten the timeout for request headers on connections that are opened afterwards."""
     monkeypatch.setattr(heads, "HEAD_TIMEOUT_SECONDS", 0.2)
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of plans: the file, the verification of the file, and the links to snapshots."""
+"""Snapshots of plans: the HTML file, its verification, and links that open a snapshot."""
 
 import re
 from dataclasses import replace
@@ -26,7 +26,7 @@ def at(agent: AgentClient) -> RequestContext:
 
 
 async def worked_plan(agent: AgentClient) -> Body:
-    """Create a plan with a completed step that has a result, and a decided review."""
+    """Create a plan with the result of a completed step, and with a review that was decided."""
     plan = await agent.plan(3, name="Rivers <of> Africa")
     await agent.submit(await agent.take(plan), RESULT)
     step = await agent.take(plan)

@@ -167,8 +167,8 @@ async def test_second_sign_in_ends_the_old_session(
         await sign_in(thief, given.secret)
         planted = thief.cookies["waybook"]
         browser.cookies.set("waybook", planted, domain="localhost.local", path="/")
-        # The browser has a session, so it counts as signed in, but the user must be able to sign in
-        # again.
+        # The attacker's session makes the browser look signed in, but the user must still be able
+        # to sign in.
         token = FORM_TOKEN.search((await browser.get("/", headers=PAGE)).text)
         assert token
         done = await browser.post("/sign-in", data={"token": token[1], "key": given.secret})
@@ -226,8 +226,8 @@ async def test_page_opened_by_cross_site_link_reloads_same_local_path(browser: B
     assert (
         await browser.get("/inbox", headers={"sec-fetch-site": "same-origin"})
     ).status_code == 303
-    # The path looks like a URL with another host. The test requests an absolute URL, because the
-    # HTTP client would interpret the path alone that way.
+    # The path `//elsewhere.example/` looks like a URL of another host. The HTTP client would read
+    # it as one, so the test requests an absolute URL.
     here = f"http://{browser.base_url.netloc.decode()}"
     tricked = await browser.get(f"{here}//elsewhere.example/", headers=LINK)
     assert 'content="0;url=/"' in tricked.text
@@ -244,7 +244,7 @@ def make_request(path: str, secret: str) -> Request:
 
 
 @pytest.mark.parametrize(("path", "lives"), [("/live", False), ("/inbox", True)])
-async def test_live_stream_request_does_not_extend_web_session(
+async def test_live_stream_request_does_not_extend_the_web_session(
     world: OrgEnv, path: str, *, lives: bool
 ) -> None:
     issued = await make_token(world.agent, scopes=(Scope.PLAN_READ,))
@@ -310,7 +310,7 @@ async def sign_in_at_issuer(browser: Browser, then: str = "/inbox") -> httpx2.Re
 
 
 async def back_from(address: str) -> str:
-    """Return the path and query of the issuer's redirect after the user has consented."""
+    """Return the path and query to which the issuer redirects after the user has consented."""
     async with httpx2.AsyncClient(trust_env=False) as elsewhere:
         consented = await elsewhere.get(address)
     where = urlsplit(consented.headers["location"])
@@ -360,7 +360,7 @@ async def test_invalid_claims_in_the_id_token_return_403(team: Team, browser: Br
 async def test_sign_in_continued_in_another_browser_returns_403(
     team: Team, browser: Browser
 ) -> None:
-    """If one browser could finish another's sign-in, users could work in an attacker's account."""
+    """Otherwise, an attacker could sign a user in to the attacker's own account."""
     sent = await browser.get("/sign-in/oidc")
     back = await back_from(sent.headers["location"])
     async with team.browser() as victim:
@@ -371,7 +371,7 @@ async def test_sign_in_continued_in_another_browser_returns_403(
     for changed in (f"{back}x", back.replace("iss=", "iss=x"), "/sign-in/callback?error=denied"):
         assert (await browser.get(changed)).status_code == 403
         await browser.get("/sign-in/oidc")
-    # The server must have sent none of the altered authorization codes to the issuer.
+    # The server must not have sent any altered authorization code to the issuer.
     assert team.there.redeemed == []
 
 

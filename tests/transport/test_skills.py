@@ -1,4 +1,4 @@
-"""Skills over MCP: the extension, and the files of skills as MCP resources."""
+"""Skills over MCP: the skills extension, and the files of skills as resources."""
 
 from base64 import b64decode
 from hashlib import sha256
@@ -61,7 +61,7 @@ async def ask(client: Client, method: str, **params: object) -> Any:  # noqa: AN
     return answer.model_dump()
 
 
-async def test_skills_extension_is_declared_only_to_new_clients_with_skills() -> None:
+async def test_newer_client_sees_skills_extension_only_if_profile_has_skills() -> None:
     async with make_client(MANY, era="auto") as client:
         declared = client.server_capabilities.extensions or {}
         assert declared[EXTENSION] == {"directoryRead": True}

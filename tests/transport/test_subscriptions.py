@@ -1,4 +1,4 @@
-"""Real MCP clients subscribe to changes of a plan or run, over each transport."""
+"""Real MCP clients subscribe to changes of plans and runs, over each transport."""
 
 import asyncio
 
@@ -14,13 +14,13 @@ from transport.full_app import free_port, gateway_of
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
-#: Ignore the deprecation warning: the newest protocol revision replaces this kind of subscription,
-#: but older clients still use it.
+#: Ignore the deprecation warning: older clients still subscribe in this way, although the newest
+#: protocol revision has replaced it.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 
 async def heard(subscription: Subscription, *expected: object) -> None:
-    """Wait until all these events are received; fail if another event arrives."""
+    """Wait until all these events have arrived; fail if any other event arrives."""
     left = set(expected)
     async with asyncio.timeout(PATIENCE_SECONDS):
         while left:

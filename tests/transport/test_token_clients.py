@@ -1,4 +1,4 @@
-"""API tokens with real MCP clients, and web sessions that a token started."""
+"""API tokens in real MCP clients, and web sessions that were started with a token."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Page for users and tokens, without a browser."""
+"""Page for users and tokens, requested without a browser."""
 
 import re
 from dataclasses import replace

@@ -31,10 +31,10 @@ from waybook.transport.mcp.tools import PROFILES, published_tools, tools_in_prof
 
 Schema = dict[str, Any]
 
-#: JSON Schema keywords that the function calls of the Anthropic, OpenAI (including strict mode) and
-#: Gemini APIs accept.
+#: JSON Schema keywords that all model APIs accept for the tools of a model: Anthropic, OpenAI (also
+#: in strict mode) and Gemini.
 ACCEPTED: Final = {"type", "description", "properties", "required", "items", "enum"}
-#: Keywords for limits that these APIs accept too, by type.
+#: Keywords for limits that all these APIs accept, by JSON type.
 LIMITS: Final = {
     "string": {"minLength", "maxLength"},
     "integer": {"minimum", "maximum"},
@@ -43,8 +43,8 @@ LIMITS: Final = {
     "object": {"minProperties", "maxProperties"},
 }
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
-#: Maximum number of tokens of a profile's tools that a model reads: names, descriptions and input
-#: schemas.
+#: Maximum number of tokens in the names, descriptions and input schemas of a profile's tools, which
+#: a model reads.
 MAX_TOKENS: Final = {"auto": 7_000, "research": 4_000, "runs": 3_000, "all": 7_000}
 #: Maximum length of a description; clients truncate longer ones.
 MAX_DESCRIPTION_LENGTH: Final = 1_024
@@ -69,7 +69,7 @@ EVERY_SCHEMA: Final = [
 
 
 def problems(schema: Schema) -> Iterator[str]:
-    """Yield the reasons why a client or a model API would refuse the schema."""
+    """Yield the reasons why some client or model API would refuse this schema."""
     if unknown := set(schema) - ACCEPTED - LIMITS.get(str(schema.get("type")), set()):
         yield f"keywords {unknown}"
     if schema.get("type") not in TYPES:
@@ -91,8 +91,8 @@ def test_tool_schemas_use_only_keywords_that_all_model_apis_accept() -> None:
 
 
 def test_every_object_within_tool_arguments_has_properties() -> None:
-    # Gemini refuses an object without properties, and OpenAI's strict mode could send only an empty
-    # object for it.
+    # Gemini refuses an object without properties, and OpenAI's strict mode would always send it
+    # empty.
     inner = [(path, schema) for path, schema in EVERY_SCHEMA if path not in LISTED]
     assert [path for path, s in inner if s["type"] == "object" and not s.get("properties")] == []
 
@@ -126,7 +126,7 @@ def test_every_tool_has_all_four_hints_in_the_tool_list() -> None:
 
 
 def tokens_of(tools: list[wire.Tool]) -> tuple[int, int]:
-    """Return the size of these tools in a model's context, in tokens and in bytes."""
+    """Return the number of tokens and bytes that these tools take in a model's context."""
     texts = [
         orjson.dumps(
             {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
@@ -147,8 +147,8 @@ def test_tool_list_of_every_profile_is_within_the_token_budget(
     assert tokens <= MAX_TOKENS[profile]
 
 
-# The descriptions alone must explain in which order to call the tools, because several frameworks
-# drop the instructions of a server.
+# Several frameworks do not pass the server's instructions on to the model, so the descriptions
+# alone must explain the order of calls.
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_tool_argument_description_states_the_purpose_of_the_argument(
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("extensions", [[], [Apps()]])
-async def test_map_tool_is_listed_only_to_clients_with_apps(
+async def test_map_tool_is_listed_only_to_clients_that_declare_apps(
     mode: ConnectMode, extensions: list[ClientExtension]
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
@@ -198,7 +198,7 @@ async def test_map_tool_is_listed_only_to_clients_with_apps(
 
 
 @pytest.mark.parametrize("extensions", [{}, {APPS_EXTENSION: {"mimeTypes": [MIME_TYPE]}}])
-async def test_map_tool_is_listed_only_to_older_clients_declaring_apps(
+async def test_older_client_over_http_gets_map_tool_only_with_apps(
     extensions: dict[str, object],
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")

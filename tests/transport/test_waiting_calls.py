@@ -1,4 +1,4 @@
-"""Calls with `waitSeconds` over HTTP: disconnected clients, slots, revisions, and shutdown."""
+"""Calls with `waitSeconds` over HTTP, when the client disconnects or the server stops."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
-#: Number of slots of an org. A slot is released when its request ends or waits.
+#: Concurrency slots of the org. A request gives its slot back when it ends or starts to wait.
 SLOTS = 2
 HEADERS = {"2025-11-25": LEGACY, "2026-07-28": modern_headers("tools/call", "get_next_step")}
 
@@ -54,7 +54,7 @@ async def http_client() -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def blocked_plan(env: WaitingEnv) -> tuple[Body, Body]:
-    """Create a plan whose second step depends on the first step, which is claimed."""
+    """Create a plan, and claim its first step, on which the second step depends."""
     plan = await env.agent.plan([make_step("1."), make_step("2.", dependsOn=[1])])
     return plan, await env.agent.take(plan)
 

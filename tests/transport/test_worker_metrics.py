@@ -1,4 +1,4 @@
-"""Metrics of several workers in shared memory: sums, labels, replaced and ended workers."""
+"""Metrics that several worker processes share in memory."""
 
 from collections.abc import Sequence
 
@@ -68,7 +68,7 @@ def test_new_worker_continues_the_counters_of_the_replaced_worker() -> None:
     assert "waybook_group_commit_calls_count 2\n" in text
 
 
-def test_metrics_keep_counters_but_no_gauges_of_an_ended_worker() -> None:
+def test_metrics_of_an_ended_worker_keep_counters_without_gauges() -> None:
     shared, clock = SharedMetrics(2), Clock()
     worker(shared, 1, [calls(3), waiting(5)], clock).publish()
     clock.now += MAX_AGE_SECONDS + 1

@@ -73,8 +73,8 @@ def sample(words: str) -> Result:
 
 ROOTS: Final[Result] = {"method": "roots/list", "params": {}}
 
-# For each tool, the requests that it sends to the client in each round. The request state contains
-# the number of the round.
+# The requests for user input that each tool sends, as one dict per round. The request state, which
+# the client returns with its answers, is the index of the round.
 ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
     "test_input_required_result_elicitation": [{"user_name": ask("What is your name?", "name")}],
     "test_input_required_result_sampling": [
@@ -101,7 +101,7 @@ ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
 def next_round(
     rounds: list[dict[str, Result]], responses: Mapping[str, object] | None, state: str | None
 ) -> Result | None:
-    """Return the fixture's next request for user input, or None if all were answered."""
+    """Return the tool's next request for user input, or None if all requests were answered."""
     number = int(state or 0)
     if responses and set(rounds[number]) <= set(responses):
         number += 1

@@ -1,6 +1,6 @@
-"""Waybook's MCP server with the fixtures that the conformance suite expects.
+"""Waybook's MCP server with the tools, prompts and resources that the suite expects.
 
-All requests that no fixture answers reach the server's own code.
+If no fixture answers a request, the server's own handler answers it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -102,7 +102,7 @@ def lay_over(server: ToolServer) -> ToolServer:
 
 
 def review_task_tools(server: Server[None]) -> None:
-    """Let the server's own handler answer calls that the suite expects to become tasks."""
+    """Turn calls of the suite's task tools into review requests, for the server's own handler."""
     own = server.get_request_handler("tools/call")
     assert own is not None
 
@@ -119,7 +119,7 @@ def before(
     result_type: type[BaseModel],
     fixture: Fixture[ParamsT],
 ) -> None:
-    """Return a handler that calls the fixture and, if it returns None, the server's own handler."""
+    """Answer requests from the fixture; if this returns None, from the server's own handler."""
     own = server.get_request_handler(method)
     assert own is not None
 
@@ -134,7 +134,7 @@ def before(
 
 
 def append_items(server: Server[None], method: str, key: str, extra: Sequence[BaseModel]) -> None:
-    """Append these items to a list that the server returns, such as its tools."""
+    """Append these items to a list that the server returns, such as the list of tools."""
     own = server.get_request_handler(method)
     assert own is not None
 

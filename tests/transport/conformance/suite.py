@@ -1,4 +1,4 @@
-"""The official MCP conformance suite, pinned by a lock file and run by Node.js from a wheel."""
+"""The official MCP conformance suite, installed at a locked version and run by Node.js."""
 
 import asyncio
 import json
@@ -40,9 +40,9 @@ def read_results(results: Path) -> dict[str, bool]:
 
 
 def passed(checks: list[dict[str, str]]) -> bool:
-    """Return whether a scenario passed: a meaningful check succeeded, and none failed or warned.
+    """Return whether a scenario passed: no check failed or warned, and a meaningful check passed.
 
-    The schema check of messages runs in every scenario, so its success alone is not enough.
+    The check of message schemas runs in every scenario, so its success alone is not enough.
     """
     statuses = {check["status"] for check in checks}
     proven = any(

@@ -1,4 +1,4 @@
-"""The published schemas, compiled by the validators that JavaScript clients use."""
+"""The published tool schemas are accepted by the validators of JavaScript clients."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from waybook.transport.mcp.tools import FILE, published_tools
 
 
 def refused_schemas(tools: Path) -> dict[str, str]:
-    """Return the tools that ajv's strict mode or zod refuses, with the message."""
+    """Return the tools whose schemas ajv (in strict mode) or zod refuses, with error messages."""
     try:
         packages = install(HERE, "conformance")
     except Unreachable as error:
