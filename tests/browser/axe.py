@@ -13,16 +13,15 @@ from node_packages import Unreachable, install
 PACKAGES: Final = Path(__file__).parent / "axe_core"
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 COLOR_RULES: Final = ("color-contrast", "link-in-text-block")
-#: Options with which axe-core checks all rules but those about colors, and describes nodes only if
-#: they violate a rule.
+#: Options of axe-core: check all rules except those about colors, and report only violations.
 EXCEPT_COLORS: Final = {
     "resultTypes": ["violations"],
     "rules": {rule: {"enabled": False} for rule in COLOR_RULES},
 }
 COLORS_ONLY: Final = {"resultTypes": ["violations"], "runOnly": list(COLOR_RULES)}
-#: Script that returns the rows and list items that look like an earlier one: the elements have the
-#: same attributes, except for addresses and texts. Their colors are the same too, and the check of
-#: colors takes most of the time.
+#: Script that finds table rows and list items with the same attributes as an earlier one, except
+#: for URLs and texts. Their colors are equal too, so the color check, which takes most of the time,
+#: leaves them out.
 REPEATED: Final = """() => {
   const texts = /^(aria-label|data-at|datetime|for|href|id|name|title|value)$/;
   const look = element => [element.tagName, ...[...element.attributes]
@@ -51,7 +50,7 @@ def axe() -> str:
 
 
 async def accessible(page: Page) -> None:
-    """Check the page with axe-core: the color rules in both themes, all others in one."""
+    """Check the page with axe-core: the color rules in both themes, all other rules once."""
     await page.evaluate(axe())
     problems = await violations(page, EXCEPT_COLORS)
     assert problems == [], problems

@@ -1,4 +1,7 @@
-"""Chat host for tests: connects the chat apps to a real server through the official bridge."""
+"""Simulated chat client, which shows Waybook's chat apps through the official MCP bridge.
+
+The apps call a real server.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,8 +23,8 @@ from waybook.transport.mcp.tools import published_tools
 
 HERE: Final = Path(__file__).parent / "chat"
 SCRIPTS: Final = {".js", ".mjs"}
-#: HTTP headers of the chat host's own pages. These pages are third-party code that does not work
-#: under Waybook's content security policy.
+#: HTTP headers of the chat client's own pages. This third-party code does not work under Waybook's
+#: content security policy.
 HOST_HEADERS: Final = {
     "content-security-policy": "default-src * 'unsafe-inline' 'unsafe-eval' data: blob:",
     "x-frame-options": "SAMEORIGIN",
@@ -29,7 +32,7 @@ HOST_HEADERS: Final = {
 
 
 def packages() -> Path:
-    """Return the directory of the chat bridge and its packages; skip the test if it is missing."""
+    """Return the directory of the installed bridge; skip the test if it cannot be installed."""
     try:
         return install(HERE, "chat") / "node_modules"
     except Unreachable as error:
@@ -56,7 +59,7 @@ async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIter
 async def call_in_chat(
     page: Page, tool: str, arguments: dict[str, object], theme: str = "light"
 ) -> tuple[dict[str, Any], FrameLocator]:
-    """Make the chat call a tool; return the host's record of the app, and the app's iframe."""
+    """Let the chat call a tool; return what the chat recorded about the app, and its frame."""
     await page.wait_for_function("document.title === 'Ready'")
     record = await page.evaluate(
         "([tool, args, theme]) => chat(tool, args, theme)", [tool, arguments, theme]

@@ -1,6 +1,6 @@
-"""Unfriendly sample data: many plans and runs, long names, and failed, stalled and waiting work.
+"""Sample data that is hard to lay out: long names, many plans and runs, failed and stalled work.
 
-The pages must stay readable with it. All calls go through the dispatcher, as those of agents do.
+Pages must stay readable with this data. It is created with the same calls that agents make.
 """
 
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from org_env import AgentClient, Body, OrgEnv, make_step
 from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Names that a layout must survive: long, without spaces, with markup, and from right to left.
+#: Names that are hard to lay out: long, without spaces, with markup, and from right to left.
 LONG_NAMES = (
     (
         "Nightly check of every invoice of the last twelve months against the ledger of the bank, "
@@ -53,7 +53,6 @@ class CrowdedOrg:
     reviewed: Body
     big_run: Body
     failed_run: Body
-    #: The job that failed in `failed_run`.
     failed_job: Body
     dialectic_run: Body
     output: Body
@@ -72,7 +71,7 @@ def plan_steps(number: int, count: int) -> list[Body]:
 
 
 def big_definition() -> Body:
-    """Return a workflow with 500 steps: 25 lines of 20 steps."""
+    """Return a workflow with 500 steps in 25 parallel chains of 20 steps."""
     keys = [f"invoice_{n:03}" for n in range(1, BIG_STEPS + 1)]
     lines = 25
     steps = [
@@ -89,7 +88,7 @@ def big_definition() -> Body:
 
 
 async def create_crowded_org(world: OrgEnv) -> CrowdedOrg:
-    """Create 60 plans and 10 runs in all states; the clock stays at the time of the last one."""
+    """Create 60 plans and 10 runs in all states, and let time pass between them."""
     agent = world.agent
     await _completed_and_failed_plans(agent)
     waiting = await _stalled_candidates(world)
@@ -119,7 +118,7 @@ async def create_crowded_org(world: OrgEnv) -> CrowdedOrg:
 
 
 async def _agents(world: OrgEnv) -> None:
-    """Let agents with several clients and long session names report usage, and flush the log."""
+    """Record usage by agents with different clients and with long session names."""
     plan = await world.agent.plan(plan_steps(0, 12), name=plan_name(0))
     for n, session in enumerate((*LONG_SESSIONS, "")):
         caller = replace(world.agent.caller, client=CLIENTS[n % len(CLIENTS)], user="local")
@@ -140,7 +139,7 @@ async def _output(agent: AgentClient, plan: Body) -> Body:
 
 
 async def _completed_and_failed_plans(agent: AgentClient) -> None:
-    """Create plans 0 to 20: 18 completed ones, two that failed, and a canceled one."""
+    """Create plans 0 to 20: 18 are completed, two failed, and one was canceled."""
     for n in range(18):
         await agent.work_through(await agent.plan(plan_steps(n, 2), name=plan_name(n)))
     fail = {"conditionExpression": "true", "ifTrueAction": "fail", "afterStepOrder": 1}
@@ -173,7 +172,7 @@ async def _plans_with_failed_steps(agent: AgentClient) -> Body:
 
 
 async def _reviews(world: OrgEnv) -> Body:
-    """Create plans 36 to 39, which await a review with a table."""
+    """Create plans 36 to 39, which await a review whose question and result contain a table."""
     plan: Body = {}
     for n in range(36, 40):
         plan = await world.agent.plan(plan_steps(n, 3), name=plan_name(n))
@@ -195,7 +194,7 @@ async def _fail_job(agent: AgentClient, run: Body) -> Body:
 
 
 async def _runs(agent: AgentClient) -> tuple[Body, Body, Body, Body]:
-    """Create ten runs; return the run of 500 steps, a failed run, its job, and a dialectic run."""
+    """Create ten runs; return the run of 500 steps, a failed run and job, and a dialectic run."""
     await agent.call("add_dag", definition=big_definition())
     big = await agent.run(BIG, MODELS, name=LONG_NAMES[0])
     for _ in range(64):

@@ -16,12 +16,12 @@ MADE_OF_THEM = ("Business case", "Feature spec", "Technical approach", "Success 
 class SampleOrg:
     plan: Body
     run: Body
-    #: Last job of the run that was completed.
+    #: The last completed job of the run.
     job: Body
-    #: Resource id of a rendered document of the run.
+    #: Resource id of one of the run's rendered documents.
     document_id: str
     output: Body
-    #: Id of an artifact of the plan.
+    #: Id of research that was stored for the plan.
     research_id: str
 
 
@@ -57,7 +57,7 @@ async def create_sample_org(world: OrgEnv) -> SampleOrg:
 
 
 async def _half_way(world: OrgEnv) -> tuple[Body, str]:
-    """Return a plan that awaits review, and the id of an artifact that it stored."""
+    """Create a plan that awaits review; return it and the id of its stored research."""
     agent = world.agent
     plan = await agent.plan(
         sample_steps(),
@@ -96,7 +96,7 @@ async def _half_way(world: OrgEnv) -> tuple[Body, str]:
 
 
 async def _called(world: OrgEnv, work: SampleOrg) -> None:
-    """Insert sample entries into the tool-call log, all on a fixed day."""
+    """Add sample calls to the tool-call log, all on the same fixed day."""
     fourth = work.plan["stepIds"][3]
     made = (
         ("get_next_step", 2.1, None),
@@ -134,7 +134,7 @@ async def _delivered(agent: AgentClient) -> Body:
 
 
 async def _a_run(agent: AgentClient) -> tuple[Body, Body]:
-    """Create a run in its first stage; return the run and the last job that was completed."""
+    """Create a run in its first stage; return the run and its last completed job."""
     run = await agent.run("dialectic", ["opus", "gpt", "gemini"], input="Build a lighthouse.")
     job: Body = {}
     for _ in range(9):

@@ -1,4 +1,4 @@
-"""Runs as they are in practice: four models with failures and claimed jobs, and 500 steps."""
+"""Realistic runs: one of four models with failures and claimed jobs, and one of 500 steps."""
 
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
@@ -8,7 +8,7 @@ MODELS = ("claude-opus-4", "gpt-5", "gemini-2.5-pro", "llama-4")
 
 
 async def make_busy_run(world: OrgEnv) -> Body:
-    """Create a dialectic run of four models: two stages done, failed and held jobs in the third."""
+    """Create a dialectic run of four models, whose third stage has failed and claimed jobs."""
     agent = world.agent
     name = "Billing rewrite: compare the proposals for the tax engine of all four regions"
     run = await agent.run("dialectic", MODELS, name=name, input="Build a lighthouse.")
@@ -40,13 +40,13 @@ async def _next(agent: AgentClient, run: Body) -> Body:
 
 
 async def make_large_run(agent: AgentClient, steps: int = 500) -> Body:
-    """Create a run of one stage with this many steps, of which 40 are done and one failed."""
+    """Create a run whose only stage has this many steps: 40 are done and one failed."""
     keys = [f"part-{number:03}" for number in range(steps)]
     made = [
         make_recipe_step(key, "all_to_one", name=f"Translate chapter {key[5:]} of the manual")
         for key in keys
     ]
-    # Each step depends on the step ten places before it, which results in ten parallel chains.
+    # Each step depends on the step ten places before it, so there are ten parallel chains.
     edges = list(zip(keys, keys[10:], strict=False))
     stage = make_stage("work", *made, edges=edges)
     await agent.call("add_dag", definition=make_definition("large", stage))

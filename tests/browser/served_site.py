@@ -21,11 +21,10 @@ from waybook.transport.http.server import listen, serve_in_background
 
 @dataclass
 class Site:
-    """Served dashboard: address, signed-in user, and the errors of its browser tabs."""
+    """Served dashboard: its address, the signed-in user, and all errors of the browser tabs."""
 
     address: str
     world: OrgEnv
-    #: Name of the signed-in user.
     user: str = "pat"
     faults: list[str] = field(default_factory=list)
 
@@ -44,7 +43,7 @@ class Site:
 
 @asynccontextmanager
 async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
-    """Serve the dashboard of our org with a new event bus, as a new process would."""
+    """Serve the dashboard of the test org with its own event bus, as a separate process would."""
     world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
     site = Site("", world)
 

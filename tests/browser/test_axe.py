@@ -1,4 +1,4 @@
-"""Tests of the accessibility checks that other browser tests use."""
+"""Tests of the accessibility check itself, which other browser tests use."""
 
 import pytest
 from playwright.async_api import Page

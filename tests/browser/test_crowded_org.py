@@ -1,6 +1,7 @@
-"""Pages with much unfriendly data: they fit every window, and the header stays small.
+"""Pages with much data and long names fit every window, and their header stays small.
 
-With WAYBOOK_PICTURES=FOLDER, screenshots in three widths and both themes are kept there.
+If `WAYBOOK_PICTURES` names a folder, the tests save screenshots there in three widths and both
+themes.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""Every dashboard page opens, is small and is accessible.
+"""Every dashboard page opens, is accessible, and stays within its size limits.
 
-If WAYBOOK_PICTURES names a folder, the tests save screenshots of all pages there. The clock is
-fixed, so that a screenshot changes only if the page changes.
+If `WAYBOOK_PICTURES` names a folder, the tests save screenshots of all pages there. The clock is
+fixed, so a screenshot changes only if its page changes.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from browser.served_site import Site
 from foreign_records import make_feedback_link, make_review_link, make_snapshot_link
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
-#: For each page, by the name of its screenshot: its route, with placeholders for parameters.
+#: The route of each page, with placeholders for parameters, by the name of the screenshot.
 PAGES = {
     "overview": "/",
     "plans": "/plans",
@@ -59,15 +59,15 @@ PAGES = {
     "share": "/plans/{plan_id}/share",
     "shared": "/shared/{snapshot}",
 }
-#: Query parameters without which a page shows nothing.
+#: Query parameters that a page needs to have content.
 QUERIES = {"/runs/new": "?dag=dialectic"}
-#: Limits for one page: number of requests needed to load it, including the request for the page,
-#: and number of its DOM nodes.
+#: Limits for one page: the requests of a browser that loads it, including the request for the page
+#: itself, and the DOM nodes.
 MAX_REQUESTS = 7
 MAX_NODES = 15_000
-#: Pages that are shown in a sandbox, in which no script can run, not even axe-core.
+#: Pages in a sandbox that runs no scripts, so not even axe-core can check them.
 SANDBOXED = {"shared"}
-#: Routes that are tested elsewhere, because they return files and not pages.
+#: Routes that return files instead of pages; other tests cover them.
 FILES = {
     "/plans/{plan_id}/export.{ending}",
     "/shared/{snapshot}/file",

@@ -1,4 +1,4 @@
-"""Attacks from a hostile page on another port of the same machine."""
+"""A hostile page on another port of the same machine cannot read or change anything."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,11 +13,11 @@ from transport.full_app import free_port
 from transport.valid_forms import valid_forms
 from waybook.transport.http.request_checks import COOKIE
 
-#: Value that a hostile site sets for Waybook's cookie. Cookies are shared by all ports of a host,
-#: so a server on another port of the same host can set it.
+#: Value of Waybook's cookie that the hostile site sets. A browser shares cookies between all ports
+#: of a host, so the hostile site can set this cookie.
 PLANTED = "p" * 43
 
-#: Script of a hostile site that attacks Waybook in the background. Each of its attempts must fail.
+#: Script of the hostile site with many attacks in the background, all of which must fail.
 TRIES = """async ({site, plan, forms, planted}) => {
   const told = {};
   const attempt = async (name, deed) => {
@@ -66,13 +66,13 @@ TRIES = """async ({site, plan, forms, planted}) => {
 
 @asynccontextmanager
 async def foreign_site() -> AsyncIterator[str]:
-    """Serve a site with one page, which sets a cookie with the name of our session cookie."""
+    """Serve a hostile site with one page, which sets a cookie named like Waybook's cookie."""
     page = b"<!doctype html><title>Prizes</title><body>You have won."
     planted = f"set-cookie: {COOKIE}={PLANTED}; path=/; httponly; samesite=strict"
     head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{planted}\r\nconnection: close\r\n\r\n"
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A browser also opens connections that it never uses.
+        # Browsers also open connections that they never use.
         with closing(writer), suppress(asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(head.encode() + page)
@@ -105,7 +105,7 @@ async def test_requests_from_other_websites_are_refused_and_change_nothing(
 
 
 async def _framed(page: Page, site: str) -> None:
-    """Check that the browser does not show our pages in a frame of another site."""
+    """Check that the browser shows none of our pages in a frame of another site."""
     await page.evaluate(
         """(address) => new Promise((done) => {
           const frame = document.createElement("iframe");
@@ -120,7 +120,7 @@ async def _framed(page: Page, site: str) -> None:
 
 
 async def _opened(page: Page, site: str) -> None:
-    """Check that another site cannot access our page in a window that the site has opened."""
+    """Check that another site that opens our page in a window cannot read or change this page."""
     async with page.context.expect_page() as opening:
         await page.evaluate("address => { window.theirs = window.open(address); }", site)
     ours = await opening.value
@@ -134,7 +134,7 @@ async def _opened(page: Page, site: str) -> None:
 
 
 async def _sent(page: Page, where: str, fields: dict[str, str]) -> str:
-    """Submit a forged form with the token of the planted cookie; return the answer's text."""
+    """Submit a forged form with the cookie's planted token; return the text of the answer."""
     async with page.context.expect_page() as opening:
         await page.evaluate(
             """([where, fields]) => {

@@ -1,4 +1,4 @@
-"""Hostile texts in every field: no page executes their scripts."""
+"""No page executes scripts in hostile texts, which every field of the sample data contains."""
 
 from urllib.parse import quote
 
@@ -28,7 +28,7 @@ STRANGE = """() => {
   }
   return found;
 }"""
-#: Pages that show parts of their own URL.
+#: Pages that show parts of their own URL, with a place for a hostile text.
 REFLECTED = (
     "/plans?q={}",
     "/runs?q={}&state={}&dag={}",
@@ -66,7 +66,7 @@ async def test_error_pages_do_not_execute_hostile_text_of_the_url(page: Page, si
             assert shown is not None
             assert shown.status in {400, 404}
             assert await page.evaluate(STRANGE) == []
-    # Ignore the messages that the browser logs for responses with an error status.
+    # The browser logs a message for every response with an error status, which is expected here.
     site.faults[:] = [fault for fault in site.faults if "Failed to load resource" not in fault]
 
 

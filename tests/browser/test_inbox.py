@@ -1,4 +1,4 @@
-"""The inbox in a browser: decisions with evidence, by keyboard, and for several reviews."""
+"""The inbox in a browser: decisions by mouse, by keyboard, and about several reviews at once."""
 
 from playwright.async_api import Locator, Page, expect
 
@@ -63,7 +63,7 @@ async def test_second_reviewer_sees_decision_of_first_reviewer_in_inbox(
     card = second.get_by_role("article").first
     await expect(card).to_contain_text("Already decided by pat: skipped the step")
     await expect(card).to_contain_text("Half a thought of mine")
-    # A live update must remove neither the last message nor text that the user has half typed.
+    # A live update must keep the last message and any text that the user has begun to type.
     await second.evaluate("htmx.trigger('#inbox', 'live')")
     await expect(second.get_by_text("This page is out of date")).to_be_visible()
     await expect(second.get_by_label("Feedback")).to_have_value("On lakes, later")
@@ -95,7 +95,7 @@ def nothing(page: Page) -> Locator:
     return page.get_by_text("Nothing is waiting for you")
 
 
-# Tests of decisions with evidence.
+# Tests of decisions on reviews with evidence.
 
 
 FIRST = "# Rivers\n\n| river | km |\n|---|---|\n| Nile | 6650 |\n| Amazon | 6400 |\n"

@@ -1,4 +1,4 @@
-"""The map app in a chat: uses the official bridge and a real server."""
+"""The map app in a simulated chat client, with the official bridge and a real server."""
 
 import json
 
@@ -9,12 +9,12 @@ from browser.served_site import Site
 from org_env import make_step
 
 MAX_BYTES = 10_000
-#: Interval in milliseconds at which the page polls, plus a margin for a busy machine.
+#: Milliseconds between two updates of the app, plus a margin for a busy machine.
 SOON = 15_000
 
 
 def no_stream(site: Site) -> None:
-    """Remove 405 errors: older MCP clients request an event stream that does not exist."""
+    """Ignore 405 errors: older MCP clients ask for an event stream, which the server refuses."""
     site.faults[:] = [fault for fault in site.faults if "405" not in fault]
 
 
@@ -34,7 +34,7 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         await expect(app.locator("#done")).to_have_text("0 of 3 steps done")
         await expect(app.locator("svg.waymap")).to_contain_text("Find <b>them</b>")
 
-        # The agent works outside the page, and the page updates without user action.
+        # The agent works without the app, and the app shows the progress by itself.
         await agent.submit(await agent.take(plan))
         await expect(app.locator("#done")).to_have_text("1 of 3 steps done", timeout=SOON)
         compared = await agent.take(plan)
@@ -45,8 +45,8 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         for words in ("Is this enough?", "? Why?", "Nile, Amazon"):
             await expect(card).to_contain_text(words)
 
-        # A rejection requires a comment. After the rejection, the step has no holder until an agent
-        # claims it.
+        # To send the step back, the user must write a comment. After that, the step has no holder
+        # until an agent claims it.
         await card.get_by_role("button", name="Send back").click()
         await expect(app.get_by_role("status")).to_contain_text("Say what should be different")
         await card.get_by_label("Feedback").fill("Add the Congo.")
@@ -56,7 +56,6 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         assert again["stepId"] == compared["stepId"]
         assert again["instructions"].endswith("Add the Congo.")
 
-        # Approval.
         await agent.call("request_user_review", **args, sessionId="another conversation")
         await card.get_by_role("button", name="Approve").click(timeout=SOON)
         await expect(app.locator("#done")).to_have_text("2 of 3 steps done", timeout=SOON)

@@ -1,4 +1,4 @@
-"""Pages of a plan and its steps in a browser, their time slider, and forms that edit."""
+"""Pages of a plan and of its steps in a browser: the time slider and the edit forms."""
 
 import re
 
@@ -13,7 +13,7 @@ from org_env import Body, make_step
 
 
 async def make_busy_plan(site: Site) -> Body:
-    """Create a plan with every state and event that a page can show, except a review."""
+    """Create a plan with every state and event that its page can show, except a review."""
     agent, clock = site.world.agent, site.world.clock
     steps = [make_step(f"Look at river {n}.", title=f"River {n}") for n in range(1, 60)]
     plan = await agent.plan(steps, name="Rivers of the north", budget={"tokens": 1000})
@@ -67,7 +67,7 @@ async def test_stalled_step_can_be_retried_on_plan_page(page: Page, site: Site) 
 
 
 async def make_worked_plan(site: Site) -> Body:
-    """Create a plan of which two steps are done, one hour apart."""
+    """Create a plan with two completed steps, one hour apart."""
     agent, clock = site.world.agent, site.world.clock
     steps = [make_step(f"Look at river {n}.", title=f"River {n}") for n in range(1, 6)]
     plan = await agent.plan(steps, name="Rivers of the north")
@@ -123,7 +123,7 @@ async def titles(site: Site, plan: Body) -> list[str]:
 
 
 def expect_one_refusal(site: Site) -> None:
-    """Check that the browser reported the status 400 of one refused form, and nothing else."""
+    """Check that the browser logged a refused form with status 400, and no other error."""
     (fault,) = site.faults
     assert "400" in fault
     site.faults.clear()
@@ -136,7 +136,7 @@ async def test_user_reorders_steps_by_keyboard(tab: Page, site: Site) -> None:
     for place in (3, 2):
         await tab.keyboard.press("Enter")
         await expect(tab).to_have_url(re.compile(rf"moved={place}&"))
-        # The button of the moved step has the focus again, so that Enter moves the step on.
+        # The moved step's button has the focus again, so Enter moves the step further.
         await expect(tab.get_by_role("button", name="Move up: Write")).to_be_focused()
     assert await titles(site, plan) == ["Read", "Write", "Measure", "Weigh"]
     assert site.faults == []

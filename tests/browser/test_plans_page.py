@@ -1,4 +1,4 @@
-"""The list of plans, in a browser."""
+"""The list of plans in a browser."""
 
 from playwright.async_api import Page, expect
 
@@ -51,7 +51,7 @@ async def test_keyboard_shortcuts_navigate_lists_but_not_while_typing(
     focused = page.locator(":focus")
     await page.keyboard.press("j")
     await expect(focused).to_have_text("Lakes of the north")
-    # A live update replaces the list while the user reads it, but the scroll position must stay.
+    # A live update replaces the list while the user reads; the list must not scroll.
     async with page.expect_response(lambda reply: "part=" in reply.url):
         await page.evaluate("htmx.trigger('#plans', 'live')")
     await expect(focused).to_have_text("Lakes of the north")

@@ -1,4 +1,4 @@
-"""Map of a run in a browser: zoom, pan, pinch, minimap, and live updates that keep the view."""
+"""Map of a run in a browser: zoom, scrolling, touch, minimap and live updates."""
 
 import re
 from collections.abc import AsyncIterator
@@ -12,13 +12,13 @@ from browser.served_site import Site, serve_site
 from org_env import Body, make_env
 from postgres_servers import ServerDatabase
 
-#: Minimum height in pixels of the text in a map that is shown at its original size.
+#: Minimum height in pixels of text in a map at its original size.
 MIN_TEXT_PIXELS = 11
 
 
 @dataclass(frozen=True, slots=True)
 class LargeRun:
-    """Run of 500 steps that tests only look at, and its site."""
+    """Run of 500 steps, which the tests must not change, and the site that shows it."""
 
     site: Site
     run: Body
@@ -218,7 +218,8 @@ async def test_live_update_of_run_keeps_zoom_scroll_and_focus(page: Page, site: 
     await agent.call("retry_failed", runId=run["runId"], stageSlug=run["failed"]["stageSlug"])
     await expect(failed).not_to_have_attribute("data-status", "failed")
     await expect(page.locator(".minimap path[data-status=failed]")).to_have_count(0)
-    # An element in the wrong namespace would be in the document, but would not be drawn.
+    # If the update had inserted the element in the wrong XML namespace, the browser would not draw
+    # it.
     assert await failed.evaluate("box => box.getBBox().width > 0")
     await expect(level).to_have_text("156 %")
     assert await scroll_of(map_) == place

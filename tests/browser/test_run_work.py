@@ -1,4 +1,4 @@
-"""A run in a browser: find out why a step failed, and fit large runs on a page."""
+"""Pages of a run in a browser: errors of steps, feedback, and runs with many steps or models."""
 
 import re
 
@@ -11,13 +11,13 @@ from browser.served_site import Site
 from org_env import AgentClient, Body
 from run_documents import render_all
 
-#: Maximum height in pixels of the page of a run with four models in its third stage.
+#: Maximum height in pixels of a run's page with four models in the third stage.
 MAX_HEIGHT = 3_000
 WIDTHS = (1440, 1024, 390)
 
 
 async def pictures(page: Page, name: str) -> None:
-    """Take a screenshot at every width and in both themes, and check that the page fits."""
+    """Save screenshots in every width and both themes, and check that the page fits the window."""
     for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": 900})
         wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
@@ -83,7 +83,7 @@ async def test_user_reads_the_error_of_a_step_and_retries(page: Page, site: Site
 
 
 async def make_waiting_run(agent: AgentClient) -> Body:
-    """Create a run that awaits feedback, with documents to read."""
+    """Create a run that awaits feedback on a stage with documents."""
     run = await agent.run("dialectic", ["opus", "sonnet"], name="Rivers of the north")
     await agent.work_off(run)
     await render_all(agent)

@@ -15,13 +15,13 @@ from org_env import OrgEnv
 from sign_in_env import Team, serve_team
 from waybook.core.decision_context import ReviewPolicy, Scope
 
-#: Message that the browser logs for a response with an error status, at any URL.
+#: Start of the browser's message for any response with an error status.
 REFUSED = "Failed to load resource"
 
 
 @dataclass
-class Door:
-    """Test server to which no user is signed in, and its address."""
+class SignInServer:
+    """Test server and its address; no user is signed in."""
 
     team: Team
     address: str
@@ -32,9 +32,9 @@ class Door:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def door(world: OrgEnv) -> AsyncIterator[Door]:
+async def server(world: OrgEnv) -> AsyncIterator[SignInServer]:
     async with serve_team(world) as (team, address):
-        yield Door(team, address)
+        yield SignInServer(team, address)
 
 
 @pytest_asyncio.fixture(
@@ -49,8 +49,8 @@ async def context(
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def tab(context: BrowserContext, door: Door) -> AsyncIterator[Page]:
-    page, watched = await context.new_page(), Site(door.address, door.world)
+async def tab(context: BrowserContext, server: SignInServer) -> AsyncIterator[Page]:
+    page, watched = await context.new_page(), Site(server.address, server.world)
     watched.watch(page)
     yield page
     assert [fault for fault in watched.faults if REFUSED not in fault] == []
@@ -61,29 +61,31 @@ async def sign_in(tab: Page, secret: str) -> None:
     await tab.get_by_role("button", name="Sign in").click()
 
 
-async def test_back_button_after_sign_out_shows_sign_in_page(tab: Page, door: Door) -> None:
-    world, agent = door.world, door.world.agent
+async def test_back_button_after_sign_out_shows_sign_in_page(
+    tab: Page, server: SignInServer
+) -> None:
+    world, agent = server.world, server.world.agent
     await world.set_policy(ReviewPolicy.HUMAN)
     pat = await make_token(agent, "pat", scopes=(Scope.REVIEW,))
     plan = await agent.plan(1, name="Rivers of the south")
     taken = await agent.take(plan)
     await agent.review(taken, summary="Nile or Amazon?")
-    await tab.goto(f"{door.address}/inbox")
+    await tab.goto(f"{server.address}/inbox")
     await expect(tab).to_have_title("Sign in · Waybook")
     await sign_in(tab, "wb_" + 40 * "x")
     await expect(tab.get_by_role("alert")).to_contain_text("Invalid or expired token")
     await expect(tab.get_by_label("Token")).to_have_value("")
     await sign_in(tab, pat.secret)
-    await expect(tab).to_have_url(f"{door.address}/inbox")
+    await expect(tab).to_have_url(f"{server.address}/inbox")
     await expect(tab.get_by_text("pat in org-")).to_be_visible()
-    await expect(tab.get_by_text("Next door")).to_have_count(0)
+    await expect(tab.get_by_text("Next server")).to_have_count(0)
     await tab.get_by_role("button", name="Approve").click()
     done = tab.get_by_text("Done: pat approved").or_(tab.get_by_text("Nothing is waiting for you"))
     await expect(done).to_be_visible()
     assert (await agent.status(plan))["status"] == "completed"
-    await tab.goto(f"{door.address}/?state=all")
+    await tab.goto(f"{server.address}/?state=all")
     await expect(tab.get_by_text("Rivers of the south")).to_be_visible()
-    await expect(tab.get_by_text("Next door")).to_have_count(0)
+    await expect(tab.get_by_text("Next server")).to_have_count(0)
     await tab.get_by_role("button", name="Sign out").click()
     await expect(tab).to_have_title("Sign in · Waybook")
     await tab.go_back()
@@ -92,32 +94,31 @@ async def test_back_button_after_sign_out_shows_sign_in_page(tab: Page, door: Do
 
 
 async def test_sign_in_with_identity_provider_returns_to_requested_page(
-    tab: Page, door: Door
+    tab: Page, server: SignInServer
 ) -> None:
-    """Sign-in must succeed although the browser sends no session cookie across sites."""
+    """The provider is another site, so the browser does not send the session cookie at first."""
     known = {"email": "ann@example.org", "email_verified": True}
-    door.team.there.person |= known
-    plan = await door.world.agent.plan(1, name="Rivers of the south")
-    await tab.goto(f"{door.address}/plans/{plan['planId']}")
+    server.team.there.person |= known
+    plan = await server.world.agent.plan(1, name="Rivers of the south")
+    await tab.goto(f"{server.address}/plans/{plan['planId']}")
     await tab.get_by_role("link", name="Sign in with your organization").click()
-    await expect(tab).to_have_url(f"{door.address}/plans/{plan['planId']}")
+    await expect(tab).to_have_url(f"{server.address}/plans/{plan['planId']}")
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
-    # After a click on a link on another site, the browser sends the first request without the
-    # session cookie. The server redirects, and the browser sends the redirected request with the
-    # cookie.
-    elsewhere = door.team.there.url.replace("127.0.0.1", "localhost")
-    await tab.goto(f"{elsewhere}/link?to={door.address}/inbox")
+    # After a click on another site, the browser sends the first request without the session cookie.
+    # The server answers with a page that reloads itself, and the reload sends the cookie.
+    elsewhere = server.team.there.url.replace("127.0.0.1", "localhost")
+    await tab.goto(f"{elsewhere}/link?to={server.address}/inbox")
     await tab.get_by_role("link", name="There").click()
-    await expect(tab).to_have_url(f"{door.address}/inbox")
+    await expect(tab).to_have_url(f"{server.address}/inbox")
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
 
 
-async def test_sign_in_page_is_accessible(browser: Browser, door: Door) -> None:
-    pat = await make_token(door.world.agent, "pat", scopes=(Scope.REVIEW,))
+async def test_sign_in_page_is_accessible(browser: Browser, server: SignInServer) -> None:
+    pat = await make_token(server.world.agent, "pat", scopes=(Scope.REVIEW,))
     for width in (1280, 390):
         context = await browser.new_context(viewport={"width": width, "height": 800})
         page = await context.new_page()
-        await page.goto(door.address)
+        await page.goto(server.address)
         await accessible(page)
         await take_picture(page, f"sign-in-dark-{width}", "dark", full_page=False)
         await take_picture(page, f"sign-in-light-{width}", "light", full_page=False)
@@ -132,9 +133,11 @@ async def test_sign_in_page_is_accessible(browser: Browser, door: Door) -> None:
         await context.close()
 
 
-async def test_page_header_of_signed_in_user_fits_in_one_row(tab: Page, door: Door) -> None:
-    pat = await make_token(door.world.agent, "pat.of.the.research.team", scopes=(Scope.REVIEW,))
-    await tab.goto(door.address)
+async def test_page_header_of_signed_in_user_fits_in_one_row(
+    tab: Page, server: SignInServer
+) -> None:
+    pat = await make_token(server.world.agent, "pat.of.the.research.team", scopes=(Scope.REVIEW,))
+    await tab.goto(server.address)
     await sign_in(tab, pat.secret)
     for width in (1440, 1280, 1101, 1024, 800, 390):
         await tab.set_viewport_size({"width": width, "height": 800})

@@ -1,7 +1,7 @@
-"""Script injection payloads: each tries to set `window.__pwned`.
+"""Script injection payloads, each of which tries to set `window.__pwned`.
 
-A request to `/__pwned` also counts as an executed payload. All payloads are texts, which pages must
-show as text.
+A request to `/__pwned` also means that a payload was executed. Pages must show all payloads as
+plain text.
 """
 
 from typing import Final
