@@ -1,4 +1,4 @@
-"""Fixtures of the client tests: an HTTP server with a real database."""
+"""Fixtures of the client tests, with a real HTTP server and a real database."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from transport.full_app import free_port
 
 @pytest.fixture
 def world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, because the client does not depend on the version."""
+    """Use PostgreSQL 18 only, because the client does not depend on the database version."""
     return alone
 
 

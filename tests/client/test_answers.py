@@ -1,4 +1,4 @@
-"""Answers of servers and proxies, and loops that wait at the server."""
+"""Reactions of the client to answers of servers and proxies, and loops that wait for steps."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from waybook.client.client import KEYED_TOOLS, REPEATABLE_TOOLS
 from waybook.errors import Busy, Forbidden, RateLimited, Unavailable, WaybookError
 
 RETRY = Retry(deadline_seconds=PATIENCE_SECONDS, first_delay_seconds=0.001, max_delay_seconds=0.001)
-#: HTTP answer of the fake server: status line, headers and body.
+#: HTTP answer of the fake server: status, headers and body.
 HttpAnswer = tuple[int, str, str]
 OK: HttpAnswer = (200, "", '{"result": {"structuredContent": {"answer": 42}}}')
 
@@ -29,13 +29,13 @@ def refusal(error: WaybookError) -> HttpAnswer:
 
 @asynccontextmanager
 async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[str, Any]]]]:
-    """Serve these answers in order, as a proxy or an overloaded server; yield the requests."""
+    """Serve these answers in order; yield a client, and a list of the requests that it sends."""
     requests: list[dict[str, Any]] = []
     left = [*answers]
     connections: list[asyncio.Task[None]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A client that gave up has closed its connection.
+        # If the client has given up, its connection is closed.
         with closing(writer), suppress(asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             (length,) = (
@@ -59,7 +59,8 @@ async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[s
     port = server.sockets[0].getsockname()[1]
     async with server, Client(f"http://127.0.0.1:{port}", retry=RETRY) as client:
         yield client, requests
-    # Python before 3.11.7 leaves a connection open if its task is canceled at the end of the test.
+    # Wait for all connections: before Python 3.11.7, a task that is canceled at the end of the test
+    # leaves its connection open.
     await asyncio.gather(*connections)
 
 
@@ -84,7 +85,7 @@ async def test_client_retries_with_same_idempotency_key_after_transient_error(
 
 
 @pytest.mark.parametrize("answer", [(503, "", ""), refusal(Unavailable(retryAfter=0))])
-async def test_client_does_not_repeat_an_unknown_tool_after_unavailable_error(
+async def test_client_repeats_no_call_of_unknown_tool_after_unavailable_error(
     answer: HttpAnswer,
 ) -> None:
     async with proxy(answer, OK) as (client, requests):
@@ -136,7 +137,7 @@ async def test_client_sends_own_or_new_idempotency_key_in_each_call() -> None:
     assert len({*keys}) == 5
 
 
-def test_client_and_server_agree_which_tools_can_be_repeated() -> None:
+def test_client_and_server_agree_which_calls_can_be_repeated() -> None:
     keyed = {n for n, tool in TOOLS.items() if "idempotency_key" in tool.arguments.model_fields}
     assert keyed == KEYED_TOOLS
     reading = {name for name, tool in TOOLS.items() if tool.reads_only}
@@ -147,7 +148,7 @@ def test_client_and_server_agree_which_tools_can_be_repeated() -> None:
 
 
 async def blocked_plan(agent: AgentClient, more: int) -> tuple[Body, Body]:
-    """Create a plan with this many steps that depend on the first step, which is claimed."""
+    """Create a plan and claim its first step, on which this many other steps depend."""
     steps = [make_step("1."), *(make_step("More.", dependsOn=[1]) for _ in range(more))]
     plan = await agent.plan(steps)
     return plan, await agent.take(plan)
@@ -160,7 +161,7 @@ async def until_waiting(agent: AgentClient, calls: int) -> None:
 
 
 async def work(client: Client, plan: Body, session_id: str | None = None) -> list[str]:
-    """Complete steps until the plan is complete; return their ids."""
+    """Complete steps until the plan is complete; return the ids of these steps."""
     done = []
     async for step in client.steps(plan["planId"], session_id=session_id):
         async with step:
@@ -169,7 +170,9 @@ async def work(client: Client, plan: Body, session_id: str | None = None) -> lis
     return done
 
 
-async def test_waiting_steps_loop_makes_only_two_calls(address: str, agent: AgentClient) -> None:
+async def test_client_loop_makes_a_single_waiting_call_per_step(
+    address: str, agent: AgentClient
+) -> None:
     plan, taken = await blocked_plan(agent, 1)
     async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
         working = asyncio.create_task(work(client, plan))
@@ -177,7 +180,8 @@ async def test_waiting_steps_loop_makes_only_two_calls(address: str, agent: Agen
         assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 2
         await agent.submit(taken)
         assert await working == plan["stepIds"][1:]
-    # Three claims: one that succeeds at once, one that waits, and one that finds the plan complete.
+    # Four calls: the claim of `blocked_plan`, the loop's first call, its waiting call, and its last
+    # call, which finds the plan complete.
     assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 4
 
 

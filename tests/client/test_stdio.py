@@ -1,4 +1,4 @@
-"""Client that starts its own server and talks to it over stdio."""
+"""Client that starts its own server process and calls it over stdio."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ async def test_stdio_client_restarts_killed_server_and_completes_plan(
 async def test_closing_stdio_client_with_waiting_calls_stops_the_server(
     module_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # On a busy machine, the server may take longer to exit before it is killed.
+    # Give the server more time than usual to exit, so that a busy machine does not kill it.
     monkeypatch.setattr(stdio, "MAX_EXIT_SECONDS", PATIENCE_SECONDS)
     connection = connect(module_place)
     steps: list[NewStep] = [STEPS[0], {**STEPS[1], "dependsOn": [1]}]
@@ -75,7 +75,7 @@ async def test_closing_stdio_client_with_waiting_calls_stops_the_server(
 
 
 async def until_started(client: Client) -> None:
-    """Repeat a call while the server answers that the database is still starting."""
+    """Repeat a call until the server no longer answers that the database is starting."""
     while True:
         try:
             await client.call("ping")
@@ -88,7 +88,7 @@ async def until_started(client: Client) -> None:
 async def started_wait(
     client: Client, plan_id: str, session_id: str
 ) -> asyncio.Task[dict[str, Any]]:
-    """Start a call that waits for work; return after the server's first attempt to answer."""
+    """Start a call that waits for a step; return as soon as the server has recorded the call."""
     arguments = {"planId": plan_id, "sessionId": session_id, "waitSeconds": 55}
     task = asyncio.create_task(client.call("get_next_step", **arguments))
     while session_id not in str(

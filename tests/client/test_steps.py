@@ -1,4 +1,4 @@
-"""Steps and jobs claimed by the client: loops, errors, lost claims, cancellation."""
+"""Steps and jobs that the client library claims: loops, errors, takeovers and cancellation."""
 # ruff: noqa: PT012 - these tests are about blocks that raise an error
 
 import asyncio
@@ -111,7 +111,7 @@ async def test_leaving_the_steps_loop_early_makes_the_step_pending_again(
 
 
 async def take_back(agent: AgentClient, step: Step) -> None:
-    """Reset the step as another agent of the org."""
+    """Make the step pending again, as another agent of the org would."""
     change: Any = {"action": "retry_step", "stepId": step.step_id}
     await agent.call("modify_plan", planId=step.plan_id, modifications=[change])
 
@@ -234,7 +234,7 @@ async def approve(agent: AgentClient, plan: Body) -> Body:
 
 
 async def ask_until_approved(client: Client, plan: Body) -> list[tuple[int, int]]:
-    """Work on a plan whose first step is reviewed; return the attempts at each step."""
+    """Work on a plan whose first step is reviewed; return step number and attempt of each claim."""
     attempts = []
     async for step in client.steps(plan["planId"]):
         async with step:
@@ -367,7 +367,7 @@ async def test_two_models_complete_a_stage_without_sharing_a_job(
 
 
 async def last_status(agent: AgentClient, run: Body) -> str:
-    """Return the status of a run without claiming a job, by asking for an unknown model."""
+    """Return the status of a run without claiming a job: no job is for the model `none`."""
     reply = await agent.call("get_next_job", runId=run["runId"], modelId="none")
     return str(reply["status"])
 
@@ -424,7 +424,7 @@ async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
 
 
 async def beat_often(job: Job) -> None:
-    """Restart the heartbeat with a short interval; call this only after the job was taken over."""
+    """Restart the job's heartbeat with a short interval; the job must already be taken over."""
     await job._heartbeat.stop()
     job._heartbeat._interval_seconds = 0.01
     job._heartbeat.start()
