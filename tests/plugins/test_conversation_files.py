@@ -1,4 +1,4 @@
-"""State of a conversation: derived from replies, and written to private, separate files."""
+"""State of a conversation, which is derived from replies of tools and kept in a private file."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def test_review_request_removes_the_step_from_the_conversation_file(tmp_path: Pa
         ({"plan": {"planId": "q"}}, True),
     ],
 )
-def test_file_of_ended_conversation_is_deleted_when_plan_continues(
+def test_file_of_ended_conversation_is_deleted_when_another_continues_plan(
     tmp_path: Path, fields: dict[str, object], *, is_kept: bool
 ) -> None:
     record(make_files(tmp_path, "ended"), READY)
@@ -125,7 +125,7 @@ def test_number_of_conversation_files_is_limited(tmp_path: Path) -> None:
     assert len([*(tmp_path / "states").iterdir()]) <= MAX_FILES + 1
 
 
-def test_bad_files_are_deleted_before_the_states_of_other_conversations(tmp_path: Path) -> None:
+def test_bad_conversation_files_are_deleted_before_valid_ones(tmp_path: Path) -> None:
     record(make_files(tmp_path, "other"), READY)
     states = tmp_path / "states"
     for number in range(MAX_FILES + 1):
@@ -160,7 +160,7 @@ def test_conversation_file_with_invalid_steps_is_replaced(tmp_path: Path, steps:
     assert [step["stepId"] for step in read(tmp_path, "one")["steps"]] == ["s"]
 
 
-def test_reply_of_unexpected_form_does_not_fail_the_call(tmp_path: Path) -> None:
+def test_tool_call_with_reply_of_unexpected_form_succeeds(tmp_path: Path) -> None:
     record(make_files(tmp_path), {**READY, "next": 5, "submitted": [1]})
     record(make_files(tmp_path), READY)
     assert [step["stepId"] for step in read(tmp_path, "one")["steps"]] == ["s"]
@@ -272,7 +272,7 @@ def test_conversation_state_counts_completed_steps_of_a_plan() -> None:
 
 
 @pytest.mark.parametrize("status", ["plan_failed", "plan_complete"])
-def test_conversation_state_is_empty_after_plan_closes_without_output(status: str) -> None:
+def test_conversation_state_is_empty_after_plan_ends_without_output(status: str) -> None:
     reply = {"status": status, "planId": "p", "next": {"tool": "list_active_plans"}}
     assert observe(claim({}, "p", "s"), "get_next_step", {"planId": "p"}, reply) == {}
 
@@ -284,7 +284,7 @@ def test_completed_plan_stays_in_conversation_state_until_output_is_stored() -> 
     assert observe(state, "store_research_output", {}, {"planId": "p", "status": "stored"}) == {}
 
 
-def test_failed_plan_keeps_steps_of_other_plans_in_conversation_state() -> None:
+def test_conversation_state_keeps_steps_of_other_plans_after_failure() -> None:
     state = claim(claim({}, "other", "o"), "p", "s")
     after = observe(state, "submit_step_result", {}, submitted("p", "s", "failed"))
     assert step_ids(after) == ["o"]
@@ -327,7 +327,7 @@ def test_refused_result_removes_the_step_from_the_conversation_state(code: str) 
 
 
 @pytest.mark.parametrize("code", ["INVALID_INPUT", "BUSY", "UNAVAILABLE", None])
-def test_retryable_error_keeps_the_step_in_the_conversation_state(code: str | None) -> None:
+def test_error_that_can_be_retried_keeps_step_in_conversation_state(code: str | None) -> None:
     state = claim({}, "p", "s")
     assert observe_error(state, {"stepId": "s"}, code) == state
 

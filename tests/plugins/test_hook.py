@@ -1,4 +1,4 @@
-"""The hook script: every event, invalid input, size limits, and no agent stopped by mistake."""
+"""The plugins' hook script: its output for every event, and for invalid input."""
 
 import ast
 import json
@@ -84,7 +84,7 @@ def test_hook_blocks_every_stop_that_follows_a_completed_step(folder: HookFolder
 
 
 def between(finished: int | None, status: str = "executing") -> dict[str, Any]:
-    """Return the state of a conversation that has completed steps and holds none."""
+    """Return the state of a conversation that completed `finished` steps and now holds no step."""
     plan = {"planId": PLAN, "name": "Rivers", "status": status, "done": 3, "total": 13}
     return {"plan": {**plan, "finished": finished}, "steps": [], "next": "get_next_step"}
 
@@ -114,7 +114,7 @@ def test_hook_blocks_a_stop_once_after_each_completed_step(
         between(1, "completed"),
     ],
 )
-def test_hook_lets_an_agent_without_ready_work_stop(
+def test_hook_lets_agent_stop_if_no_step_is_ready(
     folder: HookFolder, state: dict[str, Any]
 ) -> None:
     folder.write("one", **state)
@@ -139,14 +139,14 @@ def test_file_that_counts_blocked_stops_is_readable_by_owner_only(folder: HookFo
     assert [path.name for path in folder.states.iterdir()].count("one.holds") == 1
 
 
-def test_hook_offers_plan_of_ended_conversation_to_the_next_conversation(
+def test_hook_shows_plan_of_ended_conversation_to_next_conversation(
     folder: HookFolder,
 ) -> None:
     folder.write("one")
     text = folder.injected(session="two")
     assert text.startswith("An earlier conversation in this directory ended")
     assert STEP in text
-    # The new conversation holds the step of the earlier conversation only after it claims the step.
+    # The new conversation does not hold the step until it claims the step.
     assert folder.event("Stop", "two") == ""
     assert folder.event("PreCompact", "two") == ""
 
@@ -166,8 +166,8 @@ def test_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFol
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the process cannot be checked")
 def test_hook_recognizes_conversation_by_client_process_id(folder: HookFolder) -> None:
-    # The hook cannot rely on the session id: it changes when the conversation is cleared, and some
-    # clients send none.
+    # The hook cannot rely on the session id: some clients send none, and others change it when the
+    # user clears the conversation.
     folder.write("process-1", client=os.getpid(), process=os.getpid())
     assert folder.injected(session="cleared").startswith("Waybook: you work on")
     assert json.loads(folder.run({"hook_event_name": "AfterAgent"}))["decision"] == "deny"
@@ -277,8 +277,7 @@ def test_plugin_hook_imports_only_standard_library() -> None:
         for alias in node.names
     }
     assert names <= sys.stdlib_module_names
-    # The list of imports is exact, because each additional import delays every hook event by
-    # milliseconds.
+    # The list must be exactly this, because each further import delays every event by milliseconds.
     assert names == {"json", "os", "signal", "sys"}
 
 

@@ -1,4 +1,4 @@
-"""Plugins of clients: valid manifests, one hook script, and only tools that exist."""
+"""Plugins for Claude Code, Gemini CLI and Codex: their manifests, hooks and texts."""
 
 import json
 import re
@@ -18,8 +18,8 @@ from waybook.transport.mcp.tools import published_tools
 PLUGINS = HOOK.parent
 CLAUDE = PLUGINS / "claude-code"
 GEMINI = PLUGINS / "gemini-cli"
-#: Events that a plugin's hook must not handle. `SubagentStop` is one of them, because a compaction
-#: also ends a subagent.
+#: Events that no plugin's hook may handle: `SubagentStop` also occurs when a conversation is
+#: compacted.
 NEVER = {"SubagentStop"}
 
 
@@ -36,15 +36,13 @@ def commands_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder to which `waybook plugin` writes the plugins."""
+    """Return the folder into which `waybook plugin` writes the plugins."""
     monkeypatch.setenv("WAYBOOK_DATA_DIR", str(tmp_path / "data"))
     return tmp_path / "data" / "plugins"
 
 
 @pytest.mark.parametrize("client", ["claude-code", "gemini-cli"])
-def test_plugin_command_writes_hook_and_entry_that_connect_writes(
-    written: Path, client: str
-) -> None:
+def test_plugin_command_writes_hook_and_same_entry_as_connect(written: Path, client: str) -> None:
     folder = written / client
     copy = folder / "hooks" / HOOK.name
     for _ in range(2):
@@ -63,15 +61,15 @@ def test_plugin_command_writes_hook_and_entry_that_connect_writes(
         assert hook["timeout"]
 
 
-def test_plugins_together_handle_every_hook_event() -> None:
+def test_plugins_of_both_clients_together_handle_every_hook_event() -> None:
     assert set(commands_of(CLAUDE)) == {"SessionStart", "PreCompact", "Stop"}
     assert set(commands_of(CLAUDE)) | set(commands_of(GEMINI)) == set(EVENTS)
     assert not NEVER & set(EVENTS)
 
 
 def test_gemini_hook_never_exits_with_error() -> None:
-    # Gemini CLI treats every exit code except 0 and 1 as a denial, including the exit code for a
-    # missing program.
+    # Gemini CLI takes every exit code except 0 and 1 as a denial, even the code that a shell
+    # returns for a missing program.
     hooks = [hook for hooks in commands_of(GEMINI).values() for hook in hooks]
     assert all(hook["command"].endswith(" || true") for hook in hooks)
 
@@ -92,7 +90,7 @@ def test_plugin_manifests_have_the_name_and_version_of_the_package(path: Path) -
     assert manifest["name"].split("/")[-1] == project["name"]
     assert manifest["version"] == project["version"]
     assert all(package["version"] == project["version"] for package in manifest.get("packages", []))
-    # The registry refuses descriptions of more than 100 characters.
+    # The plugin registry refuses descriptions of more than 100 characters.
     assert len(manifest["description"]) <= 100
 
 
