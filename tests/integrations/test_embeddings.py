@@ -1,4 +1,4 @@
-"""Embeddings from an external service in OpenAI's format, over real sockets."""
+"""Client for embedding services with OpenAI's API, tested over real sockets."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ KEY = "sk-of-the-operator"
 
 
 def embeddings_reply(*vectors: list[Any]) -> dict[str, Any]:
-    """Return an answer with these embeddings in reverse order, which the format allows."""
+    """Return an answer with these embeddings in reverse order, as the API allows."""
     data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(vectors)]
     return {"object": "list", "model": "m", "data": data[::-1]}
 

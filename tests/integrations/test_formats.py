@@ -1,4 +1,4 @@
-"""Language model APIs: requests built, responses parsed, and clients that are configured."""
+"""Language models: requests and answers in the formats of the APIs, and the model clients."""
 
 import json
 import time
@@ -26,7 +26,7 @@ PLAIN = ModelRequest(instructions="Do it.", text="Words.", schema=SCHEMA, struct
 BOTH = pytest.mark.parametrize("form", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
 
 
-# OpenAI
+# Tests of OpenAI's API format.
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_openai_answer_stopped_at_length_limit_is_marked_truncated() -> None:
     assert (reply.text, reply.truncated, reply.usage.model) == ("[1", True, "m")
 
 
-# Anthropic
+# Tests of Anthropic's API format.
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_anthropic_answer_stopped_at_max_tokens_is_marked_truncated() -> None:
     assert ANTHROPIC.read(make_message(stop="max_tokens"), "m").truncated
 
 
-# Tests of both API formats
+# Tests of both API formats.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An HTTP exchange always ends, regardless of how the other side behaves."""
+"""Outgoing HTTP requests always end, regardless of the behavior of the other side."""
 
 import asyncio
 import logging
@@ -25,8 +25,7 @@ from waybook.integrations.http_client import MAX_BYTES, MAX_RETRIES, BoundedHttp
 
 KEY = "sk-of-the-operator"
 SECONDS = 20.0
-#: Timeout for HTTP exchanges that are expected to time out. It is long enough for a request on
-#: loopback to arrive.
+#: Timeout in seconds for requests that must time out, long enough to reach the local server.
 SHORT = 0.2
 
 
@@ -42,7 +41,7 @@ async def open_exchange(*plays: Play) -> AsyncIterator[tuple[EndpointServer, Bou
 
 
 async def failure(*plays: Play, seconds: float = SECONDS) -> tuple[EndpointFailed, int]:
-    """Return the error of an HTTP exchange, and the number of requests it sent."""
+    """Return the error of a failed HTTP exchange, and the number of requests that were sent."""
     async with open_exchange(*plays) as (other, exchange):
         with pytest.raises(EndpointFailed) as failed:
             await exchange.post({"a": 1}, seconds=seconds)
@@ -124,7 +123,7 @@ async def test_http_client_does_not_follow_a_redirect() -> None:
     assert failed.details == {"status": 307}
 
 
-# Refusals
+# Tests of error responses.
 
 
 @pytest.mark.parametrize(
@@ -167,7 +166,7 @@ def test_http_client_error_does_not_show_an_invalid_api_key(key: str) -> None:
     assert "operator" not in refused.value.message.replace("ö", "o")
 
 
-# Retries
+# Tests of retries.
 
 
 @pytest.mark.parametrize("status", [429, 503, 529])

@@ -1,4 +1,4 @@
-"""Tokens of an OpenID Connect issuer, fetching of its keys, and state of a sign-in."""
+"""Tokens of an OpenID Connect issuer, requests for its keys, and the sign-in state in a cookie."""
 
 import asyncio
 import json
@@ -83,7 +83,7 @@ async def test_issuer_token_signed_with_any_supported_algorithm_is_accepted(
 
 
 def forged(there: FakeIssuer, header: Body) -> str:
-    """Return a token with a changed header and the original signature."""
+    """Return a token with a changed header, but with the signature of the original header."""
     _, payload, signature = there.token().split(".")
     return f"{encoded(header)}.{payload}.{signature}"
 
@@ -97,7 +97,7 @@ def unsigned(there: FakeIssuer) -> str:
 
 
 def by_public_key(there: FakeIssuer) -> str:
-    """Return a token signed with HMAC, using the issuer's public key as the secret."""
+    """Return a token signed with HMAC, for which the issuer's public key served as the secret."""
     public = there.keys[0].private.public_key()
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     header, payload = {"alg": "HS256", "kid": there.keys[0].name}, there.token().split(".")[1]
@@ -185,7 +185,7 @@ def test_issuer_token_with_an_unsupported_algorithm_raises_unauthenticated(
         parse_header(f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded({})}")
 
 
-# Keys
+# Tests of the keys of an issuer.
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
@@ -315,7 +315,7 @@ async def test_issuer_with_metadata_of_another_issuer_raises_unavailable(there: 
     await elsewhere.close()
 
 
-# Subjects
+# Tests of the identity in a token.
 
 
 def test_identity_from_issuer_token_has_org_name_and_scopes() -> None:
@@ -365,7 +365,7 @@ def test_invalid_oidc_settings_raise_misconfigured(wrong: Body) -> None:
 
 
 def unsafe(there: FakeIssuer, path: str) -> list[str]:
-    """Return invalid endpoint URLs: empty, relative, on another host, or with unsafe parts."""
+    """Return URLs that an issuer must not name: empty, relative, on another host, or unsafe."""
     return [
         "",
         path,

@@ -1,4 +1,4 @@
-"""Export of traces: configuration by the environment, and the spans that are exported."""
+"""Export of traces: settings in environment variables, and exported spans."""
 
 import json
 import os
@@ -13,7 +13,8 @@ from waybook.integrations import factory
 from waybook.integrations.factory import open_tracing
 from waybook.tracing import TRACING
 
-#: Program that traces one call. The provider of spans can be set only once in a process.
+#: Program that traces a call. A separate process runs it, because a process can set the provider of
+#: spans only once.
 PROGRAM = """
 import asyncio, os
 from waybook.integrations.factory import open_tracing
@@ -75,7 +76,7 @@ async def test_unknown_trace_exporter_is_refused() -> None:
             pass
 
 
-async def test_missing_tracing_packages_name_the_extra_to_install(
+async def test_error_for_missing_tracing_packages_names_extra_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def missing(_: str) -> None:
