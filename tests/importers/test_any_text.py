@@ -1,4 +1,4 @@
-"""All importers: any text is imported, or refused with the number of a line."""
+"""All importers import any text, or refuse it with the number of a line."""
 
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
@@ -13,7 +13,7 @@ from waybook.errors import InvalidInput
 from waybook.importers.formats import PlanFormat, decode, read_plan
 from waybook.plan.model import MAX_STEPS
 
-#: Fragments of every format, so that random texts reach deep into the parsers.
+#: Pieces of every format, so that random texts reach many branches of the parsers.
 PIECES = st.sampled_from(
     [
         *("# T\n", "## A\n", "- [ ] a", "- [x] b", "1. c", "\n", " (after 1)", " depends on #2"),

@@ -1,4 +1,4 @@
-"""Import of issues from the JSON that `gh` and GitHub's API return."""
+"""Import of GitHub issues from the JSON of `gh` and of GitHub's API."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ def gh_issue(number: int, title: str, body: str = "", **fields: object) -> dict[
 
 
 def rest_issue(number: int, title: str, body: str | None, **fields: object) -> dict[str, Any]:
-    """Return an issue with the fields of the REST API, in which `url` is not a page."""
+    """Return an issue as the REST API does: its `url` is the address in the API, not of a page."""
     return {
         "url": f"https://api.github.com/repos/octo/app/issues/{number}",
         "repository_url": "https://api.github.com/repos/octo/app",
@@ -131,7 +131,7 @@ LISTED = [rest_issue(1, "A", "a"), rest_issue(2, "B", "blocked by #1")]
     ],
     ids=["list", "indented", "pages", "search", "graphql", "graphql-search", "lines", "mark"],
 )
-def test_every_json_form_of_an_issue_list_gives_same_plan(text: str) -> None:
+def test_all_kinds_of_json_issue_lists_give_same_plan(text: str) -> None:
     assert detect_format(text) is PlanFormat.GITHUB
     assert edges(read_plan(text)) == {"#1 A": (), "#2 B": (1,)}
 
@@ -146,7 +146,7 @@ def test_every_json_form_of_an_issue_list_gives_same_plan(text: str) -> None:
     ],
     ids=["issue", "event", "context", "graphql"],
 )
-def test_github_task_list_is_imported_from_every_json_form(wrapped: Any) -> None:  # noqa: ANN401
+def test_github_task_list_is_imported_from_all_kinds_of_json(wrapped: Any) -> None:  # noqa: ANN401
     plan = read(wrapped(rest_issue(5, "Ship", "- [ ] build\r\n- [ ] send (after 1)")))
     assert edges(plan) == {"build": (), "send": (1,)}
     assert plan.question == f"Ship\n\n{SITE}/issues/5"

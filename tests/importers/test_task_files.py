@@ -1,4 +1,4 @@
-"""Import of files of Task Master, beads and GitHub."""
+"""Import of task files of Task Master, beads and GitHub."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_importer_places_task_master_subtasks_before_the_parent_task() -> None:
     assert plan.steps[3].instructions == "Serve it.\n\nOver HTTP.\n\nTest strategy:\nCall it."
 
 
-def test_importer_can_list_task_master_subtasks_in_parent_instructions() -> None:
+def test_importer_option_adds_task_master_subtasks_to_parent_instructions() -> None:
     plan = read_plan(json.dumps(TASKS), subtasks=False)
     assert names(plan) == ["Sign in", "Serve"]
     assert plan.steps[1].instructions.endswith("Subtasks:\n- [ ] Routes\n- [ ] Errors")

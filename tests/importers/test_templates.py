@@ -1,4 +1,4 @@
-"""Plan templates: reading, filling in, and the built-in templates."""
+"""Plan templates: parsing, replacing of placeholders, and the built-in templates."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_plan_template_with_wrong_fields_or_parameters_is_refused(
     assert words in refusal.value.message
 
 
-def test_plan_template_that_is_not_yaml_names_the_line() -> None:
+def test_error_for_template_with_invalid_yaml_names_the_line() -> None:
     with pytest.raises(BadRecipe, match="line 3"):
         read_template("template: a\nname: b\n\t- c: [\n")
 
