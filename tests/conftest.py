@@ -1,6 +1,6 @@
-"""pytest configuration: test layers, Hypothesis profiles, network guard, temporary files.
+"""Configuration of pytest: test layers, Hypothesis, network guard, temporary files.
 
-This file is imported before every test, so it imports neither the database driver nor the
+pytest imports this file before all tests, so it imports neither the database driver nor the
 application. Database fixtures are in `database_fixtures.py`.
 """
 
@@ -46,8 +46,8 @@ DATABASE_FIXTURES = "database_fixtures"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Create the directory of this test run, unless the parent process has created it."""
-    # A shell starts background jobs with SIGINT ignored, and the programs under test would inherit
-    # this, so the default handler is restored.
+    # Programs under test inherit the handler of SIGINT. A shell ignores SIGINT in background jobs,
+    # so restore the default handler.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
@@ -61,7 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse a path that does not exist, before the worker processes start.
 
-    With several processes, pytest would not report it: each of them would find no test.
+    Otherwise, each of several worker processes would find no tests, and pytest would report no
+    error.
     """
     for argument in session.config.args:
         path = session.config.invocation_params.dir / argument.partition("::")[0]
@@ -75,18 +76,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         run_place.close_place(config.stash[ALIVE])
 
 
-# Layers
+# Collection and selection of tests.
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[None]:
     """Disable garbage collection during test collection, and freeze the collected objects.
 
-    Test collection creates some million objects and frees few of them; garbage collection would
-    take a third of its time.
+    Test collection creates about a million objects and frees few of them; garbage collection would
+    take a third of the time.
     """
-    # Hypothesis registers its random numbers in the first test of a process, and fails it from
-    # Python 3.14 if the object that holds them is frozen. So it runs once before.
+    # From Python 3.14 on, Hypothesis fails if its random number generator is frozen before its
+    # first run. So run Hypothesis once before the objects are frozen.
     find(strategies.none(), lambda _: True)
     gc.disable()
     try:
@@ -107,9 +108,9 @@ def pytest_make_collect_report(collector: pytest.Collector) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    """Mark every test with its test layer, so that `-m` can select by layer."""
-    # The tests in a browser take longest. They start first, so that none of them runs alone at the
-    # end while the other processes have nothing to do.
+    """Mark every test with its test layer, so that the option `-m` can select a layer."""
+    # Browser tests take longest. They run first, so that no process still runs them at the end
+    # while the other processes are idle.
     items.sort(key=lambda item: item.path.parent.name != "browser")
     for item in items:
         layer = layer_of(item.path)
@@ -127,33 +128,33 @@ def pytest_collection_modifyitems(
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Remove the selected tests that are not run on a Citus cluster, and count them by reason."""
+    """Remove the tests that cannot run on a Citus cluster, and count them by reason."""
     reasons = {item: reason_of(item.nodeid, frozenset(item.fixturenames)) for item in items}  # type: ignore[attr-defined]  # an item of a test function
     items[:] = [item for item in items if reasons[item] is None]
     counts = Counter(why for why in reasons.values() if why is not None)
     config.stash[LEFT_OUT] = counts
     if hasattr(config, "workeroutput"):
-        # Only the workers collect tests; each reports the same counts to the controller.
+        # Each worker process collects all tests, so each one reports the same counts to the
+        # controller.
         config.workeroutput[LEFT_OUT_BY_WORKER] = dict(counts)
 
 
 class WorkerNode(Protocol):
-    """Worker process of pytest-xdist, as the controller sees it."""
+    """Worker process of pytest-xdist, as the controller process sees it."""
 
     config: pytest.Config
-    #: Values that the worker reported when it ended; a crashed worker has none.
+    #: Values that the worker reported when it ended; missing if the worker crashed.
     workeroutput: dict[str, dict[str, int]]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerNode) -> None:
-    """Store the counts of a worker that ends, for the summary."""
+    """Store the counts of an ended worker for the summary."""
     if counts := getattr(node, "workeroutput", {}).get(LEFT_OUT_BY_WORKER):
         node.config.stash[LEFT_OUT] = Counter[str](counts)
 
 
 def database_fixtures(item: pytest.Item) -> list[str]:
-    """Return the names of the database fixtures that a test uses."""
     if not isinstance(item, pytest.Function):
         return []
     definitions = item._fixtureinfo.name2fixturedefs
@@ -172,10 +173,10 @@ def runs_on_fifteen(item: pytest.Item) -> bool:
 
 
 def limit_examples(item: pytest.Item) -> None:
-    """Reduce a test's number of Hypothesis examples to the maximum of the active profile.
+    """Limit a test's number of Hypothesis examples to the maximum of the active profile.
 
-    This uses a private attribute, because Hypothesis has no public way to change the settings
-    of a decorated test.
+    This uses a private attribute, because Hypothesis has no public way to change the settings of a
+    decorated test.
     """
     test: Any = getattr(item, "obj", None)
     if getattr(test, "is_hypothesis_test", False):
@@ -187,7 +188,7 @@ def limit_examples(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that did not run because a program is not installed, or on a cluster."""
+    """List the tests that did not run, because a program is missing or the server is a cluster."""
     for why, count in terminalreporter.config.stash.get(LEFT_OUT, Counter()).items():
         terminalreporter.line(f"{count} tests were not run on the cluster: {why}")
     skipped = terminalreporter.stats.get("skipped", [])
@@ -201,12 +202,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run every asynchronous test on the kind of event loop that the server uses."""
+    """Run asynchronous tests on uvloop, as the server does."""
     return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)
 def loopback_only() -> Iterator[None]:
-    """Fail a test that tries to connect to another machine, even if the test ignores the error."""
+    """Fail a test that tries to connect to another machine, even if the test catches the error."""
     yield
     fail_on_network_use(recorded_attempts())

@@ -19,8 +19,8 @@ MARKERS = {
     "slow": "repeats on PostgreSQL 15 what does not depend on it; with EVERY=1",
 }
 
-#: Pytest marker of each folder or file in `tests/`. If several paths match a test file, the longest
-#: path applies.
+#: Pytest markers by folder or file in `tests/`. If several of these paths contain a test file, the
+#: longest path decides.
 LAYERS = {
     "acceptance": "database",
     "accounts": "unit",
@@ -58,7 +58,8 @@ LAYERS = {
 
 WITHOUT_DATABASE = frozenset({"unit", "model"})
 
-#: Packages above the store layer, which behave the same on every PostgreSQL version.
+#: Test folders of packages above the store layer, which behave the same on every PostgreSQL
+#: version.
 SAME_ON_EVERY_SERVER = ("app", "transport")
 
 
@@ -78,5 +79,5 @@ def layer_of(path: Path) -> str:
 
 @cache
 def is_repetition(path: Path) -> bool:
-    """Return whether a file that passes on PostgreSQL 18 need not be run on PostgreSQL 15."""
+    """Return whether tests of this file that pass on PostgreSQL 18 can be skipped on 15."""
     return path.relative_to(TESTS).parts[0] in SAME_ON_EVERY_SERVER

@@ -1,4 +1,4 @@
-"""Network guard: tests cannot connect to other machines."""
+"""Network guard, which keeps tests from connecting to other machines."""
 
 import os
 import socket
@@ -12,14 +12,14 @@ import pytest
 from network_guard.sitecustomize import NOTED, is_local_address
 from network_guard_report import fail_on_network_use
 
-#: IP address from a range reserved for documentation, so that no host has it.
+#: IP address that no host has, because its range is reserved for documentation.
 UNREACHABLE = "192.0.2.1"
 CONNECTS = f"import socket; socket.create_connection(('{UNREACHABLE}', 9), 1)"
 
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a file that records the connection attempts made on purpose by a test."""
+    """Return the file in which the guard records the forbidden connections of this test."""
     monkeypatch.setenv(NOTED, str(tmp_path / "noted"))
     return tmp_path / "noted"
 
@@ -62,7 +62,7 @@ def test_network_guard_fails_a_test_that_catches_the_error(noted: Path) -> None:
         *("/run/socket", b"/run/socket", "\0abstract", None, "localhost", b"127.0.0.1", (0, 0)),
     ],
 )
-def test_network_guard_treats_a_local_address_as_local(address: object) -> None:
+def test_network_guard_allows_addresses_of_this_machine(address: object) -> None:
     assert is_local_address(address)
 
 
@@ -73,7 +73,7 @@ def test_network_guard_treats_a_local_address_as_local(address: object) -> None:
         *("example.org", b"example.org", "localhost.example.org", ("::", 1)),
     ],
 )
-def test_network_guard_does_not_treat_an_external_address_as_local(address: object) -> None:
+def test_network_guard_refuses_addresses_outside_this_machine(address: object) -> None:
     assert not is_local_address(address)
 
 

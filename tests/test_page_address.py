@@ -1,4 +1,4 @@
-"""Lock of the process that serves the dashboard of a data directory, and its recorded address."""
+"""One process at a time serves the dashboard of a data directory, and it records its URL there."""
 
 import json
 import stat
@@ -50,7 +50,7 @@ def test_only_a_single_process_can_serve_the_dashboard(
     assert second.try_take()
 
 
-def test_base_url_is_the_recorded_url_while_a_process_serves(
+def test_base_url_is_recorded_url_while_process_serves_the_dashboard(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     claim = make_claim()

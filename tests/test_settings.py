@@ -1,4 +1,4 @@
-"""Invalid settings are refused at start-up, and secret settings are not shown."""
+"""Settings: invalid values are refused at start-up, and secrets are not shown."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def settings(environment: dict[str, str]) -> Settings:
     return read_settings({}, {"WAYBOOK_CONFIG": "/nowhere/config.toml", **environment}).settings
 
 
-def test_settings_without_model_endpoint_use_defaults() -> None:
+def test_settings_have_defaults_if_no_model_endpoint_is_set() -> None:
     loaded = settings({})
     assert (loaded.model_url, loaded.model_api) == (None, "openai")
 
@@ -57,7 +57,7 @@ def test_settings_repr_hides_model_key_from_the_file(tmp_path: Path) -> None:
     assert "s3cret" not in repr(loaded)
 
 
-# Webhooks
+# Tests of URLs, webhooks and rate limits.
 
 
 def test_base_url_setting_is_public_url_or_listening_address() -> None:
@@ -122,7 +122,7 @@ def test_invalid_rate_limit_setting_raises_misconfigured(rate: str) -> None:
         settings({"WAYBOOK_CALLS_PER_SECOND": rate})
 
 
-# Access
+# Tests of access to the server.
 
 
 def test_pages_setting_accepts_only_on_and_off() -> None:
