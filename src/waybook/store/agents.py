@@ -1,6 +1,6 @@
-"""Queries for agents, the steps and jobs they hold, and the names of plans and runs.
+"""Queries for agents, for the steps and jobs that they hold, and for the names of plans and runs.
 
-An agent is a user and a session, which may be empty.
+An agent is identified by a user and a session name, which may be empty.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,14 +21,14 @@ MAX_ENTRIES_READ = 20_000
 
 
 class AgentKey(NamedTuple):
-    """An agent: a user and a session. The session may be empty."""
+    """User and session name that identify an agent. The session name may be empty."""
 
     name: str
     session: str
 
 
 class AgentRow(NamedTuple):
-    #: Tokens and cost that the agent reported.
+    #: Sum of the tokens and cost that the agent reported.
     usage: Totals
     name: str
     session: str
@@ -46,7 +46,7 @@ class AgentRow(NamedTuple):
 
     @property
     def has_more(self) -> bool:
-        """Return whether there is more than was counted, because not all rows were read."""
+        """Return whether the counts may be too low, because not all rows were read."""
         return max(self.counted, self.usage.results) >= MAX_COUNTED
 
 
@@ -74,13 +74,13 @@ class NameRow(NamedTuple):
     kind: str
     id: str
     name: str
-    #: Position of a step in its plan. None for other rows.
+    #: Position of the step in its plan. None if the row is not a step.
     number: int | None
     work_id: str | None
 
 
 class AgentUsageRow(NamedTuple):
-    """Tokens and cost of one agent. `total` is the number of all agents."""
+    """Tokens and cost of one agent. `total` is the number of agents on all pages."""
 
     usage: Totals
     name: str

@@ -25,7 +25,8 @@ from waybook.core.decision_context import Actor
 from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 
-#: Endings of the names of columns with times. JSON has these times in the server's time zone.
+#: Columns with these name endings contain times. PostgreSQL writes the times in JSON in the
+#: server's time zone.
 _TIME_SUFFIXES = ("_at", "_since")
 #: Hash that the first entry of every chain refers to.
 GENESIS = bytes(32)
@@ -48,7 +49,7 @@ _UnsealedEntry: TypeAlias = tuple[str, str, int, datetime, str, str, str, str | 
 
 
 class Subject(NamedTuple):
-    """Subject of an audit chain: a plan, run, skill execution, standalone research, or org."""
+    """Owner of an audit chain: a plan, run, skill execution, research without a plan, or org."""
 
     kind: str
     id: str
@@ -57,7 +58,8 @@ class Subject(NamedTuple):
 class ChainEnd(NamedTuple):
     """The end of an audit chain.
 
-    `seq` and `hash` are recorded with its plan or other subject; `last` is the last stored entry.
+    `seq` and `hash` are stored in the row of the plan or other owner of the chain. `last` is the
+    number of the last entry that exists.
     """
 
     seq: int
@@ -94,7 +96,7 @@ SQL = load(
 
 
 def read_rows(rows: Iterable[tuple[str, str, Row]]) -> StoredRows:
-    """Convert stored rows so that they can be compared with the rows rebuilt from the audit."""
+    """Convert the times in stored rows to UTC, so that the rows can be compared with a replay."""
     by_entity: StoredRows = {}
     for entity, row_id, row in rows:
         by_entity.setdefault(entity, {})[row_id] = {
@@ -178,7 +180,7 @@ class Patch:
 
 
 class Patches:
-    """The row changes of one write, merged into one patch per row."""
+    """The row changes of one write to the database, merged into one patch per row."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
         patches: dict[Entity, dict[str, Patch]] = {}

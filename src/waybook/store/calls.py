@@ -33,7 +33,7 @@ MAX_SHOWN = 20
 
 
 class LoggedCall(NamedTuple):
-    """A tool call. The fields from `at` to `step_id` are the columns of the table."""
+    """A tool call. The fields from `at` to `step_id` are columns of the call log."""
 
     org_id: UUID
     at: datetime
@@ -73,7 +73,7 @@ class ToolCallStats(NamedTuple):
 class ModelUsageRow(NamedTuple):
     usage: Totals
     model: str | None
-    #: Number of all models.
+    #: Number of models on all pages.
     total: int
 
 
@@ -84,7 +84,7 @@ class WorkUsageRow(NamedTuple):
     plan_id: str | None
     run_id: str | None
     name: str
-    #: Number of all rows.
+    #: Number of rows on all pages.
     total: int
 
     @property
@@ -129,7 +129,7 @@ class CallLog:
         self._has_waiting.set()
 
     async def write_next(self) -> None:
-        """Wait for a queued call and briefly for more, and write all of them to the log."""
+        """Wait for a queued call, wait briefly for more calls, and write all of them to the log."""
         await self._has_waiting.wait()
         await asyncio.sleep(BATCH_DELAY_SECONDS)
         await self._write(self._take())

@@ -1,7 +1,7 @@
-"""The columns of the tables of plans and runs, each in one place.
+"""Lists the columns of each table of plans and runs.
 
-The SQL fragments that insert, select, import and verify rows are made from these lists at import,
-and so are the functions that convert rows to the classes of the rules.
+The SQL fragments that insert, select, import and verify rows are built from these lists, and so are
+the functions that convert rows to `Plan`, `Step`, `Run` and other classes.
 """
 
 import re
@@ -14,10 +14,10 @@ _ModelT = TypeVar("_ModelT", bound=tuple[Any, ...])
 class _Column(NamedTuple):
     name: str
     type: str
-    #: What the column is, or its name in the audit and in the rules if it is another one.
-    #: `key`: an id or a position in the audit, which the audit does not record as a change.
-    #: `parent`: the id of the plan or run, which is not read with the row.
-    #: `state`: neither audited nor set in a new row.
+    #: Name of the column in the audit and in Python, if it differs; or one of these words:
+    #: `key` for an id or audit position, which the audit does not record as a change;
+    #: `parent` for the id of the plan or run, which is not read with the row;
+    #: `state` for a column that the audit does not record and that new rows do not set.
     role: str = ""
 
     @property
@@ -31,7 +31,7 @@ class _Column(NamedTuple):
 
 class Table:
     def __init__(self, name: str, alias: str, lines: Iterable[str]) -> None:
-        """Create a table from a line for each column, with an alias for queries."""
+        """Create a table from lines that each describe a column. Queries refer to it by `alias`."""
         self.name = name
         self.alias = alias
         self.columns = tuple(_Column(*line.split()) for line in lines)
@@ -43,11 +43,12 @@ class Table:
     ) -> Callable[[Iterable[Sequence[Any]]], list[_ModelT]]:
         """Return a function that converts the read columns of rows to named tuples.
 
-        Converters are given for types and for fields. Null becomes None, and in arrays an empty
-        tuple. Whole columns are converted, because that is faster than row by row.
+        The keys of `converters` are column types or field names. Null becomes None, or an empty
+        tuple if the column is an array. Values are converted column by column, because that is
+        faster than row by row.
 
         Raises:
-            TypeError: the columns are not the fields of the named tuple, in their order.
+            TypeError: the fields of the named tuple differ from the columns, or have another order.
         """
         fields = tuple(column.field for column in self.read)
         if fields != getattr(model, "_fields", None):
@@ -67,7 +68,8 @@ class Table:
         return read
 
 
-#: The name of each table with its alias in queries, and a line for each of its columns.
+#: Each table begins with its name and its alias in queries. Each indented line is a column: name,
+#: type and, if it has one, role.
 _LISTS: Final = """
 plan p
     id              text         key

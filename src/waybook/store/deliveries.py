@@ -1,4 +1,4 @@
-"""Stores notifications in the same transaction as the change. They are sent later."""
+"""Stores a notification in the transaction of the change that it reports. It is sent later."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from waybook.store.driver.queries import AsJson, Statement, load
 _RETENTION_DAYS = 30
 #: Seconds after which a delivery counts as overdue if no process has tried it.
 _OVERDUE_SECONDS = 120
-#: Maximum number of days after its deadline in which a review gets a reminder.
+#: A review that is overdue for more days than this gets no reminder.
 _REMINDER_DAYS = 7
 
 
@@ -34,7 +34,7 @@ _MAX_PLANS = 1_000
 
 
 class WorkCount(NamedTuple):
-    """Numbers of open work of an org. Counting stops at `MAX_COUNTED`."""
+    """Counts of an org's unfinished work and deliveries. Each count stops at `MAX_COUNTED`."""
 
     steps: int = 0
     jobs: int = 0

@@ -1,4 +1,4 @@
-"""Links with which a person decides a review, gives feedback, or reads a plan, without sign-in."""
+"""Links that let a person decide a review, give feedback or read a plan without signing in."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -24,7 +24,7 @@ class LinkTarget(NamedTuple):
 
 
 class LinkGrant(NamedTuple):
-    """The user who is recorded when a link is used, and how long the link is valid."""
+    """For an action link: the user in whose name it acts, and the time until which it is valid."""
 
     for_user: str
     needs_account: bool
@@ -80,7 +80,7 @@ def by_link_statements(*, is_org_known: bool) -> list[Statement]:
 def insert_action_link(
     link_id: str, secret_hash: bytes, target: LinkTarget, grant: LinkGrant
 ) -> list[Statement]:
-    """Insert a link with which a user can decide a review or give feedback."""
+    """Insert an action link, with which a user can decide a review or give feedback."""
     values = {"id": link_id, "hash": secret_hash, **target._asdict(), **grant._asdict()}
     statements = [SQL["insert_action_link"](**values)]
     if not grant.needs_account:

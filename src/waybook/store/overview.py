@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Largest number that a page shows. A larger number is shown as "at least" this one.
+#: Counting stops at this number. A page then shows "at least" this number.
 MAX_COUNTED = 100
 _MAX_CANDIDATES = 200
 MAX_TROUBLED = 16
@@ -44,7 +44,7 @@ _FailureColumns = tuple[str, str, str, int, str, str | None, str, bool, int]
 
 
 class TroubledRow(NamedTuple):
-    """A plan that is stalled, failed or has failed steps, or an open run with failed jobs."""
+    """A plan that is stalled, has failed or has failed steps; or an open run with failed jobs."""
 
     kind: str
     id: str

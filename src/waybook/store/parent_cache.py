@@ -1,4 +1,4 @@
-"""Remembers the plans of steps and the runs of jobs."""
+"""Remembers to which plan a step belongs and to which run a job belongs."""
 
 from collections import OrderedDict
 from typing import Final

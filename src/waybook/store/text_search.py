@@ -40,10 +40,10 @@ SQL = load(
 )
 
 _MAX_CANDIDATES: Final = 500
-#: Maximum number of rows per table, newest first, that a search without the full-text index reads.
+#: A search without the full-text index reads only this many rows per table, the newest ones.
 _MAX_UNINDEXED_ROWS: Final = 5_000
-#: Maximum length of a text read for an excerpt: of questions and instructions, and of results and
-#: documents.
+#: Maximum number of characters that are read for an excerpt: `_MAX_BRIEF_LENGTH` of a question or
+#: instructions, `_MAX_BODY_LENGTH` of a result or document.
 _MAX_BRIEF_LENGTH: Final = 20_000
 _MAX_BODY_LENGTH: Final = 100_000
 _MAX_TITLE_LENGTH: Final = 120
@@ -52,7 +52,7 @@ _FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 
 SETTINGS: Final = (
     "set local plan_cache_mode = force_generic_plan",
-    # Keep PostgreSQL from scanning whole tables, which is cheap only while they are small.
+    # Keep PostgreSQL from scanning whole tables, which is fast only while the tables are small.
     "set local enable_seqscan = off",
 )
 KINDS: Final = ("plans", "runs", "steps", "results", "documents")

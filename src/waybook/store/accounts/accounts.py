@@ -39,8 +39,8 @@ class TokenIdentity(NamedTuple):
     token_scopes: list[str]
     user_scopes: list[str]
     record_use: bool
-    #: Database time of the lookup. The last use of a token is not recorded again before
-    #: `recent_until`.
+    #: `now` is the database time of the lookup. Until `recent_until`, the token's last use is not
+    #: written again.
     now: datetime
     recent_until: datetime
 
@@ -62,7 +62,7 @@ class SessionUser(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the user's scopes. After sign-in with a token, the token must have them too."""
+        """Return the user's scopes, without those that the token used for sign-in lacks."""
         scopes = expand_scopes(map(Scope, self.user_scopes))
         if self.token_id is None:
             return scopes
@@ -70,7 +70,7 @@ class SessionUser(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A user of an issuer, without `user_id` if the org has no such user."""
+    """A user of an identity provider, who has no `user_id` if the org has no such user."""
 
     org_id: UUID
     now: datetime
@@ -106,7 +106,7 @@ def by_token_statements(*, is_org_known: bool) -> list[Statement]:
 
 
 def check_statement(token: TokenIdentity) -> Statement:
-    """Return a statement that raises `StaleCredential` if the cached token has changed."""
+    """Return a statement that fails with `StaleCredential` if the token has changed."""
     return SQL["check_token"](
         token_id=token.token_id,
         user=token.user,

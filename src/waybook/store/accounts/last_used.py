@@ -17,7 +17,7 @@ SQL = load("accounts/last_used")
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of token uses that wait to be written. Further uses are dropped.
+#: Maximum number of token uses that wait to be written. If it is reached, new uses are dropped.
 _MAX_QUEUED: Final = 10_000
 
 
@@ -27,7 +27,7 @@ class LastUsed:
         self._some = asyncio.Event()
 
     def record(self, org_id: UUID, token_id: str) -> None:
-        """Queue the use of a token for writing. This never waits and never fails."""
+        """Queue the use of a token for writing, without waiting. A full queue drops it silently."""
         if len(self._waiting) < _MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()

@@ -40,7 +40,7 @@ def bounded_dsn(dsn: str) -> str:
 
 @lru_cache(maxsize=16)
 def _host_dsns(dsn: str) -> tuple[str, ...]:
-    """Return a connection string for each host, in order.
+    """Return one connection string per host, in the order of the hosts.
 
     >>> _host_dsns("host=a,b port=1,2 dbname=d")
     ('dbname=d host=a port=1', 'dbname=d host=b port=2')
@@ -93,7 +93,7 @@ def _count_hosts(parameters: dict[str, str]) -> int:
     return len(named.split(","))
 
 
-#: Seconds to wait for a host before the next host is tried too.
+#: If a host has not answered after these seconds, the next host is tried in parallel.
 _STAGGER_SECONDS: Final = 0.25
 _Opened: TypeAlias = AsyncConnection[TupleRow]
 Open: TypeAlias = Callable[[str], Coroutine[Any, Any, _Opened]]
@@ -116,11 +116,12 @@ async def connect(dsn: str, *, autocommit: bool = False) -> _Opened:
 async def first_opened(
     dsn: str, open_host: Open, is_final: Callable[[BaseException], bool] = lambda _: False
 ) -> _Opened:
-    """Return the first connection that `open_host` opens to one of the hosts.
+    """Return the first connection that `open_host` can open to any of the hosts.
 
     Raises:
         Misconfigured: the connection string is not valid.
-        psycopg.Error, TimeoutError: no host could be connected, or an error was final.
+        psycopg.Error, TimeoutError: no host accepted a connection, or `is_final` was true for
+            an error.
     """
     hosts = _host_dsns(bounded_dsn(dsn))
     if len(hosts) == 1:

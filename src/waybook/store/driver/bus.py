@@ -1,6 +1,6 @@
-"""Delivers committed changes of plans and runs to subscribers, also in other processes.
+"""Delivers events about committed changes of plans and runs to subscribers in all processes.
 
-Publishing a change never waits.
+Publishing an event never waits.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from waybook.core.events import ChangeEvent
 
 _SubjectKey: TypeAlias = tuple[int, str, str]
 
-#: Maximum number of events waiting to be sent to other processes. Other processes find further
-#: changes by polling.
+#: Maximum number of events that wait to be sent to other processes. If it is reached, other
+#: processes find new changes by polling.
 MAX_QUEUED = 10_000
 #: Number of past events kept for subscribers that reconnect.
 MAX_REPLAYED = 2_000
@@ -30,10 +30,10 @@ class Subscriber(Protocol):
     def on_event(self, event: ChangeEvent, /) -> None: ...
 
     def on_gap(self) -> None:
-        """Handle lost events: any plan or run of the org may have changed."""
+        """Handle the loss of events. Any plan or run of the org may have changed."""
 
     def on_close(self) -> None:
-        """Handle the end of events, because the server is stopping."""
+        """Handle the stop of the server, after which no events follow."""
 
 
 class Bus:
@@ -46,13 +46,13 @@ class Bus:
         self._subscribers: dict[int, list[Subscriber]] = {}
         self._known: OrderedDict[_SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Event counts start at a random number, so that a count from another process is never
-        #: valid here.
+        #: Number of events of each org so far. It starts at a random number, so that this process
+        #: does not accept a position that another process gave to a client.
         self._counts: OrderedDict[int, int] = OrderedDict()
         self._closed = False
 
     def publish(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a committed change to subscribers here, and queue it for other processes."""
+        """Deliver an event to the subscribers in this process, and queue it for other processes."""
         which = org_id.int, event.kind, event.id
         if len(self._outgoing) < MAX_QUEUED:
             self._outgoing[which] = merge_events(self._outgoing.get(which), event)
@@ -70,7 +70,7 @@ class Bus:
 
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
-        """Subscribe to an org's events within the block, beginning with those after `since`."""
+        """Subscribe to an org's events for the duration of the `with` block, from `since` on."""
         self._catch_up(org_id, subscriber, since)
         leave = self.subscribe(org_id, subscriber)
         try:
@@ -100,7 +100,7 @@ class Bus:
         return f"{self.sender}.{self._counted(org_id.int)}"
 
     def events_since(self, org_id: UUID, since: str) -> list[ChangeEvent] | None:
-        """Return the events after this position, or None if some are no longer stored."""
+        """Return the events after the position `since`, or None if some are no longer stored."""
         sender, _, number = since.partition(".")
         known = number.isascii() and number.isdigit() and sender == self.sender
         missed = self._counted(org_id.int) - int(number[:18]) if known else -1
@@ -167,7 +167,8 @@ class Bus:
         return count
 
 
-#: Maximum number of changed topics kept for a reader. With more, the reader must reload everything.
+#: Maximum number of changed topics kept for a reader. If more change, the reader reloads
+#: everything.
 MAX_TOPICS = 200
 ALL_TOPICS = "*"
 

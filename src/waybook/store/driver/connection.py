@@ -41,7 +41,8 @@ _CANCEL_SECONDS = 1.0
 _DISCARD_PLANS = Query("discard_plans", "discard plans")()
 _ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _ROLLBACK = "rollback"
-#: psycopg reads times in the time zone of the server if it is given the connection, else in UTC.
+#: These adapters belong to no connection, so that psycopg returns times in UTC and not in the time
+#: zone of the server.
 _ADAPTERS = AdaptersMap(psycopg.adapters)
 set_json_loads(orjson.loads, _ADAPTERS)
 #: Errors after which the connection may be unusable.
@@ -60,7 +61,7 @@ class DbConnection:
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: psycopg forgets the socket when the connection breaks, so it is stored here.
+        #: Socket of the connection. psycopg no longer returns it once the connection is broken.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
         self.server = connection.pgconn.host, connection.pgconn.hostaddr, connection.pgconn.port
@@ -73,7 +74,8 @@ class DbConnection:
             KeyConflict: a row with this key exists.
             StaleCache: a statement's expected state does not match the database.
             StaleCredential: the caller's cached credential does not match the database.
-            Busy: a row lock was not granted in time, or a pooler was detected; nothing was written.
+            Busy: a row lock was not granted in time, or a connection pooler was detected; nothing
+                was written.
             Unavailable: the connection broke, or the answer did not arrive in time.
         """
         try:
@@ -250,7 +252,10 @@ class DbConnection:
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
 
     def give_up(self) -> None:
-        """Fail the pending message, because another server has become the primary."""
+        """Abandon the connection after another server has become the primary.
+
+        If a call waits for an answer, it gets an error.
+        """
         if self._arrived is None:
             self.close()
         elif not self._arrived.done():
@@ -305,8 +310,8 @@ class DbConnection:
             raise
 
 
-#: A connection discards its query plans after this many messages to PostgreSQL. The interval
-#: grows each time, up to `REPLAN_EVERY` messages.
+#: Number of messages to PostgreSQL after which a connection first discards its query plans. The
+#: number then grows up to `REPLAN_EVERY`.
 _REPLAN_FIRST = 16
 REPLAN_EVERY = 4096
 
@@ -315,7 +320,7 @@ REPLAN_EVERY = 4096
 class PreparedPlans:
     """Decides when a connection discards the query plans of its prepared statements.
 
-    PostgreSQL would keep a plan that was made while a table was nearly empty.
+    Otherwise, PostgreSQL would keep using a plan that it made while a table was nearly empty.
     """
 
     messages: int = 0

@@ -1,6 +1,7 @@
-"""Transactions confined to one org, and an estimate of the database clock.
+"""Transactions that see the rows of one org only, and an estimate of the database clock.
 
-A transaction has two messages: the first one loads and locks rows, the last one writes and commits.
+A transaction sends two messages: the first one loads and locks rows, the second one writes and
+commits.
 """
 
 import asyncio
@@ -27,7 +28,8 @@ from waybook.tracing import TRACING
 class CredentialCheck:
     """A check of the caller's cached credential, sent with the first database message of the call.
 
-    So a revocation takes effect immediately in every process, without an extra round trip.
+    With this check, a revoked token is refused immediately by every process, without an extra round
+    trip.
     """
 
     __slots__ = ("is_failed", "is_passed", "org_id", "statement")
@@ -51,7 +53,7 @@ CURRENT_CHECK: Final[ContextVar[CredentialCheck | None]] = ContextVar("credentia
 
 
 def pending_check(org_id: UUID) -> CredentialCheck | None:
-    """Return the credential check that the org's next transaction must begin with.
+    """Return the credential check that must begin the next transaction, or None if it has passed.
 
     Raises:
         StaleCredential: the current call's check has failed.
@@ -68,7 +70,7 @@ def pending_check(org_id: UUID) -> CredentialCheck | None:
 
 
 class Clock:
-    """An estimate of the database clock, from the time that the database reported last."""
+    """Estimates the database clock from the last time that the database reported."""
 
     def __init__(self) -> None:
         self._last_reading: tuple[datetime, float] | None = None
@@ -132,9 +134,9 @@ class TransactionScope:
         org: bytes = NO_ORG,
         check: CredentialCheck | None = None,
     ) -> None:
-        """Create the scope.
+        """Prepare a transaction.
 
-        Calls with the same `turn` count as one org when connections are shared out.
+        The pool shares connections fairly between different values of `turn`, normally org ids.
         """
         self._pool = pool
         self._check = check
@@ -158,7 +160,7 @@ class Database:
     def __init__(self, pool: ConnectionPool, *, role: str | None = None) -> None:
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
-        #: Replaces the current time in tests.
+        #: Time that tests set in place of the current time.
         self.frozen_now: datetime | None = None
         self.clock = Clock()
         self._groups = GroupCommit(self._write_org)
@@ -219,7 +221,7 @@ class Database:
     async def read_by_secret(
         self, secret_hash: bytes, *statements: Statement | str, org_id: UUID | None = None
     ) -> Results:
-        """Read the rows that a secret gives access to, in one round trip."""
+        """Read the rows to which the secret with this hash gives access, in one round trip."""
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
         org = NO_ORG if org_id is None else str(org_id).encode()
@@ -245,12 +247,12 @@ class Database:
             return await tx.commit(*statements)
 
     async def read_global(self, *statements: Statement | str) -> Results:
-        """Run statements outside any org. No org's rows are visible."""
+        """Run statements in a transaction in which no org's rows are visible."""
         async with TransactionScope(self.pool, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
 
     async def check_ready(self) -> None:
-        """Check that the database answers. If its disk was full, check that it has space again.
+        """Check that the database answers and, if its disk was full, that it has space again.
 
         Raises:
             DiskFull: the disk is still full.
@@ -277,8 +279,8 @@ class Database:
     def _opened(self, begin: Statement, named: str) -> Message:
         opening: Message = (begin, *self._role, named)
         if self.wire.is_cluster:
-            # Set the lock timeout in each transaction, because the nodes of a cluster ignore the
-            # session's setting.
+            # Set the lock timeout in each transaction, because the nodes of a Citus cluster ignore
+            # the setting of the session.
             opening = (*opening, f"set local lock_timeout = '{self.wire.lock_timeout}'")
         if self.frozen_now is None:
             return opening
@@ -291,8 +293,8 @@ T = TypeVar("T")
 class _SharedReads:
     """Runs one read per key at a time.
 
-    Calls that arrive during a read share the next one, so that each call sees everything that was
-    committed before it.
+    Calls that arrive during a read do not share its result. They share the next read, so that each
+    call sees everything that was committed before the call.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Group commit: concurrent writes of one org share one transaction.
 
-If a statement of a group fails, nothing of the group is written, and each call is sent again in its
-own transaction. An error thus affects only the call that caused it.
+If a statement fails, the whole group is rolled back, and each call of the group is sent again in
+its own transaction. So an error affects only the call that caused it.
 """
 
 import asyncio
@@ -21,32 +21,35 @@ from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
-#: Maximum number of messages of an org in flight. Further calls wait to be sent together.
+#: Maximum number of messages of an org that await an answer. Further calls wait, and are then sent
+#: together.
 MAX_IN_FLIGHT = 3
-#: Maximum number of writes sent together. With more, other database backends would be idle.
+#: Maximum number of writes sent together. The limit is small, so that several database backends
+#: share the work.
 MAX_CALLS = 4
-#: Maximum number of reads sent together, which is larger because reads are faster than writes.
+#: Maximum number of reads sent together. It is larger, because reads are faster than writes.
 MAX_READS = 8
-#: Maximum bytes of a group's parameters. A larger call is sent alone.
+#: Maximum bytes of the parameters of all calls in a group. A larger call is sent alone.
 MAX_BYTES = 262_144
-#: Maximum number of waiting calls per org. Further calls are sent alone.
+#: Maximum number of waiting calls per org. If it is reached, new calls are sent alone.
 MAX_WAITING = 256
 MAX_WAIT_SECONDS = 0.05
-#: The lock timeout is short, because one call that waits for a lock delays all calls sent with it.
+#: Lock timeout of a group. It is short, because a call that waits for a lock delays the whole
+#: group.
 SET_LOCK_TIMEOUT = "set local lock_timeout = '50ms'"
 Write: TypeAlias = Callable[[UUID, Message], Awaitable[Results]]
 
 
 class Call(NamedTuple):
-    """Statements of one call: all of them are committed, or none."""
+    """The statements of one tool call. Either all of them are committed or none."""
 
     org_id: UUID
     aggregate_id: str
     statements: Message
     #: Runs after the commit, even if the caller was canceled in the meantime.
     on_commit: Callable[[], None]
-    #: Whether the call waits for one turn of the event loop, so that other calls can be sent with
-    #: it.
+    #: Whether the call waits for one turn of the event loop, so that it can be sent together with
+    #: other calls.
     waits: bool = False
     is_read: bool = False
 
@@ -67,10 +70,10 @@ class _OrgCalls:
         self.timer: asyncio.TimerHandle | None = None
 
     def take_group(self) -> list[_WaitingCall]:
-        """Remove and return the calls to send next.
+        """Remove and return the calls that are sent next as one group.
 
         A group has at most one call per plan or run, because a second call would not see the
-        changes of the first.
+        changes of the first one.
         """
         group, left, size = dict[str, _WaitingCall](), deque[_WaitingCall](), 0
         places = [MAX_CALLS, MAX_READS]
@@ -103,8 +106,8 @@ class GroupCommit:
     async def commit(self, call: Call) -> Results:
         """Send a call, possibly together with other calls, and commit.
 
-        If the caller is canceled while it waits, nothing is sent. A call that was already sent is
-        committed nevertheless.
+        If the caller is canceled before the call is sent, nothing is sent. If the caller is
+        canceled later, the call is committed nevertheless.
 
         Raises:
             KeyConflict: a row with this key exists.
@@ -136,7 +139,7 @@ class GroupCommit:
 
     async def _join_group(self, calls: _OrgCalls, call: Call) -> Results | None:
         """Wait for the results of a group, or return None if the call must be sent alone."""
-        # Reads do not count toward the size, because their parameters are only a few ids.
+        # The size of a read is not counted, because its parameters are only a few ids.
         parameters = (s.parameters for s in call.statements if isinstance(s, Statement))
         values = filter(None, chain.from_iterable(parameters))
         size = 0 if call.is_read else sum(map(len, values))
@@ -216,7 +219,7 @@ class GroupCommit:
 
 
 def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
-    """Give the calls of a group their results. None means that each call must be sent alone."""
+    """Give each call of a group its results. None means that each call must be sent alone."""
     loop, start = asyncio.get_running_loop(), 0
     for call, _, _, outcome in group:
         end = start + len(call.statements)

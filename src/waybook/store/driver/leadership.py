@@ -1,6 +1,7 @@
 """Selects one process per database that does the periodic background work for all orgs.
 
-Leadership only saves work: if the leader hangs, other processes do the work too, but less often.
+Two processes that do the same work do no harm: if the leader hangs, the others do the work too, but
+less often.
 """
 
 import asyncio
@@ -23,7 +24,8 @@ PROBE_SECONDS = 10.0
 _ANSWER_SECONDS = 5.0
 #: Seconds after which a process that is not the leader does the background work too.
 _FALLBACK_SECONDS = 900.0
-#: Sending webhook messages, which only a process with a configured webhook can do.
+#: Name of the work of sending webhook messages. Only a process with a configured webhook does this
+#: work.
 DELIVERY = "deliver"
 
 
@@ -41,7 +43,7 @@ class Leadership:
         return self.delivers if work == DELIVERY else self.is_leader
 
     def take_turn(self, work: str) -> bool:
-        """Return whether this process should do this work now, and record that it does.
+        """Return whether this process should do this work now, and if so, record the time.
 
         >>> now = [0.0]
         >>> leadership = Leadership(lambda: now[0])
@@ -84,7 +86,7 @@ class Leadership:
 async def hold_leadership(
     database: Database, leadership: Leadership, *, has_webhook: bool = False
 ) -> None:
-    """Become the leader if no process is, and remain so until the connection breaks.
+    """Become the leader once there is no other, and remain leader until the connection breaks.
 
     Raises:
         Unavailable: the connection broke, which ended the leadership.
@@ -92,7 +94,8 @@ async def hold_leadership(
     try:
         async with await connect(database.dsn) as connection:
             while True:
-                # Taking a lock again succeeds, and so proves that the connection works.
+                # The leader can take the lock again at any time, so this query also tests the
+                # connection.
                 leadership.is_leader = await _ask(connection, SQL["try_lead"])
                 if has_webhook:
                     leadership.delivers = await _ask(connection, SQL["try_deliver"])

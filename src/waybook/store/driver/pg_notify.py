@@ -19,12 +19,13 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")
-#: This name must be the same as in `pg_notify.sql`.
+#: The channel `waybook_news` must be the same as in `pg_notify.sql`.
 _LISTEN = b"listen waybook_news"
 
-#: Seconds by which two polls overlap, because a change may be committed late.
+#: Each poll also reads changes from these seconds before the last poll, because a change may be
+#: committed later than its recorded time.
 _OVERLAP_SECONDS = 15.0
-#: Interval of the checks whether the listening connection still works.
+#: Seconds between two checks whether the listening connection still works.
 _PROBE_SECONDS = 30.0
 _PROBE_DEADLINE_SECONDS = 5.0
 _MAX_POLLED_CHANGES = 1_000
@@ -91,7 +92,10 @@ class ChangePoller:
         self._looked: dict[UUID, float] = {}
 
     async def poll(self, database: Database, bus: Bus) -> None:
-        """Poll every org that has subscribers. After too many changes, they must reload."""
+        """Read the new changes of every org that has subscribers.
+
+        If there are too many changes, tell the subscribers that any plan or run may have changed.
+        """
         orgs = bus.subscribed_orgs()
         self._looked = {org: at for org, at in self._looked.items() if org in orgs}
         for org_id in orgs:
@@ -104,5 +108,6 @@ class ChangePoller:
                 bus.invalidate(org_id)
             else:
                 for kind, subject_id, version in rows:
-                    # The audit does not record whether a change affects lists, so this is assumed.
+                    # The audit does not record whether a change affects lists, so assume that it
+                    # does.
                     bus.receive(org_id, ChangeEvent(kind, subject_id, version, list_changed=True))

@@ -19,15 +19,15 @@ from waybook.store.driver.addresses import first_opened, follows_primary
 from waybook.store.driver.connection import DbConnection
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
-#: The org as an int, because ints hash fast. None for the server's own calls.
+#: Id of an org as an int, because an int is hashed fast. None for calls of the server itself.
 Org: TypeAlias = int | None
 _DEFAULT_SIZE = 10
 _ACQUIRE_SECONDS = 10.0
-#: Time limit of the first connection attempt. It is short, in case a packet was lost, and doubles
-#: after each timeout.
+#: Time limit of the first connection attempt. It is short, so that a lost network packet causes
+#: little delay, and doubles after each timeout.
 _FIRST_CONNECT_SECONDS = 2.0
 _RETRY_SECONDS = (0.05, 0.3)
-#: A call that holds a connection for longer than this is stuck.
+#: A call that has a connection for longer than this is considered stuck.
 MAX_HOLD_SECONDS = 120.0
 _FULL = ("too many", "remaining connection slots", "no more connections")
 
@@ -40,8 +40,8 @@ MAX_QUEUED: Final = 256
 class FairQueue(Generic[_Item]):
     """Queue of calls that wait for a connection.
 
-    The waiting org that holds the fewest connections is served first. With several active orgs,
-    each may hold at most three quarters of the connections.
+    The org whose calls use the fewest connections is served first. If several orgs are active, each
+    of them may use at most three quarters of the connections.
     """
 
     def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
@@ -55,7 +55,7 @@ class FairQueue(Generic[_Item]):
         self._most_each = size
 
     def register(self, org: Hashable) -> None:
-        """Record that an org is active. None means the server itself."""
+        """Record that an org has calls. None means the server itself."""
         if org == self._first_org or org is None:
             return
         if self._first_org is None:
@@ -101,7 +101,7 @@ class FairQueue(Generic[_Item]):
                 del level[org]
 
     def pop_next(self) -> tuple[Hashable, _Item] | None:
-        """Remove and return the next call with its org. None if no org may get a connection now."""
+        """Remove and return the next call with its org, or None if every org must wait."""
         for held in range(self._most_each if self._crowd else 0):
             level = self._waiting.get(held)
             if level:
@@ -178,7 +178,7 @@ class ConnectionPool:
             del self._held[line]
             self._turns.release(org)
             if line.is_lost:
-                # The free connections lead to the same server, so discard them too.
+                # The free connections are connected to the same server, so discard them too.
                 self._discard_free(self._free)
             if line.is_clean() and not self._closed:
                 self._pass_on(line)
@@ -233,7 +233,7 @@ class ConnectionPool:
             raise
 
     def _follow(self, new: DbConnection) -> DbConnection:
-        """Close connections to other servers if the connection string selects the primary."""
+        """Close older connections to other servers if the new one is to the new primary server."""
         if follows_primary(self.dsn):
             for line in [line for line in self._held if line.server != new.server]:
                 line.give_up()
@@ -246,7 +246,10 @@ class ConnectionPool:
             self._discard(line)
 
     def _must_share(self, error: BaseException) -> bool:
-        """Return whether the server accepts no more connections, but this pool has some."""
+        """Return whether the call must wait for one of the pool's connections.
+
+        This is so if the database server accepts no more connections and the pool has some.
+        """
         is_full = any(words in str(error) for words in _FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
@@ -273,7 +276,7 @@ class ConnectionPool:
                 await asyncio.sleep(uniform(pause / 2, pause))  # noqa: S311 - spreads the load
 
     async def _wait(self, org: Org, deadline: float) -> DbConnection | None:
-        """Wait for a released connection, or for permission to open a new one."""
+        """Wait for a released connection, or return None once the call may open a new one."""
         turn: asyncio.Future[DbConnection | None] = asyncio.get_running_loop().create_future()
         self._turns.enqueue(org, turn)
         try:
@@ -292,7 +295,7 @@ class ConnectionPool:
     def _pass_on(self, line: DbConnection | None) -> None:
         """Give this connection to the next waiting call.
 
-        None allows the call to open a new connection.
+        Without a connection, allow this call to open a new one.
         """
         while served := self._turns.pop_next():
             org, turn = served
@@ -314,7 +317,7 @@ def _unreachable() -> Unavailable:
 
 
 T = TypeVar("T")
-#: Function that gets the last error, the seconds waited so far, and the maximum.
+#: Function that is called with the last error, the seconds waited so far, and the maximum.
 WaitReport: TypeAlias = Callable[[str, float, float], None]
 #: Pause between two attempts, in seconds.
 PAUSE_SECONDS: Final = 0.5
@@ -329,7 +332,9 @@ _TRANSIENT: Final = (
 
 
 async def retry_start(start: Callable[[], Awaitable[T]], seconds: float, report: WaitReport) -> T:
-    """Start, and start again as long as the database is unreachable.
+    """Call `start` again and again until it succeeds or the time is over.
+
+    Only errors of an unreachable database are retried.
 
     Raises:
         Unavailable: the database was not ready within the given seconds, or refused a connection

@@ -27,7 +27,7 @@ _UUID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", 
 LAST_UUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
-#: The source of new ids of this process.
+#: Creates the new ids of this process.
 new_id = IdSource()
 
 
@@ -51,17 +51,17 @@ def _has_uuid_format(text: str) -> bool:
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
 _Parameters: TypeAlias = list[bytes | None]
 
-#: Only inserts of up to 8 rows or of exactly 32 rows are prepared, to limit the number of prepared
-#: statements.
+#: An insert is a prepared statement only if it has up to 8 rows or exactly 32 rows. This limits the
+#: number of prepared statements.
 PREPARED_ROW_COUNT = 8
 BATCH_SIZE = 32
 
 _MERGED_PLACE = "merged_rows"
-#: Placeholder for the transaction's org, written as `:org` in the `.sql` files.
+#: Placeholder for the org of the transaction. The `.sql` files write it as `:org`.
 ORG_PLACE = "org"
 
 _PLACE = pattern(r"%\((\w+)\)s")
-#: Matches the name of a shared SQL fragment after a single colon.
+#: Matches the name of a shared SQL fragment. A name follows a single colon.
 _PART = pattern(r"(?<!:):([a-z_]+)")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
@@ -75,7 +75,7 @@ class AsJson:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows for an SQL `values` list."""
+    """Parameter value for the list of rows after `values`."""
 
     rows: Sequence[tuple[Value, ...]]
 
@@ -93,7 +93,8 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
-#: Named tuple with one field per column. Its first field may be another row class.
+#: A named tuple with one field per column. The first field may itself be such a tuple, which takes
+#: several columns.
 _RowClass: TypeAlias = type[tuple[Any, ...]]
 _RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
@@ -141,15 +142,17 @@ def raw_statement(text: str) -> Statement:
 
 
 class Query:
-    """An SQL query. A placeholder after the keyword `values` takes a list of rows.
+    """An SQL query with placeholders. A placeholder after `values` takes a list of rows.
 
-    The text is parsed on first use, because a command uses few of the queries that it imports.
+    The text is parsed when the query is first used, because a process uses only a few of the
+    queries that it loads.
     """
 
     text: str
     make_row: _RowMaker
     takes_org: bool
-    #: Names of the placeholders in order of first use, without the org.
+    #: Names of the placeholders in the order of their first use. The placeholder for the org is
+    #: left out.
     places: tuple[str, ...]
     _listed: str | None
     _digest: str
@@ -162,7 +165,7 @@ class Query:
         self._forms: dict[int, _PreparedForm] = {}
 
     def __getattr__(self, attribute: str) -> Any:  # noqa: ANN401 - declared above
-        # Python calls this only for attributes that are not set yet.
+        # Python calls `__getattr__` only for attributes that are not set yet.
         if attribute not in Query.__annotations__:
             raise AttributeError(attribute)
         self._parse()
@@ -331,7 +334,7 @@ def scalar(value: Json) -> Value:
 
 
 def new_row(table: Table, values: Mapping[str, Json], **extra_values: Value) -> tuple[Value, ...]:
-    """Return the values of a new row in the order of the columns; missing values are null."""
+    """Return the values of a new row in the order of the columns. Missing values are null."""
     return tuple(
         [
             extra_values[name]
@@ -345,7 +348,7 @@ def new_row(table: Table, values: Mapping[str, Json], **extra_values: Value) -> 
 
 
 def fill(query: Query, values: Mapping[str, Json], **extra_values: Value) -> Statement:
-    """Return a statement with these values; missing values are null."""
+    """Return the query as a statement with these values. Missing values are null."""
     row_values = {
         place: AsJson(values.get(place)) if place in JSON_COLUMNS else scalar(values.get(place))
         for place in query.places

@@ -21,17 +21,19 @@ SQL = load("driver/wire")
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "6s"
-#: Time after which PostgreSQL ends the transaction of a server that vanished, and releases its
-#: locks.
+#: If a Waybook server vanishes, PostgreSQL ends its transaction and releases the locks after this
+#: time.
 IDLE_IN_TRANSACTION_TIMEOUT = "10s"
-#: This is longer than STATEMENT_TIMEOUT, so that PostgreSQL reports a slow statement first.
+#: Seconds to wait for an answer. They are more than `STATEMENT_TIMEOUT`, so that PostgreSQL ends a
+#: slow statement first and reports the reason.
 MESSAGE_SECONDS = 7.5
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
-#: A process id that no PostgreSQL backend has. With it, settings apply to one transaction only.
+#: A process id that no PostgreSQL backend has. Given this id, `set_session` applies settings to one
+#: transaction only.
 NO_BACKEND_PID = 0
 SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
-#: Parameters with which a server reports that it refuses writes.
+#: Parameters by which a PostgreSQL server reports that it is read-only.
 READ_ONLY_PARAMETERS: Final = (b"in_hot_standby", b"default_transaction_read_only")
 BROKEN: Final = (
     "the connection to the database broke; whether the call took effect is not known. "
@@ -57,8 +59,8 @@ class StaleCache(Exception):
     """A call used outdated cached data and wrote nothing. The call must be repeated."""
 
 
-#: Errors after which nothing was written, by SQLSTATE. The SQL function `app_refuse_unless` raises
-#: the codes that begin with WB.
+#: Maps the SQLSTATE of a failed transaction, which wrote nothing, to the exception to raise. The
+#: SQL function `app_refuse_unless` raises the codes that begin with WB.
 REFUSALS: Final[Mapping[str | None, type[Exception]]] = {
     "WB001": StaleCache,
     "WB002": StaleCredential,
@@ -70,7 +72,7 @@ REFUSALS: Final[Mapping[str | None, type[Exception]]] = {
 
 
 class PreparedStatementLost(Exception):
-    """The server does not know a prepared statement, so there must be a connection pooler."""
+    """The database does not know a prepared statement. A connection pooler must be in between."""
 
 
 def unprepared(statement: Statement) -> Statement:
@@ -95,9 +97,9 @@ class WireSettings:
     is_disk_full: bool = False
 
     def session_settings(self, pid: int) -> Statement:
-        """Set the timeouts for the session.
+        """Return a statement that sets the timeouts for the session.
 
-        Behind a connection pooler, set them per transaction.
+        Behind a connection pooler, it must be sent in every transaction.
         """
         return SQL["set_session"](
             lock_timeout=self.lock_timeout,
@@ -112,7 +114,7 @@ class WireSettings:
         self.message_seconds = PATIENT_MESSAGE_SECONDS
 
     def assume_pooler(self) -> None:
-        """Stop using prepared statements and session settings, because a pooler may lose them."""
+        """Stop using prepared statements and session settings, which a pooler may lose."""
         if not self.pooled:
             log.warning("a pooler is in front of the database: statements are not prepared")
         self.pooled = True
@@ -121,7 +123,7 @@ class WireSettings:
 def lost_connection(
     error: Exception, connection: AsyncConnection[TupleRow]
 ) -> Busy | Unavailable | None:
-    """Return the error for the caller if the connection can no longer be used."""
+    """Return the error to raise if the connection can no longer be used, otherwise None."""
     if not isinstance(error, errors.ReadOnlySqlTransaction):
         log.warning("the connection to the database is given up: %s", str(error) or "no answer")
         return Unavailable(BROKEN)

@@ -1,6 +1,7 @@
-"""Anchor files: copies of the ends of all audit chains, kept outside the database.
+"""Writes and checks anchor files: the last entry of every audit chain, kept outside the database.
 
-An anchor file proves whether a database was emptied or replaced by an older copy.
+A comparison with an anchor file shows whether the database was emptied or replaced by an older
+copy.
 """
 
 import json
@@ -43,9 +44,9 @@ class AnchorTotals(NamedTuple):
 
 
 class _ChainRow(NamedTuple):
-    """A position in an audit chain, and the hash of the entry there.
+    """A position in an audit chain, and the hash of the entry at this position.
 
-    None if the entry is missing.
+    There is no hash if the entry is missing.
     """
 
     subject: str
@@ -55,7 +56,7 @@ class _ChainRow(NamedTuple):
 
 
 class _Stone(NamedTuple):
-    """Audit chain that an erasure deleted or hashed again."""
+    """Record that an erasure deleted an audit chain or computed its hashes again."""
 
     subject_id: str
     erasure: int
@@ -168,7 +169,7 @@ def read_stones(rows: Iterable[_Stone]) -> dict[str, list[_Stone]]:
 
 
 def explanation(anchor: Anchor, stones: Iterable[_Stone], erasures: int) -> _Stone | None:
-    """Return the erasure that explains why a chain no longer matches its anchor."""
+    """Return the last erasure if erasures explain why a chain differs from its anchor."""
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
         stone.entries > anchor.seq

@@ -1,4 +1,4 @@
-"""Backup archive: a zip file with the rows of each org and table, and a manifest."""
+"""Writes and reads backup archives: zip files with a manifest and the rows of all orgs."""
 
 import json
 import zipfile
@@ -21,7 +21,8 @@ ANCHORS = "audit-anchor.jsonl"
 
 _BLOCK_BYTES = 256 * 1024
 _COMPRESSION_LEVEL = 3
-#: Supported compression methods. Others are refused, because they could raise other exceptions.
+#: Accepted compression methods. Others are refused, because damaged data could then raise
+#: exceptions that are not in `_DAMAGED`.
 _COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 _DAMAGED_MANIFEST = (*_DAMAGED, ValueError, TypeError, AttributeError)
@@ -83,7 +84,7 @@ class ArchiveWriter:
         )
 
     def add(self, org_id: str, table: str, blocks: Iterator[bytes]) -> Member | None:
-        """Write the rows of one org in one table. Return None if there are no rows."""
+        """Write the rows of one org in one table to a file. Return None if there are no rows."""
         first = next(blocks, None)
         if first is None:
             return None
@@ -148,7 +149,7 @@ class Archive:
             raise damaged("its manifest cannot be read") from error
 
     def blocks(self, member: Member) -> Iterator[bytes]:
-        """Yield the data of a file in the archive, then compare it with the manifest."""
+        """Yield the data of a file in the archive, then compare its hash with the manifest."""
         digest, rows, size = sha256(), 0, 0
         try:
             with self._zip.open(member.name) as source:

@@ -34,10 +34,11 @@ class _OrgTable(NamedTuple):
 SQL = load("maintenance/backup", tables=_OrgTable)
 
 _REBUILT = "the server rebuilds it from the rest"
-#: Tables that a backup omits, because their rows are useless in another database.
+#: Tables that a backup omits, because their rows are useless in another database, each with the
+#: reason.
 LEFT_OUT = {
     "web_session": "people sign in again",
-    # Transaction ids in these rows mean nothing on another server.
+    # These rows contain transaction ids, which have no meaning on another server.
     "passage_embedding": _REBUILT,
     "passage_deletion": _REBUILT,
     "passage_quarantine": _REBUILT,
@@ -64,8 +65,8 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
                 connection.execute(SQL["one_snapshot_per_node"].text.encode())
-                # Lock the tables before the first query, so that the backup contains all of them as
-                # of the same time.
+                # Lock all tables before the first query, so that the backup has them as of the same
+                # time.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
                 return _Backup(connection, writer, progress, tables).write()
@@ -145,7 +146,7 @@ def org_tables(connection: psycopg.Connection) -> list[_OrgTable]:
 
 
 def all_orgs(connection: psycopg.Connection) -> list[UUID]:
-    """Return the ids of all orgs, including erased ones. This needs a transaction."""
+    """Return the ids of all orgs, including erased ones. The caller must open a transaction."""
     _show_directory(connection, visible=True)
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
     # While this setting is on, all rows of the table `org` are visible.
@@ -158,7 +159,7 @@ def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
 
 
 def fix_text_format(connection: psycopg.Connection) -> None:
-    """Fix the text format of values in this transaction, so that it is the same on all servers."""
+    """Set the text format of values for this transaction, so that all servers write the same."""
     connection.execute(SQL["same_text"].text.encode())
 
 

@@ -1,4 +1,4 @@
-"""Distributes the tables over the nodes of a Citus cluster, and migrates distributed tables."""
+"""Distributes the database tables over a Citus cluster, and applies migrations to them there."""
 
 from contextlib import suppress
 
@@ -33,7 +33,7 @@ def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
 
 
 def distribute(connection: psycopg.Connection) -> list[str]:
-    """Put all rows of an org on the same node, and return the names of the distributed tables."""
+    """Distribute the tables, with all rows of an org on one node, and return their names."""
     if not _has_citus(connection):
         raise Misconfigured(
             "the database has no extension citus, so its tables cannot be distributed; run "
@@ -80,7 +80,7 @@ def allow_foreign_keys(connection: psycopg.Connection) -> None:
 
 
 def _distribute_others(connection: psycopg.Connection) -> list[str]:
-    """Distribute the remaining tables, and return their names. The caller has locked them."""
+    """Distribute the remaining tables, and return their names. The caller must have locked them."""
     done = {*_distributed_tables(connection)}
     tables = first_column(_fetch(connection, SQL["tables_to_distribute"]))
     names = [name for name in tables if name not in done]

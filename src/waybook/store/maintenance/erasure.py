@@ -1,4 +1,4 @@
-"""Erases an org with all its rows, in one transaction. Erasure records remain."""
+"""Erases an org with all its rows, in one transaction. Only a record of the erasure remains."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -63,7 +63,7 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
 
 
 def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
-    """Erase rows that running calls added to an org after its erasure."""
+    """Erase rows that calls added to an org while or after it was erased."""
     for _ in range(MAX_PASSES):
         with owner_transaction(owner_dsn, org_id) as owner:
             spared = {"org"} if org_id == LOCAL_ORG else set()
@@ -88,7 +88,7 @@ def tables_in_order(owner: OwnerTransaction) -> list[str]:
 
 def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
     entries: list[SealedEntry] = owner.fetch(SQL["chain_entries"], id=subject_id)
-    # The seals were computed from times in UTC.
+    # Convert the times to UTC, because the seals were computed from times in UTC.
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
 
 

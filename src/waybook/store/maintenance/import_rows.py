@@ -138,7 +138,7 @@ def _creations(entries: Iterable[SealedEntry], kind: Entity) -> dict[str, Row]:
 
 
 def _step_key(key: str) -> Row:
-    """Return the stage and the key of a step from the step's id in the audit.
+    """Split the id that the audit has for a step of a run into its stage and its key.
 
     >>> _step_key("a~1b~0/c/d")
     {'stage_slug': 'a/b~', 'step_key': 'c/d'}

@@ -1,8 +1,8 @@
-"""Schema migrations: numbered `.sql` files, each run in its own transaction.
+"""Runs schema migrations: numbered `.sql` files, each in its own transaction.
 
-The first one is the whole schema, and a database of an earlier build is refused. A file that was
-edited after it ran is rejected, and so is a database newer than this program. A migration may name
-the oldest migration that a program must know to use the new schema.
+The first file creates the whole schema. Three databases are refused: one of an earlier build, one
+that ran a file that was edited later, and one that is too new for this program. A migration may
+contain the number of an older one: a program that knows the older one can still use the new schema.
 """
 
 import re
@@ -50,11 +50,12 @@ _MAX_LOCK_ATTEMPTS = 30
 _LOCK_PAUSE_SECONDS = 2.0
 #: This line of a migration says which older programs can use the new schema.
 OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
-#: Comments, texts, quoted names and function bodies, in which a semicolon does not end a statement.
+#: Matches comments, texts, quoted names and function bodies. A semicolon inside them does not end a
+#: statement.
 _OPAQUE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1", re.DOTALL)
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: Role to which a database owner switches if the owner is exempt from row-level security.
+#: If row-level security does not apply to the database owner, the owner switches to this role.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 
@@ -74,7 +75,7 @@ class Migration:
 
     @property
     def oldest_compatible(self) -> int:
-        """Return the last migration that a program must know to use the new schema.
+        """Return the number of the newest migration that a program must know to use the schema.
 
         >>> Migration(7, "notes", "create table note ()").oldest_compatible
         7
@@ -181,8 +182,8 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
 def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
     """Apply a migration unless it is already applied, and return whether it was applied now.
 
-    Calls wait while the migration waits for a table lock, so it gives up soon and tries again
-    later.
+    While the migration waits for a table lock, tool calls wait for the migration. So the migration
+    stops waiting soon, and tries again later.
 
     Raises:
         Busy: the tables stayed locked by other transactions.
@@ -282,7 +283,7 @@ def _pending(done: dict[int, str]) -> list[Migration]:
 
 
 def _check_same(applied: Iterable[tuple[int, str]], ours: dict[int, Migration]) -> None:
-    """Check that no applied migration, with its digest, is older than ours or was edited.
+    """Check that the applied migrations, given with digests, are the same files as ours.
 
     Raises:
         Misconfigured: an earlier build made the database, or a file was edited.
@@ -320,7 +321,7 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("lock"))
         if not _holds(connection, "has_maintenance_role"):
-            # The migration of another database on this server may be creating the role now.
+            # Another database on this server may be creating the role at the same time.
             already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
             with suppress(*already), connection.transaction():
                 connection.execute(_text("create_maintenance_role"))

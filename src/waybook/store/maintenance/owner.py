@@ -1,6 +1,6 @@
-"""Transactions of the database owner within one org, and the hash chain of erasure records.
+"""Transactions of the database owner within one org, and the chain of erasure records.
 
-Three measures protect other orgs; see decision 0045.
+Decision 0045 describes the three measures that protect the other orgs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class OwnerTransaction:
         self._connection.execute(text)
 
     def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
-        """Run a query once per set of values. Each run must change exactly one row."""
+        """Run a query once per mapping of values. Each time, it must change exactly one row."""
         if not every:
             return
         with self._connection.cursor() as cursor:
@@ -88,7 +88,7 @@ class OwnerTransaction:
 
     def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-        # This is safe: the SQL comes from a file, and the driver quotes the names.
+        # Formatting the SQL is safe: the text comes from a file, and the driver quotes the names.
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
@@ -155,7 +155,7 @@ def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
 
 
 class Tombstone(NamedTuple):
-    """Record of an audit chain that an erasure deleted, or whose hashes it computed again."""
+    """Record that an erasure deleted an audit chain or computed its hashes again."""
 
     subject: str
     subject_id: str
@@ -259,7 +259,7 @@ def examine_owner(dsn: str) -> OwnerRole:
 
 
 def confine(connection: psycopg.Connection) -> None:
-    """Enforce row-level security for the rest of the transaction, in another role if needed.
+    """Enforce row-level security for this transaction, with another database role if needed.
 
     Raises:
         Misconfigured: no suitable role is available; the message has the SQL that fixes this.

@@ -80,8 +80,8 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
     """Return the number of the backup's last migration.
 
     Raises:
-        InvalidInput: this program lacks one of the migrations, or has a different one with its
-        number.
+        InvalidInput: this program lacks one of the migrations, or has a different one with the same
+            number.
     """
     ours = {migration.number: migration for migration in bundled_migrations()}
     for applied_migration in applied:

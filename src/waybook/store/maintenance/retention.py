@@ -1,6 +1,6 @@
 """Deletes expired calls, answers and sessions and, if configured, archived plans and runs.
 
-This runs periodically as the database owner, in one process at a time.
+This runs periodically as the database owner, and in only one process at a time.
 """
 
 import contextlib
@@ -37,9 +37,10 @@ _RUN_QUERIES = load("maintenance/archived_runs")
 
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: Maximum number of calls moved into a new partition, because no call can be logged meanwhile.
+#: Maximum number of calls that are moved into a new partition. It is limited, because no call can
+#: be logged during the move.
 MAX_MOVED_ROWS = 50_000
-#: Days for which the deletion of a passage stays recorded.
+#: Days after which the record of a passage's deletion is deleted too.
 _DELETIONS_DAYS = 2
 _WEEKS_AHEAD = 4
 _WEEK = timedelta(days=7)
@@ -58,7 +59,7 @@ class RetentionPolicy(NamedTuple):
 
 
 class _RetentionRun(NamedTuple):
-    """State of one retention pass. `stopped` returns whether to end it."""
+    """The values of one retention pass. `stopped` returns whether the pass must end early."""
 
     here: OwnerSession
     keep: RetentionPolicy
@@ -94,8 +95,8 @@ def apply_retention(
 def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
     """Create the call log's missing partitions for this week and the following weeks.
 
-    Calls of these weeks that were logged before move into the new partitions, unless there are too
-    many.
+    Calls of these weeks that are already in the default partition are moved into the new
+    partitions, unless there are too many.
 
     Raises:
         Misconfigured: calls could not be moved, because the owner is exempt from row-level
@@ -134,13 +135,15 @@ def _make_partition_of_moved_calls(
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
-        # Too many calls were logged in the meantime, so they stay in the default partition.
+        # PostgreSQL raises this if the default partition still has calls of the week. They stay
+        # there.
         contextlib.suppress(psycopg.errors.CheckViolation),
         here.directory_transaction(_DDL_TIMEOUT) as owner,
     ):
         if not _alone(owner) or name in _partitions(owner):
             return
-        # No call may be logged between moving the last row and attaching the partition.
+        # Lock the log, so that no call is logged between moving the last row and attaching the
+        # partition.
         owner.execute(SQL["lock_calls"])
         owner.execute(SQL["make_week"], name)
         owner.execute_ddl(SQL["distribute_week"], name, name=name)

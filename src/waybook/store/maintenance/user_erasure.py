@@ -39,7 +39,7 @@ SQL = load(
     "maintenance/user_erasure",
 )
 
-#: Texts that may precede a user's name in a stored value.
+#: Texts that may come before a user's name in a stored value.
 _NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 
@@ -124,7 +124,7 @@ def _rewrite_entries(owner: OwnerTransaction, entries: list[SealedEntry]) -> Non
 
 
 def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> None:
-    """Refuse to erase if the audit chain is invalid, because new hashes would hide that."""
+    """Raise an error if the audit chain is invalid, because new hashes would hide that."""
     if end is None or not is_chain_valid(entries, end):
         raise Refused(
             f"the audit of {name} is broken, and resealing it would hide that; nothing was "

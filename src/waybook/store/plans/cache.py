@@ -1,7 +1,7 @@
 """Caches plans in memory.
 
-A call decides on the cached plan, and its write fails if the plan has changed since. The call is
-then repeated with the plan from the database.
+A call uses the cached plan, and its write fails if another process has changed the plan since. The
+call is then repeated with the plan from the database.
 """
 
 from collections import OrderedDict
@@ -11,24 +11,27 @@ from typing import NamedTuple, TypeAlias
 from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, StepId, StepText
 from waybook.store.plans.load import LoadedPlan
 
-#: Org and id of a plan. The org is an int, because ints hash fast.
+#: Org and id of a plan. The org is an int, because an int is hashed fast.
 PlanKey: TypeAlias = tuple[int, str]
 
 MAX_PLANS = 256
 MAX_TEXTS = 32
 MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
-#: Number of calls that read a plan from the database after a conflict on the plan.
+#: After a write has failed because the plan had changed, this many calls read the plan from the
+#: database.
 RELOADS_AFTER_CONFLICT = 8
-#: Number of checks that must find a plan unchanged before it is used unchecked again.
+#: After another process changed a plan, this many checks must find it unchanged before the cached
+#: plan is used unchecked again.
 CHECKS_AFTER_CHANGE = 4
-#: Maximum number of checks before new plans are used unchecked.
+#: After such a change, newly cached plans are checked too. At most this many checks must find plans
+#: unchanged before new plans are used unchecked again.
 MAX_CHECKS_OF_NEW_PLANS = 32
 
 
 class CacheEntry(NamedTuple):
     loaded: LoadedPlan
-    #: Whether the cached plan lists every session it ever had.
+    #: Whether the cached plan has all sessions that ever worked on it.
     all_sessions: bool
     period: int = 0
 
@@ -53,7 +56,7 @@ class PlanCache:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan, or None if it must be read or checked first."""
+        """Return the cached plan, or None if it must first be read or checked for changes."""
         cached = self._plans.get(which)
         if cached is None or which in self._shared or self._at_work.get(which, 0) > 1:
             return None
@@ -105,14 +108,14 @@ class PlanCache:
         self._plans.clear()
 
     def mark_contended(self, which: PlanKey) -> None:
-        """Remove a plan that another process has changed."""
+        """Remove a plan after a write failed because another process had changed it."""
         self.invalidate(which)
         self._contended[which] = RELOADS_AFTER_CONFLICT
         if len(self._contended) > self._most:
             self._contended.popitem(last=False)
 
     def mark_changed(self, which: PlanKey) -> None:
-        """Record that another process has changed this plan, so that its next uses are checked."""
+        """Record that another process has changed this plan, so that the next calls check it."""
         if not self._checks_of_new_plans:
             self._period += 1
         self._share(which)

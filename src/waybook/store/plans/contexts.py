@@ -33,7 +33,7 @@ class StoredArtifact(NamedTuple):
 
 
 class StepSubject(NamedTuple):
-    """The subject of a step, for a search, and the step's plan."""
+    """The plan of a step, and the question with which to search the research for the step."""
 
     plan_id: str
     question: str
@@ -138,14 +138,13 @@ def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement
 
 
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
-    """Select artifacts of a plan. `parts` says which passage of each artifact to read."""
+    """Select artifacts of a plan. `parts` has the number of the passage to read, by artifact id."""
     return SQL["artifacts_by_id"](
         plan_id=plan_id, ids=Ids(parts), parts=AsJson(dict(parts)), most=most
     )
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """Select a part of one text of a plan."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,
@@ -164,7 +163,7 @@ def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page)
 
 
 def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
-    """Return a JSON value, or the start of its JSON text if it was cut."""
+    """Return the JSON value, or the beginning of its JSON text if only that was read."""
     if kind == "string" or len(text) < length:
         return TextPrefix(text, length)
     return TextPrefix(orjson.loads(text), length)

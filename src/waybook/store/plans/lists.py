@@ -15,7 +15,7 @@ _STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for stat
 
 class CurrentStep(NamedTuple):
     order: int
-    #: Title of the step or, without a title, the beginning of its instructions.
+    #: Title of the step or, if it has none, the beginning of its instructions.
     title: str
 
 
@@ -31,7 +31,7 @@ class PlanSummary(NamedTuple):
     now: datetime
     counts: dict[str, int]
     current_step: CurrentStep | None
-    #: Last heartbeat of the stalled step, if a step is stalled.
+    #: Time of the last heartbeat of the stalled step. None if no step is stalled.
     inactive_since: datetime | None
 
     @property
@@ -44,7 +44,7 @@ class PlanSummary(NamedTuple):
 
 
 class ReviewRecord(NamedTuple):
-    """A review with all the data that a reviewer needs to decide."""
+    """A review with its plan and step, and the decision if there is one."""
 
     id: str
     plan_id: str

@@ -53,7 +53,7 @@ class LoadedPlan(NamedTuple):
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the plan with a time that is not before its last audit entry."""
+        """Return the plan with its time moved to the last audit entry if it is earlier."""
         return self._replace(now=self.head.after(self.now))
 
 
@@ -125,7 +125,7 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
-    """Lock a plan if its cached copy is current. Otherwise the whole message fails."""
+    """Lock a plan if its cached copy is current. Otherwise, the whole transaction fails."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
@@ -162,7 +162,7 @@ def build_plan(
     conditions: list[list[Any]] | None,
     session: str | None,
 ) -> LoadedPlan:
-    """Build a plan from its parts. `session` is the caller's session, if the plan knows it."""
+    """Build a plan from its rows. `session` is the caller's session if the plan has recorded it."""
     plan = Plan(
         id=PlanId(row.id),
         name=row.name,

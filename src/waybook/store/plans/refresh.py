@@ -30,7 +30,7 @@ Convert: TypeAlias = Callable[[Any], object]
 
 
 class Field(NamedTuple):
-    """A field of a plan or step: its index in the named tuple, and a converter for its values."""
+    """A field of a plan or step: its index in the named tuple, and the converter of its values."""
 
     place: int
     convert: Convert | None = None
@@ -46,7 +46,8 @@ STEP_TYPES: Final = {str(step_type): step_type for step_type in StepType}
 STEP_STATUSES: Final = {str(status): status for status in StepStatus}
 PLAN_STATUSES: Final = {str(status): status for status in PlanStatus}
 
-#: Fields of a plan that agents change. After other changes, the whole plan is read again.
+#: Fields of a plan to which audit entries can be applied. If an entry changes another field, the
+#: whole plan is read again.
 PLAN_FIELDS: Final[Mapping[str, Field]] = {
     "status": Field(Plan._fields.index("status"), PLAN_STATUSES.__getitem__),
     "revision": Field(Plan._fields.index("revision")),
@@ -88,7 +89,7 @@ _SESSIONS: Final = Plan._fields.index("sessions")
 
 
 def changes_statement(loaded: LoadedPlan) -> Statement:
-    """Select the plan's audit entries since it was cached, and the last one before them."""
+    """Select the audit entry at which the plan was cached, and all entries after it."""
     plan, now, head = loaded
     return SQL["changes_since"](
         plan_id=plan.id,

@@ -34,7 +34,7 @@ class ChangeRow(NamedTuple):
     at: datetime
     hash: bytes
     now: datetime
-    #: Details as JSON text. None if they are long.
+    #: Details of the audit entry as JSON text. None if they are too long.
     details: str | None
 
 
@@ -45,7 +45,7 @@ class StallCountRow(NamedTuple):
 
 class CallRow(NamedTuple):
     is_known_session: bool
-    #: Stored answer to a repeated call, with the hash of the arguments.
+    #: Answer that is stored for the call's idempotency key, with the hash of its arguments.
     answer: list[Any] | None
     conditions: list[list[Any]] | None
 

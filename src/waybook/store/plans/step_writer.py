@@ -12,7 +12,7 @@ from waybook.store.driver.queries import Ids, Rows, Statement, Value, fill, load
 
 SQL = load("plans/step_writer")
 
-#: The most frequent change: one call completes a step and claims the next.
+#: The new statuses in the most frequent write: a call completes one step and claims the next one.
 _PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
 _COMPLETED_FIELDS = {"status", "completed_at"}
 _STARTED_FIELDS = {"status", "in_progress_since", "held_by"}

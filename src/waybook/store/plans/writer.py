@@ -1,4 +1,4 @@
-"""Writes plans: turns decided changes into SQL statements. No other module writes plans."""
+"""Turns the decided changes of a plan into SQL statements. No other module writes plans."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -56,7 +56,7 @@ def statements(
 ) -> tuple[list[Statement], ChainHead]:
     """Return the SQL statements that write a decision, and the new end of the audit chain.
 
-    If the plan comes from the cache, the first statement fails if the plan has changed.
+    For a cached plan, the first statement fails if the plan has changed in the database.
     """
     if not decision.entries and not decision.touched:
         return [], write_context.head
@@ -70,7 +70,7 @@ def statements(
     written += _children(decision.plan, patches)
     if Entity.ARTIFACT in patches.entities:
         for patch in patches.inserts[Entity.ARTIFACT]:
-            # The audit has only the hash of a long text.
+            # The audit has only the hash of a long text, so the text comes from the decision.
             text = decision.texts.get(patch.id)
             values = patch.values if text is None else {**patch.values, "content": text}
             of_plan = {"plan_id": decision.plan.id, "audit_seq": None, "audit_hash": None}

@@ -93,7 +93,8 @@ def read_existing(
     return ExistingResearch(artifact_id, version, content_hash, known)
 
 
-#: Without `hnsw.iterative_scan`, the index would return only a few rows, perhaps of other orgs.
+#: Without `hnsw.iterative_scan`, the vector index would return only a few rows, which might all
+#: belong to other orgs.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
     "set local hnsw.ef_search = 200",
@@ -101,8 +102,8 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Maximum number of passages that are compared exactly. With more, the vector index is used, which
-#: may miss some.
+#: Maximum number of passages that are all compared with the query. With more, the vector index is
+#: used, which may miss some passages.
 MAX_EXACT_SCAN = 2_000
 
 
@@ -201,7 +202,7 @@ def index_statements(
 ) -> Iterator[Statement]:
     """Insert passages and, if given, their vectors.
 
-    Indexed artifacts and sources stay unchanged.
+    Artifacts and sources that already have passages are skipped.
     """
     if not pieces:
         return

@@ -1,7 +1,7 @@
-"""Queries for embeddings, and their encoding.
+"""Queries for embeddings, and the encoding of vectors.
 
-The index of pgvector contains the vectors of all orgs. Extra dimensions make vectors of the same
-org more similar, so that a search rarely visits those of other orgs.
+The pgvector index contains the vectors of all orgs. Extra dimensions make vectors of one org more
+similar to each other, so that a search visits few vectors of other orgs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,9 +21,9 @@ _KEY_BYTES = 20
 #: The numbers of a vector are stored as integers of 16 bits.
 _VECTOR = Struct(f"<{DIMENSIONS}h")
 RECORD_BYTES = _KEY_BYTES + _VECTOR.size
-#: Embeddings fetched per database message. This many take about 2 MB.
+#: Number of embeddings read per database message. They take about 2 MB.
 PAGE_ROWS = 4_096
-#: Maximum number of matching passages that are all compared.
+#: Maximum number of matching passages that are all compared with the query.
 FEW = 2_000
 
 #: Similarity that is added to two vectors of the same org.
@@ -32,7 +32,7 @@ _ORG_DIMENSIONS = 32
 
 
 class _Key(NamedTuple):
-    """Key of a passage. Keys sort in the same order as in the database."""
+    """Key of a passage. Python sorts keys in the same order as the database."""
 
     subject_id: str
     part: int
@@ -42,14 +42,14 @@ FIRST = _Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
-    """State of the database when embeddings were read. It serves to find later changes."""
+    """State of the database when embeddings were read, with which later changes are found."""
 
     #: Id of the oldest transaction that was running then. Its writes were not visible yet.
     running: int
-    #: A different OID means that the database was replaced.
+    #: OID of the database. If it differs later, the database was replaced.
     database: int
     at: float
-    #: Number of the org's erasures, which shows whether rows were erased since the snapshot.
+    #: Number of the org's erasures. If it is larger later, rows were erased since the snapshot.
     erasures: int = 0
 
 
@@ -154,12 +154,12 @@ def last_key(blob: bytes) -> _Key:
 
 
 def quarantine_statement(keys: Sequence[tuple[str, int]], *, model: str, backend: str) -> Statement:
-    """Exclude these passages from indexing for a day."""
+    """Exclude passages that could not be embedded from indexing for a day."""
     return SQL["quarantine_passages"](**_key_arrays(keys), model=model, backend=backend)
 
 
 def encode_vector(vector: Vector, org_id: UUID) -> str:
-    """Return a vector with the org's extra dimensions as pgvector text.
+    """Return a vector, with the extra dimensions of its org, as text for pgvector.
 
     >>> encode_vector((0.6, -0.8), UUID(int=7))[:26]
     '[0.60000,-0.80000,0.09682,'
@@ -169,7 +169,7 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
-    """Return a pseudorandom vector that is characteristic of an org."""
+    """Return the extra dimensions of an org: pseudorandom numbers that its id determines."""
     length = sqrt(ORG_WEIGHT / _ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
     return tuple(length if chance >> bit & 1 else -length for bit in range(_ORG_DIMENSIONS))

@@ -1,8 +1,8 @@
 """Full-text and semantic search over stored research, in one database round trip.
 
-Full-text search ranks passages by BM25, so rare words of the org weigh more. Semantic search ranks
-them by vector similarity, either in the database with pgvector or in this process with
-`app.request.search.portable_search`. `research.fusion` merges the two ranked lists.
+Full-text search ranks passages by BM25, in which words that are rare in the org weigh more.
+Semantic search ranks passages by vector similarity: in the database with pgvector, or else in this
+process with `app.request.search.portable_search`. `research.fusion` merges the two ranked lists.
 
 The best query plan depends on the search terms, the filters and the number of passages, so
 PostgreSQL plans these queries again for each set of parameters.
@@ -46,7 +46,7 @@ class HitRow(NamedTuple):
     superseded: bool | None
     sources: list[Json] | None
     source_count: int
-    #: Ids of the artifact's sources that are hits too.
+    #: Ids of the artifact's sources that match the query too.
     matching_sources: list[str] | None
     #: Number of hits on all pages.
     hits: int
@@ -71,17 +71,20 @@ SQL = load(
 )
 
 MAX_RANKED = 50
-#: At most this many sources of a hit are named.
+#: Maximum number of sources that are named for a hit.
 MAX_SOURCES = 3
-#: At most this many passages with some of the query's words are ranked, and as many with all words.
+#: Maximum number of passages that are ranked: this many that contain some words of the query, and
+#: this many that contain all words.
 CANDIDATES = 2_000
-#: Passages with a heavy term are ranked first. The other terms weigh less than this together.
+#: The lightest terms of a query together weigh less than this. Passages that contain one of the
+#: other, heavy terms are ranked first.
 _MAX_LIGHT_WEIGHT = 0.4
-#: Without the full-text index, a search scans at most this many newest passages.
+#: Without the full-text index, a search reads only this many passages, the newest ones.
 MAX_UNINDEXED_SCAN = 5_000
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
-    # With the default page cost, PostgreSQL would use a second index, which does not help.
+    # With the default page cost, PostgreSQL would also use a second index, which makes no search
+    # faster.
     "set local random_page_cost = 1.1",
 )
 
@@ -123,7 +126,7 @@ class QueryVector:
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features. `wanted` is a backend, or "auto" for the best one.
+    """Return the search features of the server. `wanted` is a backend, or "auto" for the best one.
 
     Raises:
         Misconfigured: the database lacks the wanted backend.
@@ -148,7 +151,7 @@ def search_statements(
 ) -> list[Statement | str]:
     """Return the full-text query of a search and, with pgvector, the semantic query.
 
-    They need their own transaction, because they change its settings.
+    They must run in a transaction of their own, because they change its settings.
     """
     statements: list[Statement | str] = [*SETTINGS, _by_words(question, scope, abilities)]
     if query_vector is not None and abilities.backend is Backend.PGVECTOR:

@@ -1,6 +1,6 @@
-"""Caches runs in memory, with the held jobs and the next free jobs.
+"""Caches runs in memory, with their held jobs and the next jobs that can be claimed.
 
-A call decides on the cached run, and its write fails if the run has changed since.
+A call uses the cached run, and its write fails if another process has changed the run since.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,8 @@ MAX_HELD_JOBS = 256
 MAX_STEPS = 1_000
 FREE_JOB_COUNT = 32
 MAX_FREE_JOB_COUNT = 128
-#: Maximum age of the list of free jobs. Later, delays and leases may have ended.
+#: Maximum age of the list of free jobs. After this time, delays and leases may have ended, so that
+#: more jobs are free.
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
 MAX_INPUT_LENGTH = 65_536
 
@@ -39,7 +40,7 @@ _WAITS_FOR_CLAIM = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.W
 
 
 class FreeJobs(NamedTuple):
-    """First free jobs that match a filter, in the order of claiming."""
+    """The first jobs that match a filter and can be claimed, in the order of claiming."""
 
     jobs: tuple[Job, ...]
     is_complete: bool
@@ -47,7 +48,7 @@ class FreeJobs(NamedTuple):
 
 
 class CachedRun(NamedTuple):
-    """A run at one audit entry, with its held and free jobs."""
+    """A run as of one audit entry, with the jobs that agents hold and jobs that can be claimed."""
 
     run: Run
     dag_slug: str
@@ -137,7 +138,8 @@ def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | 
     run, row = loaded.run, brief[0]
     if isinstance(row.input, str) and len(row.input) > MAX_INPUT_LENGTH:
         return None
-    # Jobs in progress come last, and can be claimed only after their leases.
+    # Jobs in progress come last in the list. Leave them out, because they can be claimed only after
+    # their leases.
     claimable = map(jobs.read_job, free)
     unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
     free_jobs = FreeJobs(unclaimed, len(unclaimed) < most, loaded.now)

@@ -85,7 +85,8 @@ class DocumentCache:
         self._places: dict[tuple[str, str], dict[str | None, tuple[DocumentInfo, ...]]] = {}
         self._writes: dict[tuple[str, str], int] = {}
         self._documents = self._characters = 0
-        #: Number of new versions of existing documents. Inputs of free jobs change only by these.
+        #: Number of new versions of existing documents. Only such versions change the inputs of
+        #: free jobs.
         self.regenerated = 0
 
     def get(self, slot: DocumentSlot) -> tuple[DocumentInfo, ...] | None:
@@ -93,7 +94,7 @@ class DocumentCache:
         return None if lineages is None else lineages.get(slot.lineage)
 
     def writes_of(self, slots: Sequence[DocumentSlot]) -> list[int]:
-        """Return how often the documents of each slot were written. Call this before reading."""
+        """Return how often each slot was written. Call this before reading documents for `put`."""
         return [self._writes.get((slot.stage, slot.document_key), 0) for slot in slots]
 
     def put(
@@ -102,7 +103,7 @@ class DocumentCache:
         writes: Sequence[int],
         documents: Iterable[DocumentInfo],
     ) -> None:
-        """Cache the documents of these slots, except slots that were written since."""
+        """Cache the documents of these slots, except slots written since `writes_of` was called."""
         infos = [*documents]
         for slot, before, now in zip(slots, writes, self.writes_of(slots), strict=True):
             if before == now:

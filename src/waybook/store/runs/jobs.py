@@ -58,7 +58,8 @@ class JobRequest(NamedTuple):
     model: str | None
     job_type: str | None
     lease_seconds: float
-    #: This holder gets its current job again. None if the caller wants another job.
+    #: If this holder already has a job, the claim returns that job. None if the caller wants
+    #: another job.
     holder: Holder | None
 
 

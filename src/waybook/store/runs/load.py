@@ -114,7 +114,7 @@ def read_lists(rows: Iterable[RunListRow] | None) -> tuple[RunList, ...]:
 
 
 def _stage(row: StageRun) -> StageRun:
-    """Return a stage whose columns have the types of its model."""
+    """Convert the JSON columns of a stage to the types of the class `StageRun`."""
     prior = cast("dict[str, Any]", row.prior)
     first_author = dict(prior["firstAuthor"])
     return row._replace(

@@ -1,7 +1,7 @@
-"""Commits decisions on one cached run in batches.
+"""Commits the changes of one cached run in batches.
 
-A call decides on the state after the previous call, even if that one is not committed yet. If a
-batch fails, all later decisions are dropped, and their calls run again.
+A call starts from the state after the previous call, even if that call is not committed yet. If a
+batch fails, the changes of all later calls are dropped, and these calls run again.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ MAX_CALLS = 16
 
 
 class DroppedDecision(Exception):
-    """The decision was based on an earlier one that was not committed."""
+    """The call's changes were dropped, because an earlier call on the run was not committed."""
 
 
 class DecidedCall(NamedTuple):
@@ -45,8 +45,8 @@ class CommitPipeline:
     def __init__(self, end: Callable[[CachedRun | None, int], None]) -> None:
         """Create an empty pipeline.
 
-        After each batch, it calls `end` with the last committed state of the run and the number of
-        finished calls.
+        After each batch, the pipeline calls `end` with the last committed state of the run, or None
+        if that is unknown, and with the number of finished calls.
         """
         self._end = end
         self._waiting: list[_Waiting] = []
@@ -55,7 +55,7 @@ class CommitPipeline:
         self.state: CachedRun | None = None
 
     async def commit(self, call: DecidedCall) -> None:
-        """Write the decisions of a call, and wait until they are committed.
+        """Write the changes of a call, and wait until they are committed.
 
         Raises:
             StaleCache: another process has changed the run; nothing was written.
@@ -64,8 +64,7 @@ class CommitPipeline:
         """
         self.state = call.after
         if not self.is_sending:
-            # A single call sends the message itself, so that canceling the call cancels the
-            # message.
+            # This call sends its message itself, so that canceling the call cancels the message.
             self.is_sending = True
             await self._write([call])
             return
@@ -74,7 +73,7 @@ class CommitPipeline:
         await written
 
     async def _write(self, calls: Sequence[DecidedCall]) -> None:
-        """Send a batch, and then the next one. If the batch failed, drop the waiting calls."""
+        """Send a batch, then start the next one. If the batch fails, drop the waiting calls."""
         first, last, is_written, committed = calls[0], calls[-1], False, None
         try:
             writes = [write for call in calls for write in call.writes]
@@ -118,7 +117,7 @@ class CommitPipeline:
         except asyncio.CancelledError as error:
             outcome = error
             raise
-        # The calls of the batch report the error.
+        # Every call of the batch raises the error, so this task does not.
         except Exception as error:  # noqa: BLE001
             outcome = error
         finally:
@@ -129,8 +128,8 @@ class CommitPipeline:
 def _settle(written: asyncio.Future[None], error: BaseException | None) -> None:
     """Report the outcome of a batch to one of its calls.
 
-    After an error that one call may have caused, every call runs again, so that only that call
-    fails.
+    If any one call of the batch may have caused the error, every call gets `StaleCache` and runs
+    again, so that only the faulty call fails.
     """
     if written.done():
         return

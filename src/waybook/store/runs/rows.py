@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from waybook.json_values import Json
 
-#: Name, length, id of the document, and newer version of a list.
+#: A list by which a step is split: name, length, id of its document, and newer version.
 RunListRow: TypeAlias = tuple[str, int, str | None, tuple[int, str] | None]
 
 
@@ -21,8 +21,8 @@ class RunSummaryRow(NamedTuple):
     canceled_at: datetime | None
     now: datetime
     lists: list[RunListRow] | None
-    #: Started stages in order: slug, is completed, has feedback, closed steps, failed steps,
-    #: models.
+    #: Started stages in order. Each has: slug, whether it is completed, whether it has feedback,
+    #: number of closed steps, number of failed steps, models.
     stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
     documents_available: int | None
     awaiting_since: datetime | None
@@ -133,7 +133,7 @@ class FailedJobRow(NamedTuple):
 
 
 class DocumentRow(NamedTuple):
-    """Latest version of a document. The text is missing if it exceeds the limit."""
+    """Latest version of a document, without its text if the text exceeds the limit."""
 
     id: str
     stage: str

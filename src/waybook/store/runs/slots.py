@@ -1,4 +1,4 @@
-"""Slots of the run cache. Each slot has a cached run and the queue of its calls."""
+"""The run cache. It has one slot per run, with the cached run and the queue of its calls."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.pipeline import CommitPipeline
 from waybook.store.runs.turns import TurnQueue
 
-#: Org and id of a run. The org is an int, because ints hash fast.
+#: Org and id of a run. The org is an int, because an int is hashed fast.
 RunKey: TypeAlias = tuple[int, str]
 
 MAX_RUNS = 256
 MAX_FILTERS = 64
-#: Number of calls that lock a run in the database after another process changed the run.
+#: After another process changed a run, this many calls lock the run in the database.
 LOCKS_AFTER_CONFLICT = 8
 
 
@@ -45,7 +45,7 @@ class RunSlot:
 
     @property
     def state(self) -> CachedRun | None:
-        """Return the run with all decided changes, committed or not."""
+        """Return the run with the changes of all calls so far, committed or not."""
         return self.pipeline.state if self.pipeline.is_sending else self.cached
 
     def _end_batch(self, state: CachedRun | None, calls: int) -> None:
@@ -53,7 +53,7 @@ class RunSlot:
         self.turns.leave(calls)
 
     def may_use_cache(self) -> bool:
-        """Return whether the next call may use the cached run, and count the call."""
+        """Return False for the first calls after a conflict, which must not use the cached run."""
         if self._locks_left:
             self._locks_left -= 1
             return False
@@ -86,7 +86,7 @@ class RunSlot:
         return not free.is_complete and all(job.id in self._reserved for job in free.jobs)
 
     def begin_load(self, wanted: JobRequest, now: datetime | None) -> int:
-        """Return how many free jobs to read: twice as many as before if those were soon used up."""
+        """Return how many free jobs to read: twice as many if the last ones were soon claimed."""
         free = self.cached.free.get(filter_of(wanted)) if self.cached else None
         is_used_up = (
             free is not None and now is not None and now - free.read_at <= MAX_FREE_JOBS_AGE
@@ -96,7 +96,7 @@ class RunSlot:
         return self._free_job_count
 
     def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve the first free job. Return None if no job is free or the caller holds one."""
+        """Reserve the first free job, or return None if no job is free or the caller holds one."""
         cached = self.cached
         if cached is None or cached.holds_job(wanted, besides=besides):
             return None

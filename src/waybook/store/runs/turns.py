@@ -1,6 +1,7 @@
-"""Gives the calls on one run their turns, in order of arrival.
+"""Lets the calls on one run proceed in order of arrival.
 
-A call that locks the run has a turn to itself. Calls that use the cached run share a turn.
+A call that locks the run proceeds alone. Calls that use the cached run proceed together, in a
+shared turn.
 """
 
 import asyncio

@@ -79,7 +79,8 @@ class StageDocument(NamedTuple):
     total: int
 
 
-#: Number of completed runs, newest first, that are searched for runs of the same workflow.
+#: Maximum number of completed runs, newest first, among which runs of the same workflow are
+#: searched.
 MAX_NEWEST_RUNS = 2_000
 _MAX_FINISHED_RUNS = 20
 _MAX_RESULT_COSTS = 400

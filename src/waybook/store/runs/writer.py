@@ -53,9 +53,9 @@ def seal_decision(
 def statements(
     before: Run | None, writes: Sequence[RunWrite], *, is_cached: bool = False
 ) -> list[Statement]:
-    """Return the SQL statements that write consecutive decisions on a run.
+    """Return the SQL statements that write consecutive changes of a run.
 
-    The write fails if the run or a job has changed since it was read.
+    The write fails if the run or one of the changed jobs has changed since it was read.
     """
     sealed = [entry for write in writes for entry in write.sealed]
     if not sealed:
@@ -136,7 +136,7 @@ def _run(
 
 
 def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Value]) -> Statement:
-    """Update the audit position of a cached run and, if only one job changes, that job."""
+    """Update the audit position of a cached run. If only one job changes, also update that job."""
     run_id, jobs = writes[0].decision.run.id, patches.updates[Entity.JOB]
     if len(jobs) != 1:
         return SQL["advance_unchanged_run"](**head, run_id=run_id)
@@ -307,7 +307,7 @@ def _texts(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
             yield query(rows=part)
 
 
-#: Rows with texts: the query that inserts them, the column of their id, and those of the texts.
+#: Each kind of row with long texts: its entity, insert query, id column and text columns.
 _TEXT_ROWS = (
     (Entity.JOB_PART, SQL["insert_parts"], "job_id", ("content",)),
     (Entity.RENDERED_DOCUMENT, SQL["insert_rendered"], "id", ("markdown", "html")),
