@@ -1,7 +1,7 @@
 """Evaluates the conditions of a step when the step completes.
 
-Each condition fires at most once. A condition that raises an error does not fire, and the audit
-records the error.
+A condition fires if it is true: its action is applied. It fires at most once. If its evaluation
+raises an error, it does not fire, and the audit records the error.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from waybook.plan.repeat import repeat_steps, round_of, values_read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """An evaluated condition and its effects."""
+    """Result of evaluating a condition: its outcome, and the steps that it skipped or added."""
 
     condition: Condition
     outcome: BranchOutcome
@@ -40,7 +40,7 @@ class Branch:
     note: str | None = None
     #: Values that made a `repeat` condition true, by their paths such as `result.score`.
     values: Mapping[str, Json] = field(default_factory=dict)
-    #: Number of operations that the evaluation took.
+    #: Cost of the evaluation: the number of operations.
     cost: int = 0
 
     def as_json(self) -> dict[str, Json]:
@@ -150,7 +150,7 @@ def _skip_to(draft: Draft, fired: Branch, step: Step) -> Branch:
 
 
 def _added(draft: Draft, fired: Branch, step: Step, added: list[StepId]) -> Branch:
-    """Make the pending steps that depend on the completed step depend on the added steps too."""
+    """Add the new steps to the dependencies of pending steps that depend on the completed step."""
     unchanged = {*added, *steps_before(draft.plan.steps, added)}
     for other in tuple(draft.plan.steps_with_status(StepStatus.PENDING)):
         if step.id in other.depends_on and other.id not in unchanged:

@@ -1,4 +1,4 @@
-"""Copies a plan as of an earlier time, with the results of the steps completed by then."""
+"""Copies a plan as it was at a given audit entry, with the results completed until then."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class CopiedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOptions:
-    """Properties of a copied plan that differ from the original. None means unchanged."""
+    """Values that replace those of the original plan. None keeps the original value."""
 
     name: str | None = None
     skill_execution_id: str | None = None
@@ -156,9 +156,10 @@ def _copy_step(
 def _copy_conditions(
     draft: Draft, rows: Mapping[str, Row], ids: Mapping[str, StepId], carried: set[str]
 ) -> None:
-    """Copy the conditions.
+    """Copy the conditions of the copied steps.
 
-    A condition that has already added its steps is left out, because it would add them again.
+    If a condition has already added steps to the plan, the copy has these steps, so the condition
+    is left out. It would add them again.
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
         is_evaluated = row["step_id"] in carried
@@ -181,7 +182,7 @@ _NESTED_FIELDS = frozenset({"steps", "conditions", "cause"})
 
 
 def _with_ids(value: Json, ids: Mapping[str, StepId], name: str = "steps") -> Json:
-    """Replace the step ids in the field `name` of a condition."""
+    """Replace the original step ids in a condition's field `name` by those of the copy."""
     if name in _STEP_ID_FIELDS:
         return ids.get(str(value), value)
     if name == "depends_on_ids":

@@ -27,7 +27,7 @@ class NewPlan:
 
 
 def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
-    """Build a new plan: its row, its ordered steps, and their branching conditions.
+    """Create a plan with its ordered steps and their conditions.
 
     Raises:
         InvalidInput: the plan has no step, or a part of it is malformed.

@@ -1,4 +1,4 @@
-"""A draft of a plan applies changes to the plan and records them for the audit.
+"""Defines the draft of a plan, which applies changes to the plan and records them for the audit.
 
 Every rule changes a plan only through a draft, so that no change is missing from the audit.
 """
@@ -36,7 +36,8 @@ from waybook.plan.model import (
 from waybook.plan.new_conditions import build_condition
 from waybook.plan.ordering import renumber, replace_ids, resolve_dependencies, resolve_reference
 
-#: Fields of a step added by a condition that are stored even without a value.
+#: A condition stores the steps that it may add. It always stores these fields of a step, even
+#: without a value.
 _ALWAYS_STORED = frozenset({"type", "instructions", "title", "stall_seconds", "result_schema"})
 
 
@@ -67,7 +68,7 @@ def condition_row(condition: Condition) -> dict[str, Json]:
 
 
 def _new_step_row(new: NewStep) -> dict[str, Json]:
-    """Return a step that a condition may add, as JSON."""
+    """Return the JSON form of a step that a condition may add."""
     values = {f.name: getattr(new, f.name) for f in fields(NewStep) if f.name != "depends_on"}
     conditions = [_new_condition_row(condition) for condition in new.conditions]
     return {
@@ -78,7 +79,7 @@ def _new_step_row(new: NewStep) -> dict[str, Json]:
 
 
 def _new_condition_row(new: NewCondition) -> dict[str, Json]:
-    """Return a condition of a step that is not added yet, as JSON."""
+    """Return the JSON form of a condition of a step that another condition may add."""
     unnamed = {"after_step_order", "target_step_order", "from_step_order", "steps"}
     names = [f.name for f in fields(NewCondition) if f.name not in unnamed]
     row = {name: as_json(getattr(new, name)) for name in names}
@@ -99,7 +100,7 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
 class Decision(NamedTuple, Generic[ReplyT_co]):
-    """Result of a rule that is not yet written: the reply to send, and the changes to write."""
+    """Result of a rule: the reply to send, and the changes that are still to be written."""
 
     reply: ReplyT_co
     plan: Plan
@@ -201,7 +202,7 @@ class Draft:
         return changed
 
     def assign_to_actor(self, step_id: StepId) -> None:
-        """Make the actor the holder of a step, unless the actor's user holds it already."""
+        """Make the actor the holder of a step, unless the same user already holds it."""
         actor = self.moment.actor
         if self.plan.step(step_id).held_by != actor.user:
             self.set_step(step_id, held_by=actor.user, held_session=actor.session)
@@ -216,7 +217,7 @@ class Draft:
     def set_result(self, step_id: StepId, **values: Json) -> None:
         """Store a step's result.
 
-        Results are written once, so the audit records null as the old value.
+        A result is written only once, so the audit records null as the old value.
         """
         for name in RESULT_FIELDS:
             if values.get(name) is not None:

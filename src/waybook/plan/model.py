@@ -27,7 +27,7 @@ class PlanStatus(StrEnum):
 
 
 class PlanState(StrEnum):
-    """Status of a plan as pages and lists show it. A canceled plan is stored as failed."""
+    """Status of a plan on pages and in lists. A canceled plan has the stored status `failed`."""
 
     PLANNING = "planning"
     EXECUTING = "executing"
@@ -75,7 +75,7 @@ STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
 # fmt: on
 
 CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
-#: A stalled plan is resumed before it is modified.
+#: Statuses in which a plan can be modified. A stalled plan is first resumed.
 MODIFIABLE = frozenset({P.PLANNING, P.EXECUTING, P.STALLED})
 OPEN_STATES = frozenset(PlanState) - {*CLOSED_PLAN, PlanState.CANCELED}
 #: Steps that need no further work, whether or not they succeeded.
@@ -112,10 +112,10 @@ def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
 
 
 def derive_plan_status(steps: Collection[StepStatus]) -> PlanStatus:
-    """Derive a plan's status from its steps' statuses, by the first rule that applies.
+    """Derive a plan's status from the statuses of its steps, by the first rule that applies.
 
-    A failed step is finished, like a completed one: a plan with failed steps is completed, not
-    failed.
+    A failed step counts as finished, so a plan whose steps are all completed, skipped or failed is
+    completed.
 
     >>> derive_plan_status([StepStatus.FAILED, StepStatus.AWAITING_INPUT])
     <PlanStatus.AWAITING_REVIEW: 'awaiting_review'>
@@ -136,13 +136,13 @@ StepId = NewType("StepId", str)
 ConditionId = NewType("ConditionId", str)
 ReviewId = NewType("ReviewId", str)
 
-#: Maximum seconds that a call may wait. It is below 60, after which many clients and proxies end a
-#: call.
+#: Maximum seconds that a call may wait for work. Many clients and proxies end a call after 60
+#: seconds.
 MAX_WAIT_SECONDS = 55
 
 
 class StepType(StrEnum):
-    """Kind of work in a step. Only checkpoints have special rules."""
+    """Kind of work in a step. Special rules exist for checkpoints only."""
 
     SEARCH = "search"
     EXTRACT = "extract"
@@ -166,7 +166,7 @@ GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
 
 
 class OnExhausted(StrEnum):
-    """Effect of a `repeat` condition that is still true after the last repetition."""
+    """Action to take if a `repeat` condition is still true after the last repetition."""
 
     CONTINUE = "continue"
     REVIEW = "review"
@@ -196,7 +196,8 @@ class NewStep:
     stall_seconds: int | None = None
     result_schema: Json = None
     depends_on: tuple[int, ...] = ()
-    #: Dependencies of a step that a condition adds. They replace the positions in `depends_on`.
+    #: Dependencies as step ids. A step that a condition may add has these in place of the positions
+    #: in `depends_on`.
     depends_on_ids: tuple[StepId, ...] = ()
     #: Minimum number of sources for the step's result; None if none are required.
     required_sources: int | None = None
@@ -211,7 +212,7 @@ class NewCondition:
 
     expression: str
     action: BranchAction
-    #: Position of the step that has the condition. None if the step is created together with it.
+    #: Position of the step that has the condition. None if the step is created in the same call.
     after_step_order: int | None = None
     target_step_order: int | None = None
     steps: tuple[NewStep, ...] = ()
@@ -220,13 +221,14 @@ class NewCondition:
     from_step_order: int | None = None
     max_repeats: int | None = None
     on_exhausted: OnExhausted | None = None
-    #: Conditions are stored with step ids, because positions change when steps are added.
+    #: Ids of the two steps. Conditions are stored with ids, because positions change when steps are
+    #: added.
     target_step_id: StepId | None = None
     from_step_id: StepId | None = None
 
 
 class Step(NamedTuple):
-    """A step without its result. Its title and instructions are in `Plan.texts`."""
+    """A step without its result. Its instructions are in `Plan.texts`."""
 
     id: StepId
     order: int
@@ -247,10 +249,10 @@ class Step(NamedTuple):
     #: How many holders may stop responding before the step fails. None uses the default.
     max_attempts: int | None = None
     silent_holders: int | None = None
-    #: Step of the original plan from which this step was copied.
+    #: In a copied plan: the step of the original plan that this step is a copy of.
     copied_from: StepId | None = None
-    #: Revision of the plan in which the holder got the instructions. Set only if another agent has
-    #: changed the instructions since.
+    #: Plan revision in which the holder got the instructions. None unless another agent has changed
+    #: the instructions since then.
     answers_revision: int | None = None
 
     @property
@@ -261,12 +263,13 @@ class Step(NamedTuple):
 
     @property
     def is_carried_over(self) -> bool:
-        """Return whether a copied plan took over this step's result from the original plan."""
+        """Return whether the step was copied from another plan together with its result."""
         is_copied = self.copied_from is not None and self.in_progress_since is None
         return is_copied and self.status is StepStatus.COMPLETED
 
 
-#: Fields of a `NewStep` that its `Step` keeps unchanged, and that copies of the step get too.
+#: Fields that a `Step` takes over unchanged from its `NewStep`, and that copies of the step get
+#: too.
 KEPT_FIELDS: Final = tuple(
     f.name for f in fields(NewStep) if f.name in Step._fields and f.name != "depends_on"
 )
@@ -284,7 +287,8 @@ class StepText:
     instructions: str
     result_schema: Json = None
     required_sources: int | None = None
-    #: Sources that count toward `required_sources`. Loaded only if the step requires sources.
+    #: Sources that count toward `required_sources`. They are loaded only if the step requires
+    #: sources.
     sources: tuple[StoredSource, ...] = ()
 
 
@@ -303,7 +307,8 @@ class Condition:
     from_step_id: StepId | None = None
     max_repeats: int | None = None
     repeats: int | None = None
-    #: What to do after the last repetition. None means that the plan continues.
+    #: What to do if the condition is still true after the last repetition. None means that the plan
+    #: continues.
     on_exhausted: OnExhausted | None = None
     cause: "Cause | None" = field(default=None, hash=False)
 
@@ -316,7 +321,7 @@ class Condition:
 
 
 class Cause(TypedDict):
-    """Reason for repeating steps."""
+    """Reason for repeating steps, and the copies that were made."""
 
     #: Values that made the condition true, by their paths such as `result.score`.
     values: dict[str, Json]
@@ -377,7 +382,8 @@ class Plan(NamedTuple):
     budget: Budget | None = None
     created_by: str | None = None
     created_at: datetime | None = None
-    #: Set only for a copy: the original plan, and its last audit entry at the time of the copy.
+    #: Set only for a copy: the original plan, and the number of the audit entry up to which it was
+    #: copied.
     copied_from: PlanId | None = None
     copied_seq: int | None = None
     #: Whether a step without dependencies waits for all steps before it.
@@ -425,18 +431,17 @@ MAX_REPEATS = 100
 #: Maximum nesting of conditions: a condition may add steps that have conditions themselves.
 MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
-#: Maximum of `required_sources`.
 MAX_REQUIRED_SOURCES = 50
 
 
 class Round(NamedTuple):
-    """One repetition of steps, as a step that belongs to it sees it."""
+    """One pass through repeated steps. The first pass, before any repetition, has the number 1."""
 
-    #: 2 for the first repetition.
+    #: Number of this pass: 2 for the first repetition.
     number: int
-    #: Number of rounds if the condition stays true.
+    #: Maximum number of passes, reached if the condition stays true.
     most: int
-    #: The condition that made the round begin.
+    #: The `repeat` condition that caused this pass.
     condition: Condition
     values: Mapping[str, Json]
     #: The latest finished version of each repeated step.

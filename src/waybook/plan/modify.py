@@ -113,8 +113,9 @@ def modify(
     """Apply a list of modifications to a plan in order: all of them, or none.
 
     Raises:
-        PlanTerminal: the plan is closed, or a modification follows its cancellation.
-        NotModifiable: the plan waits for a review, or the changes would remove all its steps.
+        PlanTerminal: the plan is closed, or a modification in the list follows one that cancels
+            the plan.
+        NotModifiable: the plan waits for a review, or the modifications would remove all its steps.
         StalePlan: the plan is not at the revision the caller saw.
         InvalidStepReference: a named step does not exist.
         InvalidTransition: a step is not in a status that allows the change.
@@ -198,7 +199,8 @@ def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> 
             is_new = draft.plan.texts[step.id].instructions != instructions
             is_mine = draft.moment.actor.holder.is_same_conversation(step.holder)
             if is_new and step.holder and not is_mine and step.answers_revision is None:
-                # Record from which revision the holder works, because it has the old text.
+                # The holder still has the old instructions, so record the revision that they belong
+                # to.
                 draft.set_step(step.id, answers_revision=draft.plan.revision)
             draft.set_instructions(step.id, instructions)
             draft.record_heartbeat(step.id)

@@ -63,7 +63,7 @@ def next_step(
     another: bool = False,
     patience: timedelta = DEFAULT_STALL_THRESHOLD,
 ) -> Decision[NextStep]:
-    """Decide which step of the plan the caller should work on now.
+    """Assign the next step to the caller, or reply why no step is available.
 
     The caller gets the first of these that exists: the step that its session holds, a step that a
     reviewer sent back, a pending step without unfinished dependencies, or a step whose holder sent
@@ -74,7 +74,7 @@ def next_step(
 
 
 def take_step(draft: Draft, *, another: bool = False, patience: timedelta) -> NextStep:
-    """Assign the next step to the caller; `next_step` describes the order."""
+    """Assign the next step to the caller. The docstring of `next_step` describes the order."""
     plan = draft.plan
     if plan.status is PlanStatus.COMPLETED:
         return PlanComplete()

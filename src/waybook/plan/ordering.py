@@ -1,7 +1,7 @@
-"""The order of a plan's steps, and dependencies between them.
+"""Orders the steps of a plan, and checks the dependencies between them.
 
-Positions are 1 to n without gaps. Dependencies are stored as step ids, so they stay correct when
-steps move.
+The positions of the steps are 1 to n without gaps. Dependencies are stored as step ids, so they
+stay correct when steps move.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -93,20 +93,20 @@ def steps_before(steps: Sequence[Step], ids: Iterable[StepId]) -> set[StepId]:
     return reached
 
 
-#: First character of a reference to a step that has no id yet.
+#: First character of a reference. A reference stands for a step that has no id yet.
 _REFERENCE_MARK = "+"
 
 
 def added_reference(level: int, number: int) -> StepId:
     """Return a reference to a step that a condition will add and that has no id yet.
 
-    `level` counts how deeply the conditions are nested.
+    `level` is the nesting depth of the condition, and `number` the position of the step in it.
     """
     return StepId(f"{_REFERENCE_MARK}{level}.{number}")
 
 
 def resolve_reference(step_id: StepId, added: Sequence[StepId]) -> StepId:
-    """Return the id of the step that a reference means. An id is returned unchanged."""
+    """Return the id of the step that a reference stands for. An id is returned unchanged."""
     if not step_id.startswith(_REFERENCE_MARK):
         return step_id
     level, number = map(int, step_id.removeprefix(_REFERENCE_MARK).split("."))
@@ -114,7 +114,7 @@ def resolve_reference(step_id: StepId, added: Sequence[StepId]) -> StepId:
 
 
 def replace_ids(steps: Iterable[NewStep], new_id: Callable[[StepId], StepId]) -> Iterator[NewStep]:
-    """Yield copies of new steps in which all step ids are replaced."""
+    """Yield copies of the new steps in which `new_id` has replaced every step id."""
     for step in steps:
         yield replace(
             step,

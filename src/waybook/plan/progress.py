@@ -1,6 +1,6 @@
-"""The progress and outputs of a plan, its soft budget, stall detection, and notifications.
+"""Computes the progress of a plan, budget warnings, stalled steps and notifications.
 
-Exceeding the budget causes a warning, never a refusal.
+If the budget is exceeded, agents get a warning, but no call is refused.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ def percent(done: int, total: int) -> int:
 
 
 def progress_json(done: int, total: int) -> dict[str, Json]:
-    """Return progress as JSON, in the form of replies without `counts`.
+    """Return progress as JSON, as in those replies that have no `counts`.
 
     >>> progress_json(3, 13)
     {'percent': 23, 'done': 3, 'total': 13}
@@ -88,7 +88,7 @@ def count_done(statuses: Collection[StepStatus]) -> int:
 
 
 def open_review(plan: Plan) -> Review | None:
-    """Return the review that a person can still decide: none if the plan has ended."""
+    """Return the review that a person can still decide, or None. A plan that ended has none."""
     is_open = plan.status not in CLOSED_PLAN and plan.review and plan.review.decision is None
     return plan.review if is_open else None
 

@@ -1,4 +1,4 @@
-"""The branch action `repeat`, which repeats steps by inserting copies of them."""
+"""Carries out the action `repeat` of a condition: inserts copies of the steps to repeat."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,7 +30,8 @@ from waybook.plan.model import (
 )
 from waybook.plan.ordering import replace_ids
 
-#: Limits on the values stored as the cause of a repetition: their number, and the length of each.
+#: A repetition stores the values that made its condition true: at most `_MAX_VALUES` values, each
+#: cut to `MAX_VALUE_LENGTH` characters.
 _MAX_VALUES: Final = 20
 MAX_VALUE_LENGTH: Final = 200
 
@@ -42,7 +43,7 @@ class Repeated(NamedTuple):
 
 
 def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
-    """Return the steps that this condition repeats. Empty if the steps were reordered."""
+    """Return the steps that a condition repeats: none if its first step now comes after `step`."""
     first = next((s for s in plan.steps if s.id == (condition.from_step_id or step.id)), None)
     if first is None:
         return []
@@ -50,7 +51,7 @@ def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
 
 
 def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
-    """Return the steps whose texts must be loaded in case a condition repeats the steps."""
+    """Return the steps whose texts must be loaded, because a condition may copy the steps."""
     if not plan.conditions:
         return set()
     repeats = [c for c in plan.pending_conditions() if c.action is BranchAction.REPEAT]
@@ -63,7 +64,7 @@ def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
 
 
 def round_of(plan: Plan, step: Step) -> Round | None:
-    """Return the round that a step belongs to, or None if the step is not a repetition."""
+    """Return the repetition that a step belongs to, or None if the step is not a copy."""
     repeating = [c for c in plan.conditions if c.cause and step.id in c.cause["copies"]]
     if not repeating:
         return None
@@ -79,7 +80,11 @@ def round_of(plan: Plan, step: Step) -> Round | None:
 
 
 def current_loops(plan: Plan) -> list[Condition]:
-    """Return the `repeat` conditions that have not fired, or have no repetitions left."""
+    """Return the latest copy of each `repeat` condition.
+
+    A condition that has repeated its steps is left out, because the copy of its step has a copy of
+    the condition.
+    """
     ids = {step.id for step in plan.steps}
     loops = [c for c in plan.conditions if c.action is BranchAction.REPEAT and c.step_id in ids]
     return [c for c in loops if c.outcome is not BranchOutcome.FIRED or c.is_exhausted]
@@ -90,8 +95,8 @@ def repeat_steps(
 ) -> Repeated:
     """Insert copies of the steps that a condition repeats, after the completed step.
 
-    The conditions of these steps are copied too. Dependencies on a repeated step become
-    dependencies on its copy.
+    The conditions of these steps are copied too. If a repeated step depends on another repeated
+    step, its copy depends on the copy of that step.
     """
     repeats, limit = condition.repeats or 0, condition.max_repeats or 0
     if repeats >= limit:
@@ -120,7 +125,7 @@ def repeat_steps(
 
 
 def _end(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Repeated:
-    """Carry out `onExhausted`, because the condition is still true after the last repetition."""
+    """Carry out `onExhausted`: the condition is still true after the last repetition."""
     count = "once" if condition.repeats == 1 else f"{condition.repeats} times"
     seen = ", ".join(f"{path} = {dumps(value)}" for path, value in values.items())
     why = f"repeated {count}, and {condition.expression} is still true" + f" ({seen})" * bool(seen)
@@ -143,7 +148,7 @@ def _end(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]
 
 
 def values_read(tree: Node, variables: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the values that a condition reads, by their paths. Long values are cut.
+    """Return the values that an expression reads, by their paths. Long values are cut.
 
     >>> from waybook.conditions.parser import parse
     >>> values_read(parse("confidence < 0.5 || 'step' in result.tags"), {"confidence": 0.3})

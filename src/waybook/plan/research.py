@@ -1,4 +1,4 @@
-"""Stores research: versioned findings of an agent, with their sources."""
+"""Stores research: findings of an agent with their sources. Every version is kept."""
 
 import json
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Research:
 
     @property
     def content_hash(self) -> str:
-        """Return a hash of content, tags, metadata and sources. It detects identical research."""
+        """Return a hash of content, tags, metadata and sources, to detect identical research."""
         fields = [self.content, self.tags, self.metadata, [origin.id for origin in self.origins]]
         serialized = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return sha256(serialized.encode()).hexdigest()
@@ -103,7 +103,10 @@ def store_research(
 def store_standalone(
     research: Research, before: ExistingResearch, context: DecisionContext
 ) -> tuple[StoredResearch, Entry | None]:
-    """Store research without a plan, with its own audit chain. It may be stored already."""
+    """Store research without a plan, in its own audit chain.
+
+    If the same research is already stored, there is no audit entry.
+    """
     _refuse_reserved(research)
     if _is_there(research, before):
         return _there(before), None

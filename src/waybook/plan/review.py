@@ -40,7 +40,7 @@ from waybook.plan.submit import StepDone, Submission, complete, keep_late_result
 
 
 class ReviewSurface(StrEnum):
-    """Place in which a person decides a review without the agent: a chat, or their own program."""
+    """Place where a person decides a review directly, without an agent that relays the decision."""
 
     APP = "app"
     FORM = "form"
@@ -61,7 +61,7 @@ def request_review(
 ) -> Decision[Review]:
     """Pause a step in progress until a person decides.
 
-    If the request is refused, its result is stored as a late result.
+    If the request is refused and has a result, the result is stored as a late result.
 
     Raises:
         PlanTerminal: the plan is closed, and the request has no result.
@@ -221,8 +221,8 @@ def _carry_out(
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
     """Set the reviewed step back to in progress, with the feedback in its instructions.
 
-    The conversation that held the step keeps it if it relays the decision. Otherwise the step is
-    unassigned until an agent claims it.
+    If the conversation that held the step relays the decision, it keeps the step. Otherwise, the
+    step has no holder until an agent claims it.
     """
     actor = draft.moment.actor
     instructions = draft.plan.texts[step_id].instructions

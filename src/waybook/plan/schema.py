@@ -1,7 +1,7 @@
 """Validates values, mainly step results, against JSON Schemas, with a limit on the work.
 
-Keywords that can make validation arbitrarily expensive are not supported, such as references and
-regular expressions.
+Keywords such as references and regular expressions are not supported, because they can make
+validation arbitrarily expensive.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ UNSUPPORTED_KEYWORDS = frozenset(
         "uniqueItems",
     }
 )
-#: Schema keywords below which the author of the schema chooses the names.
+#: Schema keywords whose value is an object with names that the author of the schema chooses.
 _NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 _DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
@@ -46,7 +46,7 @@ _CHARACTERS_PER_PART = 100
 
 
 def check_schemas(schemas: Iterable[Json]) -> None:
-    """Check that a call's schemas are valid and, together, cheap to validate against.
+    """Check that the schemas in a call are valid and, all together, not too large.
 
     Raises:
         InvalidInput: a schema is not a JSON Schema, or uses an unsupported keyword.
@@ -132,7 +132,7 @@ def result_errors(schema: Json, result: Json) -> list[SchemaError]:
 
 
 class Mismatch(NamedTuple):
-    """A place in a value that violates the schema. `$` is the root of the value."""
+    """A place in a value that violates the schema, and what is wrong. `$` is the root."""
 
     path: str
     message: str
@@ -157,7 +157,7 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
             faults.append(Mismatch(error.json_path[:_MAX_MESSAGE], error.message[:_MAX_MESSAGE]))
             if len(faults) == MAX_ERRORS:
                 break
-    # `multipleOf` fails for a number that is too large for a float.
+    # The keyword `multipleOf` raises this for a number that is too large for a float.
     except ArithmeticError as error:
         faults.append(Mismatch("$", f"it contains a number that cannot be checked: {error}"))
     return sorted(faults, key=lambda fault: fault.path)

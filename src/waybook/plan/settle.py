@@ -1,4 +1,4 @@
-"""Updates that follow a change of a plan: its status, sessions and usage, and stalls."""
+"""Updates the status, sessions, usage and stalls of a plan after another change."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, newly_stalled, whole_
 
 
 def settle(draft: Draft) -> None:
-    """Set the plan's status to the one derived from its steps, unless the plan is closed."""
+    """Set the status of an open plan to the one that follows from its steps."""
     status, statuses = draft.plan.status, draft.plan.statuses()
     target = derive_plan_status(statuses)
     is_new = status is PlanStatus.PLANNING and {*statuses} <= {StepStatus.PENDING}
@@ -31,7 +31,7 @@ def settle(draft: Draft) -> None:
 
 
 def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus, ...]:
-    """Return the statuses that lead from one plan status to another by allowed transitions.
+    """Return the statuses to set one after the other, so that every transition is allowed.
 
     >>> transition_path(PlanStatus.PLANNING, PlanStatus.COMPLETED)
     (<PlanStatus.EXECUTING: 'executing'>, <PlanStatus.COMPLETED: 'completed'>)
@@ -48,9 +48,10 @@ def is_new_session(plan: Plan, session: str | None) -> bool:
 
 
 def register_session(draft: Draft) -> None:
-    """Record the caller's session, unless the plan already knows it.
+    """Record the caller's session if it is new in this plan.
 
-    Claiming the first step of a new plan does not count as resuming the plan.
+    The audit then says that the session resumed the plan, except if nothing has been done in the
+    plan yet.
     """
     session = draft.moment.actor.session
     if session is None or not is_new_session(draft.plan, session):

@@ -1,4 +1,4 @@
-"""Outputs of a plan. Storing an output is the only change that a completed plan accepts."""
+"""Stores outputs of a plan. This is the only change that a completed plan accepts."""
 
 import json
 import re
@@ -30,7 +30,7 @@ TEXT_TYPES = frozenset(
     }
 )
 _SUFFIXES = ("+json", "+xml", "+yaml")
-#: The types that the tool list names, of the text types that are accepted.
+#: The accepted text types that the description of the tool names.
 COMMON_TYPES = (
     "text/markdown",
     "text/plain",
@@ -115,8 +115,6 @@ def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """An output that a caller submits for a plan."""
-
     media_type: str
     title: str
     content: str
@@ -124,8 +122,7 @@ class NewOutput:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    #: A new version, or the latest version if the content is unchanged.
-
+    #: The new version, or the latest stored version if the content is unchanged.
     output: Output
     is_new: bool
 

@@ -78,8 +78,8 @@ class Submission:
     report: Json = None
     formatting_notes: str | None = None
     usage: Usage | None = None
-    #: Attempt that the caller claimed. Without it, only the holder can complete a step that is
-    #: held.
+    #: Attempt that the caller claimed. If it is missing and the step has a holder, only the holder
+    #: can complete the step.
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
@@ -105,7 +105,7 @@ def submit(
 
     Raises:
         PlanTerminal: the plan is closed, and the caller has completed the step already.
-        InvalidTransition: the caller has completed the step already, or a person must decide it.
+        InvalidTransition: the caller has completed the step already, or the step is in review.
         InvalidInput: the result does not match the step's schema, or has too few sources.
     """
     return _submit(Draft(plan, context), step_id, submission)
@@ -122,7 +122,7 @@ def submit_and_take_next(
 
     Raises:
         PlanTerminal: the plan is closed, and the caller has completed the step already.
-        InvalidTransition: the caller has completed the step already, or a person must decide it.
+        InvalidTransition: the caller has completed the step already, or the step is in review.
         InvalidInput: the result does not match the step's schema, or has too few sources.
     """
     return _submit(Draft(plan, context), step_id, submission, patience)
@@ -169,7 +169,7 @@ def _refusal(draft: Draft, step: Step, submission: Submission) -> Refused | None
     """Return why a result is refused, or None if the step may accept it.
 
     Raises:
-        PlanTerminal, InvalidTransition: the caller repeats a result that was counted.
+        PlanTerminal, InvalidTransition: the caller has completed the step already.
     """
     plan, actor, attempt = draft.plan, draft.moment.actor, submission.attempt
     refusal: Refused
