@@ -1,4 +1,4 @@
-"""Copies a run from a given stage on: earlier stages are copied, and that stage starts again."""
+"""Copies a run to start one of its stages again. The copy contains the earlier stages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def copy_run(
     name: str | None = None,
     models: Sequence[str] | None = None,
 ) -> RunDecision[tuple[StageRun, ...]]:
-    """Create a copy of a run with its workflow version, and start the given stage again.
+    """Copy a run, with the same workflow version, and start the given stage again in the copy.
 
     Raises:
         NotFound: the workflow has no stage with this slug.

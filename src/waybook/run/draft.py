@@ -1,4 +1,4 @@
-"""A draft of a run applies changes to the run and records them for the audit.
+"""Defines the draft of a run, which applies changes to the run and records them for the audit.
 
 Every rule changes a run only through a draft, so that no change is missing from the audit.
 """
@@ -22,7 +22,7 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
 class RunDecision(NamedTuple, Generic[ReplyT_co]):
-    """Result of a rule that is not yet written: the reply to send, and the changes to write."""
+    """Result of a rule: the reply to send, and the changes that are still to be written."""
 
     reply: ReplyT_co
     run: Run
@@ -39,7 +39,8 @@ class RunDecision(NamedTuple, Generic[ReplyT_co]):
 
 ReplyT = TypeVar("ReplyT")
 
-#: Maximum number of changes in one audit entry. A larger change becomes several entries.
+#: Maximum number of row changes in one audit entry. If a call makes more, it writes several
+#: entries.
 MAX_CHANGES_PER_ENTRY = 500
 
 _COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
@@ -138,7 +139,7 @@ class RunDraft:
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
-        """Return the steps of a stage whose jobs exist, whether open or closed."""
+        """Return the open and closed steps of a stage. Their jobs have been created."""
         return [step for step in self.steps.values() if step.stage == stage]
 
     def record(self, event: Event, **details: Json) -> None:

@@ -1,4 +1,4 @@
-"""Failed jobs, retries, regeneration of documents, and canceled runs.
+"""Handles failed jobs and their retries, produces documents again, and cancels runs.
 
 A canceled run keeps all its rows. A result for one of its jobs is refused, but stored as a late
 result.
@@ -27,7 +27,7 @@ from waybook.run.stages import recreate_job, require_stage, require_step
 def cancel_run(
     run: Run, compiled_dag: CompiledDag, reason: str, context: DecisionContext
 ) -> RunDecision[int]:
-    """Cancel a run permanently, and reply with the amount of unfinished work.
+    """Cancel a run permanently, and reply with the number of unfinished jobs.
 
     The rows and documents of the run are not changed.
 
@@ -54,7 +54,7 @@ def cancel_run(
 def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
     if run.canceled_at is None:
         return None
-    # A user wrote the reason, so the server's message does not repeat it.
+    # The reason is a user's text, so it gets its own field and is not part of the server's message.
     return RunCanceled(
         f"{run.canceled_by} canceled this run; `reason` says why",
         runId=run.id,
@@ -79,7 +79,7 @@ def _look(run: Run) -> NextCall:
 @dataclass(frozen=True, slots=True)
 class RegenerationJob:
     job: Job
-    #: Number of jobs that regenerate later documents.
+    #: Number of further jobs, which produce the documents again that depend on this one.
     following: int = 0
 
 
@@ -134,12 +134,12 @@ def regenerate(
 ) -> RunDecision[RegenerationJob]:
     """Create a job that produces a document again, as its next version.
 
-    The new job replaces the original one, and a closed step stays closed. `following` has further
-    jobs to replace, each with a document; those that are not completed are left out.
+    The new job replaces the original one. If the step is closed, it stays closed. `following` has
+    further jobs to replace, each with its document. Those that are not completed are skipped.
 
     Raises:
         RunCanceled: the run is canceled.
-        InvalidTransition: the job that produces the document is not completed yet.
+        InvalidTransition: the job that produced the document is not completed, or was replaced.
     """
     require_active(run)
     if job.status is not JobStatus.COMPLETED:
@@ -181,7 +181,7 @@ AGAIN = NextCall("get_next_job", {}, "Get your job again, with its current attem
 
 
 def stale_attempt_error(job: Job, attempt: int | None, actor: Actor) -> StaleAttempt | None:
-    """Return the error for an attempt that is not current, or None if it is current."""
+    """Return the error to raise if the attempt is not the current one, or None if it is."""
     if is_current_attempt(attempt, job, actor):
         return None
     by = f" by {job.held_by}" if job.held_by else ""
@@ -232,7 +232,7 @@ def fail_job(
     retryable: bool,
     context: DecisionContext,
 ) -> RunDecision[Job]:
-    """Record the failure of a job: schedule a retry, or fail the job permanently.
+    """Record that an attempt at a job failed: schedule a retry, or fail the job permanently.
 
     Raises:
         RunCanceled: the run is canceled.

@@ -1,8 +1,8 @@
-"""Finds the versions of the inputs that a document was made from, and outdated documents.
+"""Finds which versions of its inputs a document was made from, and whether it is outdated.
 
-A job gets the latest version of each input when it is claimed. These versions follow from the times
-of claims and documents, so they are not stored. A document is outdated if one of its inputs has a
-newer version.
+When a job is claimed, it gets the latest version of each input. These versions are not stored,
+because they follow from the times of claims and documents. A document is outdated if one of its
+inputs has a newer version.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ class DocumentVersion(NamedTuple):
     created_at: datetime
     job_id: str
     unit: Unit
-    #: Time of the job's claim. A copied document read its inputs when it was copied.
+    #: Time of the inputs: when the job was claimed or, for a copied document, when it was copied.
     read_at: datetime
 
 
@@ -41,7 +41,7 @@ def input_versions(
 ) -> Mapping[str, tuple[InputVersion, ...]]:
     """Return the inputs of the documents with these ids.
 
-    `versions` has all documents of the run, ordered by version.
+    `versions` must contain all documents of the run, ordered by version.
     """
     history = {same[-1].document.id: same for same in _histories(versions)}
     shelf = index_documents(same[-1].document for same in history.values())
@@ -73,7 +73,7 @@ def _step(compiled_dag: CompiledDag, version: DocumentVersion) -> tuple[Unit, st
 
 
 def _histories(versions: Sequence[DocumentVersion]) -> Collection[list[DocumentVersion]]:
-    """Return the versions of each document."""
+    """Return a list for each document, with its versions in order."""
     histories: dict[tuple[str | None, ...], list[DocumentVersion]] = {}
     for version in versions:
         document = version.document
@@ -102,9 +102,9 @@ def outdated_documents(
 def jobs_after(
     compiled_dag: CompiledDag, versions: Sequence[DocumentVersion], job_id: str
 ) -> Mapping[str, str]:
-    """Return the jobs that read documents of this job, directly or not, in the order of steps.
+    """Return the jobs that depend on documents of this job, also indirectly, in step order.
 
-    Each job comes with the id of a document that it made.
+    The keys are job ids. Each value is the id of a document that the job made.
     """
     latest = [same[-1] for same in _histories(versions)]
     ranks = compiled_dag.dispatch_ranks

@@ -23,7 +23,8 @@ from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.progress.structure import stage_order
 from waybook.json_values import Json
 
-#: The n-th step of stage s has the rank s * _RANKS + n.
+#: The rank of step n of stage s is s * _RANKS + n. Jobs of steps with lower ranks are assigned
+#: first.
 _RANKS = 100_000
 
 
@@ -53,7 +54,6 @@ class CompiledDag:
 
     @cached_property
     def dispatch_ranks(self) -> Mapping[tuple[str, str], int]:
-        """Return the rank of each step. Jobs of lower ranks are assigned first."""
         return {
             (slug, key): place * _RANKS + number
             for place, slug in enumerate(self.order)
@@ -85,11 +85,11 @@ class CompiledDag:
 
 
 class StageRun(NamedTuple):
-    """One stage of a run. Its models were fixed when it started."""
+    """A started stage of a run. Its models can no longer change."""
 
     slug: str
     models: tuple[str, ...]
-    #: Lineages and authors from earlier stages, fixed when this stage starts.
+    #: Lineages and authors of the documents of earlier stages. They can no longer change.
     prior: Origins
     started_at: datetime
     completed_at: datetime | None = None
@@ -119,7 +119,7 @@ def step_id(stage: str, key: str) -> str:
 
 
 class StepRun(NamedTuple):
-    """A step whose jobs exist, with the numbers of its jobs in total, completed and failed."""
+    """A step whose jobs were created, with the number of all, completed and failed jobs."""
 
     stage: str
     key: str
@@ -150,11 +150,12 @@ class Job(NamedTuple):
     job_type: JobType
     model: str
     rank: int
-    #: The part of the step that the job does. Empty for a rendering job.
+    #: The part of the step's work that the job does. None if the job renders a document.
     unit: Unit | None
     ready_at: datetime
     status: JobStatus = JobStatus.PENDING
-    #: The attempt increases with every claim. Results of earlier attempts are refused.
+    #: Number of the current attempt, which every claim increases. Results of earlier attempts are
+    #: refused.
     attempt: int = 0
     tries: int = 0
     held_by: str | None = None
@@ -162,11 +163,12 @@ class Job(NamedTuple):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    #: Job that this job continues. `part` is the number of the new part.
+    #: If the result of another job was too long for one call, this job continues it. `part` is the
+    #: number of this part.
     continues: str | None = None
     part: int = 1
     document: str | None = None
-    #: Whether the step of the job waits for the job.
+    #: Whether the step stays open until this job is completed.
     counted: bool = True
 
     @property
@@ -200,13 +202,13 @@ class Job(NamedTuple):
 
 
 class RunList(NamedTuple):
-    """A list whose items split a step into jobs. It does not change once a step uses it."""
+    """A list that splits a step into jobs, one per item. Once a step uses it, it cannot change."""
 
     name: str
     length: int
     #: Document with the items. None if they are in the run's input.
     document: str | None = None
-    #: Length and document of a version that was written after a step used this one.
+    #: Length and document of a newer version, written after a step had used this version.
     newer: tuple[int, str] | None = None
 
 
@@ -223,7 +225,8 @@ class Run(NamedTuple):
     canceled_at: datetime | None = None
     canceled_by: str | None = None
     cancel_reason: str | None = None
-    #: Set only for a copy: the original run, and its last audit entry at the time of the copy.
+    #: Set only for a copy: the original run, and the number of the audit entry up to which it was
+    #: copied.
     copied_from: str | None = None
     copied_seq: int | None = None
     lists: tuple[RunList, ...] = ()
@@ -248,7 +251,7 @@ class NewDocument(NamedTuple):
     document_key: str
     origin: ProducedDocument
     version: int
-    #: Text of the document. Empty in a copied run, where the database copies the text.
+    #: Text of the document. Empty if the run is a copy: then the database copies the text.
     content: str
     content_hash: str
     copied_from: str | None = None

@@ -30,7 +30,7 @@ class OpenJobs:
 
 @dataclass(frozen=True, slots=True)
 class NothingReady:
-    """No job can be claimed: each is in progress, delayed, or for another model."""
+    """No job can be claimed now: each open job is in progress, delayed, or for another model."""
 
     open_jobs: tuple[OpenJobs, ...]
 
@@ -60,7 +60,7 @@ class CanceledRun:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """The next job failed because it has no attempts left. The caller should ask again."""
+    """The next job had no attempts left, so it has now failed. The caller should ask again."""
 
     job: Job
 
@@ -85,7 +85,7 @@ def next_job(
     candidate: Job | None,
     open_jobs: Sequence[OpenJobs],
 ) -> RunDecision[NextJob]:
-    """Return the job that the caller holds, or a new one, or why no job is available.
+    """Return the job that the caller holds, or assign one, or say why none is available.
 
     `candidate` is a job that can be claimed.
     """

@@ -1,8 +1,8 @@
-"""Start, progress and completion of a stage.
+"""Starts stages, opens and closes their steps, and completes stages.
 
 When the last job of a step ends, the same transaction closes the step and creates the jobs of the
-steps that are now ready. A step can be split by the items of a list. A list in the run's input is
-known from the start; a list that another step produces is known when that step is submitted.
+steps that are now ready. A step can be split into one job per item of a list. The list is in the
+input of the run, or another step produces it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ from waybook.run.model import (
 
 
 def input_lists(compiled_dag: CompiledDag, run_input: Json) -> tuple[RunList, ...]:
-    """Return the lists that the run's input has.
+    """Return the lists in the input of the run.
 
     Raises:
         InvalidInput: a list is missing or has an empty item.
@@ -71,7 +71,7 @@ def lists_row(compiled_dag: CompiledDag, run: Run) -> dict[str, Json]:
 def store_list(draft: RunDraft, document: NewDocument) -> None:
     """Store the length of a list that a step produced.
 
-    If a step already uses the list, it keeps the version that it uses.
+    If another step already uses an earlier version of the list, that version stays in use.
 
     Raises:
         InvalidInput: the document is not a list, or has an empty item.
@@ -95,7 +95,7 @@ def _used_lists(compiled_dag: CompiledDag, steps: Collection[str]) -> set[str]:
 def copy_lists(draft: RunDraft, original: Run, new_ids: Mapping[str, str]) -> None:
     """Copy the lists of the copied stages.
 
-    A list that no copied step uses is copied in its latest version.
+    If no copied step uses a list, its latest version is copied.
     """
     produced = {
         item_list.name: item_list for item_list in draft.compiled_dag.produced_lists.values()
@@ -135,7 +135,7 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
 
 
 def validate_models(models: Sequence[str]) -> tuple[str, ...]:
-    """Return the models without duplicates."""
+    """Check the number of models, and return them without duplicates."""
     frozen = distinct(models)
     if not frozen:
         raise InvalidInput("a stage needs at least one model; list it in `models`")
@@ -187,7 +187,7 @@ def _counts(draft: RunDraft, slug: str) -> StageCounts:
 
 
 def require_runnable(compiled_dag: CompiledDag) -> None:
-    """Check that no stage is too large to be started."""
+    """Check that no stage of the workflow has too many steps, or too many jobs with one model."""
     leaves: dict[str, Origins] = {}
     for slug in compiled_dag.order:
         _require_few_steps(compiled_dag, slug)
@@ -218,7 +218,7 @@ def _require_few_steps(compiled_dag: CompiledDag, slug: str) -> None:
 
 
 def require_few_jobs(draft: RunDraft, slug: str) -> None:
-    """Check that a stage has few enough jobs, with the lists that are known."""
+    """Check that a stage would have at most `MAX_JOBS` jobs, as far as its lists are known."""
     total = _counts(draft, slug).total
     if total > MAX_JOBS:
         models = len(draft.stages[slug].models)
@@ -231,7 +231,7 @@ def require_few_jobs(draft: RunDraft, slug: str) -> None:
 
 
 def advance(draft: RunDraft, slug: str) -> None:
-    """Close finished steps, open ready ones, and complete the stage if all are closed."""
+    """Close finished steps, open ready steps, and complete the stage if all steps are closed."""
     compiled_dag, stage, now = draft.compiled_dag, draft.stages[slug], draft.moment.now
     units_by_key: dict[str, tuple[Unit, ...]] = {}
     items, graph = _items_of(draft), compiled_dag.graphs[slug]

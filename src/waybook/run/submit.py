@@ -1,4 +1,4 @@
-"""Submission of a job's documents, in whole or in parts, and storage of rendered documents."""
+"""Accepts the documents of a job, complete or in parts, and stores rendered documents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from waybook.run.stages import advance, recreate_job, render_job, require_few_jo
 
 
 class SubmittedDocument(NamedTuple):
-    """A submitted document. Without a key or model, it matches any key or model."""
+    """A submitted document. If it has no key or model, it is accepted for any key or model."""
 
     content: str
     document_key: str | None = None
@@ -28,7 +28,7 @@ class SubmittedDocument(NamedTuple):
 
 class Submission(NamedTuple):
     documents: tuple[SubmittedDocument, ...]
-    #: Attempt that the caller claimed. Without it, only the holder can submit a result.
+    #: Attempt that the caller claimed. If it is missing, only the holder can submit a result.
     attempt: int | None = None
     continues: bool = False
     usage: Usage | None = None
@@ -50,9 +50,9 @@ def submit_job(
     parts: Sequence[str] = (),
     version: int = 1,
 ) -> RunDecision[JobDone]:
-    """Complete a job: store its documents, close finished steps, and open ready ones.
+    """Complete a job: store its documents, close finished steps, and open ready steps.
 
-    `parts` are the texts that this job continues.
+    `parts` are the earlier parts of the text that this job continues.
 
     Raises:
         InvalidInput: the submitted documents are not those that the step produces, or not the list
@@ -86,7 +86,7 @@ def _refusal(run: Run, job: Job, attempt: int | None, actor: Actor) -> Refused |
     """Return why a result is refused, or None if the job may accept it.
 
     Raises:
-        RunCanceled, InvalidTransition: the caller repeats a result that was counted.
+        RunCanceled, InvalidTransition: the caller has completed the job already.
     """
     canceled = cancellation_error(run, jobId=job.id)
     refusal: Refused | None = canceled or stale_attempt_error(job, attempt, actor)
@@ -165,7 +165,7 @@ _DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], submitted: Sequence[SubmittedDocument]
 ) -> Mapping[_DocumentTarget, str]:
-    """Return the text of each expected document."""
+    """Return the submitted text for each document that the job must produce."""
     wanted: dict[_DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }
