@@ -1,8 +1,8 @@
-"""Audit entries, the row changes that they record, and the replay of these changes.
+"""Defines audit entries and the row changes that they record, and replays these changes.
 
-A change has the old and the new value of one field of a row. The field `*` means the whole row: a
-change from null creates the row, and a change to null removes it. The result of a replay must
-always equal the stored rows.
+A change has the old and the new value of one field of a row. The field `*` stands for the whole
+row: a change from null creates the row, and a change to null removes it. A replay must always give
+exactly the stored rows.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +72,7 @@ class Change(NamedTuple):
 
 
 def group_changes(changes: Iterable[Change]) -> list[Json]:
-    """Return changes in the form that audit entries store, grouped by row.
+    """Return changes grouped by row, in the form in which audit entries store them.
 
     >>> group_changes(
     ...     [
@@ -132,11 +132,11 @@ _ENTITIES = frozenset(map(str, Entity))
 
 
 class ReplayError(ValueError):
-    """The old value of a change does not match the row."""
+    """The old value in a change differs from the value in the row."""
 
 
 def replay(changes: Iterable[Change]) -> Rows:
-    """Apply the changes in order to an empty set of rows."""
+    """Return the rows that result if the changes are applied in order, beginning with no rows."""
     rows: Rows = {}
     for change in changes:
         _apply(rows.setdefault(str(change.entity), {}), change)

@@ -1,4 +1,4 @@
-"""The time, actor, scopes and review policy on which a decision depends, and the holder of work."""
+"""Defines the inputs of every rule: time, actor, scopes, review policy; and the holder of work."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -11,8 +11,8 @@ from waybook.errors import Forbidden, NextCall
 class Holder(NamedTuple):
     """User and session that hold a step or job.
 
-    Callers choose session names freely, so a session identifies a conversation only together with
-    the user.
+    Two users can choose the same session name, so a conversation is identified by user and session
+    together.
     """
 
     user: str
@@ -21,7 +21,8 @@ class Holder(NamedTuple):
     def is_same_conversation(self, other: "Holder | None") -> bool:
         """Return whether this holder and `other` are certainly the same conversation of one user.
 
-        Without a session, two agents of one user cannot be distinguished, so the result is False.
+        If there is no session name, the result is False, because two agents of one user would look
+        the same.
 
         >>> Holder("ann", "main").is_same_conversation(Holder("ann", "main"))
         True
@@ -44,10 +45,11 @@ class Channel(StrEnum):
 class ReviewPolicy(StrEnum):
     """Policy of an org that says who may decide a review."""
 
-    #: An agent may submit its user's decision. The review records that it was relayed.
+    #: An agent may submit the decision of its user. The review then records that an agent relayed
+    #: it.
     RELAYED = "relayed"
-    #: Only a user with the review scope may decide, on a web page or with another credential than
-    #: the one that requested the review.
+    #: Only a user with the scope `review` may decide: on a web page, or with a credential other
+    #: than the one that requested the review.
     HUMAN = "human"
 
 
@@ -65,11 +67,11 @@ class Actor(NamedTuple):
 
 
 class DecisionContext(NamedTuple):
-    """The inputs of a rule besides the plan or run: time, actor, and sources of new ids."""
+    """The inputs of a rule besides the plan or run: time, actor, new ids and review policy."""
 
     now: datetime
     actor: Actor
-    #: Returns a new id of a plan, step, run, job or review. Other rows have UUIDs.
+    #: Function that returns a new id for a plan, step, run, job or review. Other rows get UUIDs.
     new_id: Callable[[], str]
     new_uuid: Callable[[], str]
     #: The org's review policy. It is loaded only for calls that depend on it.
@@ -150,7 +152,7 @@ class _ClaimedWork(Protocol):
 def is_current_attempt(attempt: int | None, work: _ClaimedWork, actor: Actor) -> bool:
     """Return whether a result belongs to the current attempt.
 
-    A result without an attempt number is accepted from the holder, or from anyone if there is no
+    A result without an attempt number belongs to it if the caller is the holder, or if there is no
     holder.
     """
     if attempt is not None:
@@ -159,7 +161,7 @@ def is_current_attempt(attempt: int | None, work: _ClaimedWork, actor: Actor) ->
 
 
 def is_repeated_result(attempt: int | None, work: _ClaimedWork, actor: Actor) -> bool:
-    """Return whether the last holder submits the result of completed work again."""
+    """Return whether the agent that completed a step or job submits its result again."""
     if attempt is None:
         return actor.holder == (work.held_by, work.held_session)
     return attempt == work.attempt and actor.user == work.held_by

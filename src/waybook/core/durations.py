@@ -1,6 +1,6 @@
-"""Durations and ages as texts, and forecasts of time and cost from finished work.
+"""Formats durations and ages, and forecasts time and cost from finished work.
 
-A forecast has a 5 to 95 % range.
+A forecast has a range from the 5th to the 95th percentile.
 """
 
 from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    #: An estimate is missing if too little work is finished. `cost` is in millionths of a dollar.
+    #: None if too little work is finished for an estimate. `cost` is in millionths of a dollar.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str
@@ -124,7 +124,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def estimate_median(values: Sequence[float]) -> Estimate | None:
-    """Return the median and the range of comparable work. None if there is too little of it.
+    """Return the median and the range of the values, or None if there are too few values.
 
     >>> estimate_median([10, 20, 30])
     Estimate(middle=20.0, low=11.0, high=29.0)
@@ -138,10 +138,10 @@ def estimate_median(values: Sequence[float]) -> Estimate | None:
 
 
 def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
-    """Return the expected sum of `count` more values. None if there are too few values so far.
+    """Return the expected sum of `count` more values, or None if there are too few values so far.
 
-    The expected sum is `count` times the mean. The values are taken as independent, so the range
-    grows with the square root of `count`.
+    The expected sum is `count` times the mean. The values are assumed to be independent, so the
+    range grows with the square root of `count`.
 
     >>> estimate_sum([10, 10, 10, 10, 10], 4)
     Estimate(middle=40.0, low=40.0, high=40.0)
@@ -161,7 +161,7 @@ def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
 def make_forecast(seconds: Estimate | None, cost: Estimate | None, basis: str) -> Forecast | None:
     """Return a forecast, or None if neither time nor cost can be estimated.
 
-    A time below one second is left out.
+    A time below one second is not forecast.
 
     >>> print(make_forecast(Estimate(middle=0.0, low=0.0, high=0.0), None, "5 steps"))
     None

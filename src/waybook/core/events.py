@@ -1,6 +1,6 @@
-"""Change events of plans and runs, and notifications for people.
+"""Defines change events of plans and runs, and notifications for people.
 
-A change event contains only ids and numbers, so that subscribers read the change with their own
+A change event contains only ids and numbers. A subscriber must read the change itself, with its own
 permissions.
 """
 
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from waybook.json_values import Json
 
-#: PostgreSQL accepts NOTIFY payloads below 8,000 bytes.
+#: PostgreSQL accepts only NOTIFY payloads of less than 8,000 bytes.
 MAX_PAYLOAD_BYTES: Final = 7_900
 
 PLAN: Final = "plan"
@@ -26,7 +26,8 @@ class ChangeEvent(NamedTuple):
     kind: str
     id: str
     version: int
-    #: Whether the change may affect lists or the inbox, not only the page of the plan or run.
+    #: Whether the change may also affect lists and the inbox, and not only the page of the plan or
+    #: run.
     list_changed: bool = False
 
 
@@ -44,7 +45,7 @@ def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> 
 
 
 def decode_batch(payload: str) -> tuple[str, UUID, tuple[ChangeEvent, ...]] | None:
-    """Return the sender, the org and the events of a NOTIFY payload. None if it is not valid."""
+    """Return the sender, the org and the events of a NOTIFY payload, or None if it is invalid."""
     head = _HEAD.match(payload)
     if head is None:
         return None

@@ -1,4 +1,4 @@
-"""File names that are safe on any operating system."""
+"""Creates file names that are safe on any operating system."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def safe_file_name(name: str) -> str:
-    """Change a name so that it is a safe file name on any operating system.
+    """Replace or remove the characters that are not safe in file names.
 
     >>> safe_file_name("../a b"), safe_file_name("gpt-4.1"), safe_file_name("…")
     ('a-b', 'gpt-4.1', 'document')
@@ -17,7 +17,7 @@ def safe_file_name(name: str) -> str:
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """Return the file name, with a number added if it is taken. Case is ignored."""
+    """Return the file name, with a number added if the name is taken in any letter case."""
     own, number = name, 1
     while own.lower() in taken:
         number += 1

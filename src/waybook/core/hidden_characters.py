@@ -1,6 +1,7 @@
 """Finds hidden characters, which are invisible or change how text is displayed.
 
-Characters that languages and emoji need are not reported, such as the joiners inside an emoji.
+Hidden characters that a language or an emoji needs are not reported, such as the joiners inside an
+emoji.
 """
 
 import re
@@ -33,9 +34,9 @@ _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fff
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
-#: A variation selector is treated as hidden text if it follows one of the listed characters.
+#: Characters that have no variants. A variation selector after one of them counts as hidden.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
-#: Legitimate sequences that contain hidden characters.
+#: Matches sequences in which an invisible character is legitimate.
 _FITTING: Final = "|".join(
     (
         _FLAG,
@@ -48,8 +49,8 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: `_PLAIN` has the bytes that never belong to a hidden character. `_ESCAPED` has the beginnings of
-#: JSON escapes for control characters.
+#: `_PLAIN` has the bytes that are never part of a hidden character. `_ESCAPED` has the beginnings
+#: of the JSON escapes for control characters.
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
@@ -62,7 +63,10 @@ def _odd() -> re.Pattern[str]:
 
 @cache
 def _compile_pattern() -> re.Pattern[str]:
-    """Return a pattern that matches hidden characters, but no legitimate sequences."""
+    """Return a pattern that finds hidden characters in its named groups.
+
+    A legitimate sequence also matches, but without a named group, and so is skipped.
+    """
     kinds = "|".join(f"(?P<k{n}>[{marks}])" for n, (_, marks) in enumerate(KINDS))
     return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
 
@@ -114,7 +118,7 @@ def escape_hidden(text: str) -> str:
     )
 
 
-#: Text of HTML, outside of its tags.
+#: Matches the text of HTML between the tags.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 
 
@@ -137,7 +141,7 @@ def replace_hidden(text: str, mark: str) -> str:
 
 
 def hidden_by_field(value: Json) -> dict[str, Json]:
-    r"""Count hidden characters by field and kind. `more` counts the fields that are not listed.
+    r"""Count hidden characters by field and kind. `more` is the number of fields left out.
 
     >>> hidden_by_field({"steps": [{"title": "a\u200bb"}]})
     {'steps[0].title': {'zero-width': 1}}
@@ -161,7 +165,8 @@ def _walk(value: Json, path: str) -> Iterator[tuple[str, dict[str, int]]]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             kinds = count_hidden(key)
-            # A key may be arbitrary text, so repeat it only if it is a plain identifier.
+            # The caller chose the key, and the path is shown to agents, so include the key only if
+            # it is a plain identifier.
             name = key if _NAME.fullmatch(key) else "*"
             at = f"{path}.{name}" if path else name
             if kinds:
@@ -172,13 +177,13 @@ def _walk(value: Json, path: str) -> Iterator[tuple[str, dict[str, int]]]:
             yield from _walk(inner, f"{path}[{number}]")
 
 
-#: The first pattern finds the beginning of an HTML tag, or of an escaped tag.
+#: `_TAG` matches the beginning of an HTML tag or of an escaped tag, `_ESCAPED_TAG` only the latter.
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])|&(?=(?:amp;)*lt;)")
 _ESCAPED_TAG: Final = re.compile(r"&(?:amp;)*lt;")
 
 
 def inert(text: str) -> str:
-    r"""Return a text whose HTML tags a Markdown viewer shows, but does not execute.
+    r"""Escape the HTML tags in a text, so that a Markdown viewer shows them as text.
 
     >>> inert("<script>\x07"), inert("1 < 2 &lt;")
     ('&lt;script>⟦U+0007⟧', '1 < 2 &amp;lt;')

@@ -1,4 +1,4 @@
-"""Ids of plans, steps, runs, jobs and reviews. See decision 0114."""
+"""Creates and checks the ids of plans, steps, runs, jobs and reviews; see decision 0114."""
 
 import time
 from enum import StrEnum
@@ -8,7 +8,7 @@ from secrets import randbits
 from threading import Lock
 from typing import Final
 
-#: 0, 1, i, l and o are left out, because they are easily confused.
+#: 0, 1, i, l and o are left out, because people easily confuse them.
 ALPHABET: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 _BASE: Final = len(ALPHABET)
 _DIGITS: Final = 11
@@ -20,7 +20,8 @@ LAST_ID: Final = ALPHABET[-1] * LENGTH
 _VALUES: Final = {digit: value for value, digit in enumerate(ALPHABET)}
 _POWERS: Final = tuple(_BASE**power for power in reversed(range(_DIGITS)))
 _WEIGHTS: Final = range(2, _DIGITS + 2)
-#: The numbers suffice until the year 2166.
+#: Number of random bits that follow each millisecond. With 12 bits, the ids suffice until the year
+#: 2166.
 _BITS_PER_MILLISECOND: Final = 12
 _BITS_OF_GAP: Final = 5
 
@@ -34,11 +35,11 @@ class IdKind(StrEnum):
 
 
 class IdSource:
-    """A source of new ids, which sort by creation time.
+    """Creates new ids, which sort by creation time.
 
-    Each id is larger than the one before it. The gaps are random, so that ids of other processes
-    rarely fall on the same number. The database refuses an id that is taken, and the call is
-    decided again with new ids.
+    Each id is larger than the one before it. The gaps between ids are random, so that two processes
+    rarely create the same id. If an id is taken nevertheless, the database refuses it, and the call
+    runs again with new ids.
     """
 
     def __init__(self) -> None:
@@ -55,7 +56,7 @@ class IdSource:
 
 
 def encode_id(number: int) -> str:
-    """Return the id with this number: its digits, and a check character.
+    """Return the id for a number: the digits of the number, and a check character.
 
     >>> encode_id(0), encode_id(31**11 - 1)
     ('222222222222', 'zzzzzzzzzzzh')
@@ -82,7 +83,7 @@ def _has_id_format(text: str) -> bool:
 
 
 def normalize_id(text: str) -> str:
-    """Return an id in its usual spelling. Other texts stay unchanged.
+    """Return an id in its usual spelling, and any other text unchanged.
 
     >>> normalize_id(" ZZZZZZZZZZZH"), normalize_id("Rivers of Asia")
     ('zzzzzzzzzzzh', 'Rivers of Asia')
@@ -94,7 +95,7 @@ def normalize_id(text: str) -> str:
 
 
 def is_mistyped(text: str) -> bool:
-    """Return whether a text has the length and the letters of an id, but a wrong check letter.
+    """Return whether a text has the length of an id and only letters and digits, but is no id.
 
     >>> is_mistyped("22222222222z"), is_mistyped("2222-2222222")
     (True, False)

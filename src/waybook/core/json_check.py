@@ -10,7 +10,7 @@ from waybook.errors import InvalidInput, TooLarge
 MAX_BODY: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_INT: Final = 2**63 - 1
-#: Limits for `is_plain_json`: nesting depth, number of values, and total number of characters.
+#: Limits of `is_plain_json` for nesting depth, number of values, and number of characters.
 MAX_PLAIN_DEPTH: Final = 2
 MAX_PLAIN_VALUES: Final = 16
 MAX_PLAIN_LENGTH: Final = 16 * 1024
@@ -44,7 +44,7 @@ def _bounded(size: int) -> int:
 def is_plain_json(value: object) -> bool:
     """Return whether a JSON object or array is small and can certainly be stored.
 
-    Other values need `check_json`, which takes longer.
+    If not, `check_json` must check it, which takes longer.
     """
     # Serialize only small values, because orjson crashes if it runs out of memory.
     return type(value) in CONTAINERS and is_small(value) and is_plain_if_small(value)
@@ -98,7 +98,7 @@ def check_json(value: object, depth: int = 0) -> int:
     if isinstance(value, list):
         size = 2
         for inner in value:
-            # Long lists are mostly small integers, which need no further check.
+            # Most long lists contain small integers, for which this shorter check suffices.
             is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
             size += 9 if is_small else check_json(inner, depth + 1) + 1
         return _bounded(size)

@@ -1,6 +1,6 @@
-"""Org codes at the end of secrets. A code says on which node of a cluster the secret is stored.
+"""Appends the code of an org to a secret, so that a Citus cluster finds the secret on one node.
 
-Without the code, a cluster would have to search every node. The code is not part of the secret's
+Without the code, the cluster would have to search every node. The code is not part of the secret's
 hash and grants no access.
 """
 
@@ -17,7 +17,7 @@ _MAX_ID: Final = 2**128
 
 
 def with_org(secret: str, org_id: UUID) -> str:
-    """Append the code of its org to a secret.
+    """Append the code of an org to a secret.
 
     >>> with_org("s" * 43, UUID(int=63))[43:]
     'aaaaaaaaaaaaaaaaaaaabb'
@@ -30,7 +30,7 @@ def with_org(secret: str, org_id: UUID) -> str:
 
 
 def org_in(secret: str) -> UUID | None:
-    """Return the org whose code ends a secret, or None if there is no valid code.
+    """Return the org whose code is at the end of a secret, or None if there is no valid code.
 
     >>> org = UUID("01234567-89ab-7def-8123-456789abcdef")
     >>> org_in(with_org("s" * 43, org)) == org, org_in("s" * 43), org_in("9" * 65)
@@ -46,7 +46,7 @@ def org_in(secret: str) -> UUID | None:
 
 
 def without_org(secret: str) -> str:
-    """Remove the code of its org from a secret.
+    """Return a secret without the code of its org, if it has one.
 
     >>> without_org(with_org("s" * 43, UUID(int=1))) == without_org("s" * 43) == "s" * 43
     True

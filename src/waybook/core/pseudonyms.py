@@ -1,6 +1,7 @@
-"""Replaces a person's name by a pseudonym in fields that the server writes.
+"""Replaces a person's name by a pseudonym in the fields that the server writes.
 
-Free text that mentions the name stays unchanged, because it belongs to the org.
+A text that a user or agent wrote stays unchanged even if it mentions the name, because the text
+belongs to the org.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,10 +11,10 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Names and endings of database columns that may contain a person's name.
+#: Database columns that may contain a person's name: endings of their names, and whole names.
 _PERSON_FIELD_SUFFIXES = ("_by", "_as")
 _PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
-#: Names and endings of keys, in replies and audit entries, that may contain a person's name.
+#: Keys in replies and audit entries whose values may be a person's name: endings, and whole keys.
 _PERSON_DETAIL_SUFFIXES = ("By", "As")
 _PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
@@ -108,7 +109,7 @@ def _renamed_value(field: str, value: Json, to: Pseudonymization) -> Json:
 def remove_member_details(
     details: Mapping[str, Json], gone: frozenset[str], to: Pseudonymization
 ) -> dict[str, Json]:
-    """Remove the personal data of erased users from an audit entry of the org."""
+    """Remove the personal data of the users `gone` from the details of an audit entry."""
     changes = details.get("changes")
     if not isinstance(changes, list):
         return dict(details)
@@ -135,7 +136,7 @@ def _blank(value: Json, to: Pseudonymization) -> Json:
 
 
 def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:
-    """Replace the person's name in a stored answer, in error messages and in fields for names.
+    """Replace the person's name in a stored answer: in error messages and in fields for names.
 
     >>> pseudonymize_answer(
     ...     {"error": {"message": "held by ann."}},

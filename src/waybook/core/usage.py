@@ -1,4 +1,4 @@
-"""Tokens and money that agents report with results, and their totals.
+"""Defines and adds up the usage that agents report with results: tokens and cost.
 
 Cost is a whole number of millionths of a dollar, so that sums are exact.
 """
@@ -13,7 +13,7 @@ DOLLAR = 1_000_000
 
 
 class Usage(NamedTuple):
-    """Usage reported with one result. Fields that were not reported are empty."""
+    """Usage that an agent reported with one result. Numbers that it left out are null."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -21,7 +21,7 @@ class Usage(NamedTuple):
     model: str | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of two usages. If both name a language model, the second one is used.
+        """Return the sum of two usages. If both name a language model, the sum has the second one.
 
         >>> Usage(input_tokens=3).plus(Usage(input_tokens=1, output_tokens=2, model="m"))
         Usage(input_tokens=4, output_tokens=2, cost_micros=None, model='m')
@@ -91,7 +91,7 @@ def to_dollars(micros: int) -> float:
 
 
 def format_cost(micros: int) -> str:
-    """Format an amount in dollars, rounded to the cent, or exactly if it is below one cent.
+    """Format an amount in dollars: rounded to cents, or exactly if it is less than one cent.
 
     >>> format_cost(1_234_560_000), format_cost(450_000), format_cost(150), format_cost(0)
     ('$1,234.56', '$0.45', '$0.00015', '$0.00')
