@@ -41,7 +41,7 @@ def change_org(
     name: str | None = None,
     policy: ReviewPolicy | None = None,
 ) -> tuple[Org, Entry | None]:
-    """Change the name or review policy of an org. Without a change, there is no audit entry."""
+    """Change the name or review policy of an org. If nothing changes, there is no audit entry."""
     changed = org._replace(
         name=org.name if name is None else validate_name(name, argument="name"),
         review_policy=policy or org.review_policy,
@@ -82,7 +82,7 @@ def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
 def change_scopes(
     user: User, scopes: tuple[Scope, ...], context: DecisionContext
 ) -> tuple[User, Entry | None]:
-    """Set the scopes of a user. Without a change, there is no audit entry."""
+    """Set the scopes of a user. If they stay the same, there is no audit entry."""
     changed = user._replace(scopes=_sound_scopes(scopes))
     if changed == user:
         return user, None

@@ -1,4 +1,4 @@
-"""Orgs, users and API tokens, validation of their names, and the secrets of tokens."""
+"""Defines orgs, users and API tokens, validates their names, and generates token secrets."""
 
 import re
 from collections.abc import Callable
@@ -27,9 +27,9 @@ class Org(NamedTuple):
 
 class User(NamedTuple):
     id: str
-    #: Name by which the audit records what the user does.
+    #: Name under which the audit records the user's actions.
     name: str
-    #: The user's credentials can have fewer scopes than the user, but not more.
+    #: Scopes of the user. A token or session of the user can have fewer scopes, but no others.
     scopes: tuple[Scope, ...]
     created_at: datetime
     created_by: str
@@ -71,7 +71,7 @@ def row_of(entity: Org | User | Token) -> dict[str, Json]:
 
 
 MAX_NAME_LENGTH: Final = 200
-#: Names that no user can have, because Waybook uses them for its own audit entries.
+#: Names that no user can have, because Waybook is recorded in the audit under these names.
 _RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -131,7 +131,8 @@ def validate_name(name: str, *, argument: str) -> str:
 
 PREFIX: Final = "wb_"
 ALPHABET: Final = ascii_letters + digits
-#: 40 characters from an alphabet of 62 give 238 bits, too many to guess.
+#: Number of random characters. 40 characters from an alphabet of 62 have 238 bits, too many to
+#: guess.
 LENGTH: Final = 40
 
 _TOKEN: Final = re.compile(
