@@ -1,4 +1,4 @@
-"""Deliveries of webhook messages: outcome, retry schedule, signatures, and secrets of links.
+"""Decides when webhook messages are sent again, signs them, and creates the secrets of their links.
 
 Signatures follow Standard Webhooks (https://www.standardwebhooks.com). The secret of an action link
 is computed from the message id and the webhook secret, so it is never stored.
@@ -23,9 +23,10 @@ from waybook.json_values import Json
 
 
 class WebhookMessage(NamedTuple):
-    """A notification, stored until it has been delivered."""
+    """A notification that is stored until it has been delivered or given up."""
 
-    #: Every delivery attempt has the same id, so that the receiver can recognize duplicates.
+    #: Id of the message. It is the same in every delivery attempt, so that the receiver can
+    #: recognize duplicates.
     id: str
     event: str
     data: dict[str, Json]
@@ -36,7 +37,7 @@ class WebhookMessage(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """Result of a delivery attempt. The attempt succeeded if there is no `error`."""
+    """Result of a delivery attempt. Without an `error`, the message was delivered."""
 
     error: str | None = None
     status: int | None = None
@@ -50,7 +51,8 @@ class WebhookSender(Protocol):
 _FIRST_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=4)
 _FACTOR = 3
-#: Up to this share of a delay is added or subtracted at random, so that retries do not coincide.
+#: Each delay is changed at random by up to this share, so that not all retries are at the same
+#: time.
 _JITTER = 0.2
 _MAX_EXPONENT = 12
 
@@ -64,7 +66,7 @@ class DeliveryStatus(StrEnum):
 
 
 class Delivery(NamedTuple):
-    """A notification and the status of its delivery, as shown to users."""
+    """A notification with the status of its delivery, for pages and commands."""
 
     id: str
     event: str
@@ -171,7 +173,7 @@ LINKED_ACTIONS: Final = MappingProxyType(
         NotificationKind.AWAITING_FEEDBACK: (FEEDBACK_ACTION,),
     }
 )
-#: This prefix keeps link secrets different from message signatures, which use the same key.
+#: The same key also signs messages. With this prefix, a link secret never equals a signature.
 _PURPOSE: Final = b"waybook action link "
 _SECRET: Final = re.compile(
     rf"[A-Za-z0-9_-]{{{SECRET_LENGTH}}}([A-Za-z0-9]{{{CODE_LENGTH}}})?", re.ASCII
@@ -202,7 +204,7 @@ class ActionLinks:
     def urls(
         self, kind: NotificationKind, message_id: str, base_url: str, org_id: UUID | None = None
     ) -> dict[str, Json]:
-        """Return the URL for each action that a message links to."""
+        """Return the URL of each action that a message of this kind links to, by name."""
         secret = self.secret(message_id)
         if org_id is not None:
             secret = with_org(secret, org_id)

@@ -1,7 +1,7 @@
-"""Content of webhook messages.
+"""Creates the content of webhook messages from templates.
 
-Each kind of notification has one template, whose first line is the subject. The operator can
-replace a template with a file of the same name.
+Each kind of notification has one template. Its first line is the subject. The operator can replace
+a template with a file of the same name.
 """
 
 from collections.abc import Callable, Mapping
@@ -126,7 +126,7 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
 
 
 def _render_message(template: Template, fields: Mapping[str, Json]) -> tuple[str, str]:
-    """Render a message, and return its first line, which is the subject, and its body.
+    """Render a message, and return its subject (the first line) and its body.
 
     Raises:
         TemplateBudgetExceeded: rendering would cost too much.
@@ -162,7 +162,7 @@ def encode_body(
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:
-    """Return the JSON payload of a message. It lists hidden characters, if there are any."""
+    """Return the JSON payload of a message, with the number of hidden characters if it has any."""
     odd = hidden_by_field(message.data)
     data = {**message.data, FLAG: odd} if odd else message.data
     return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}
