@@ -1,6 +1,6 @@
-"""Text embeddings as unit vectors, and their conversion to the stored number of dimensions.
+"""Computes embeddings of texts, and converts embeddings of other models to the stored size.
 
-The built-in embedder looks up each word of a text in a table, and adds up the rows.
+The built-in model looks up each word of a text in a table of word vectors, and adds up the vectors.
 """
 
 from collections import Counter, defaultdict
@@ -20,12 +20,12 @@ from waybook.research.vocabulary import (
     split_words,
 )
 
-#: A vector of unit length, so that the nearest vectors have the greatest dot product.
+#: A vector of length 1. The dot product of two such vectors is their cosine similarity.
 Vector: TypeAlias = tuple[float, ...]
 
 
 class EmbeddingModel(Protocol):
-    """Embedding model for many texts. Vectors of different models are never compared."""
+    """Embedding model for many texts at once. Vectors of different models are never compared."""
 
     @property
     def name(self) -> str:
@@ -50,19 +50,19 @@ class Backend(StrEnum):
 
 
 DIMENSIONS = 256
-#: Each number of a vector is multiplied by this and stored as an integer.
+#: A vector is stored as integers: each of its numbers is multiplied by this factor.
 SCALE = 32_767
 MAX_TEXT_LENGTH = 100_000
 _REMEMBERED_WORDS = 50_000
 _REMEMBERED_ROWS = 8_000
 
-#: Weights are rounded to multiples of 1/16. A word that occurs n times has the weight 1 + log n.
+#: A word that occurs n times in a text has the weight 1 + log n, rounded to a multiple of 1/16.
 STEPS = 16
 _ROWS_AT_ONCE = 256
 
 
 class Embedder(Protocol):
-    """Embedding model for single texts. Vectors of different models are never compared."""
+    """Embedding model for one text at a time. Vectors of different models are never compared."""
 
     @property
     def model(self) -> str:
@@ -72,7 +72,7 @@ class Embedder(Protocol):
 
 
 class StaticEmbedder:
-    """Embedder with a table of word vectors. It gives the same results on every machine."""
+    """Embedder with a table of word vectors. Its results are the same on every machine."""
 
     model = "static-1"
 
@@ -96,7 +96,7 @@ class StaticEmbedder:
         return int.from_bytes(self._table.row(number), "little")
 
     def _sum(self, counts: Counter[int]) -> list[int]:
-        """Return the weighted sum of the words' rows."""
+        """Return the sum of the table rows in `counts`, weighted by how often each occurs."""
         by_weight = defaultdict[int, list[int]](list)
         for number, count in counts.items():
             by_weight[term_weight(count)].append(number)
@@ -110,7 +110,7 @@ class StaticEmbedder:
         return [number for four in zip(*fours, strict=True) for number in four]
 
     def _added(self, numbers: list[int]) -> tuple[int, int]:
-        """Sum rows of the table. The even and odd components are returned separately."""
+        """Add up rows of the table. Return the sums of the even and of the odd components."""
         mask, even, odd = self._one_of_two, 0, 0
         for row in map(self._numbers, numbers):
             even += row & mask
@@ -157,7 +157,7 @@ def cosine_similarity(vector: Vector, other: Vector) -> float:
     return sum([a * b for a, b in zip(vector, other, strict=True)])
 
 
-#: No known model produces vectors with more dimensions.
+#: Maximum number of dimensions. No known model produces vectors with more.
 MAX_DIMENSIONS = 16_384
 
 
@@ -168,7 +168,7 @@ def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vec
     (0.6, 0.8, 0.0, 0.0)
 
     Raises:
-        ValueError: the numbers are not a vector that can be scaled to unit length.
+        ValueError: the numbers cannot be scaled to a vector of unit length.
     """
     if not 0 < len(numbers) <= MAX_DIMENSIONS or not all(map(isfinite, numbers)):
         raise ValueError("not a vector")

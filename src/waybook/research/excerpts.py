@@ -1,4 +1,4 @@
-"""Excerpts for search hits: the sentence with the most words of the search."""
+"""Extracts from a search hit the sentence with the most words of the search."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,11 +26,11 @@ class Piece(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SearchWords:
     words: tuple[str, ...]
-    #: Significant words of the search, by their root.
+    #: The significant words of the search. The keys are their roots.
     roots: Mapping[str, str]
 
     def match(self, word: str) -> str | None:
-        """Return the word of the search that a word of a text matches.
+        """Return the search word that matches this word of a text, or None.
 
         >>> parse_words("glacial lake").match("Lakes"), parse_words("gla").match("Glacier")
         ('lake', 'gla')
@@ -49,7 +49,7 @@ def parse_words(text: str) -> SearchWords:
 
 
 def mark_words(text: str, wanted: SearchWords) -> tuple[Piece, ...]:
-    """Return a text in pieces. Each word that matches the search is a separate, marked piece.
+    """Split a text into pieces. Each word that matches the search becomes a marked piece.
 
     >>> [tuple(piece) for piece in mark_words("Two dams broke.", parse_words("dam"))]
     [('Two ', False), ('dams', True), (' broke.', False)]
@@ -72,7 +72,7 @@ def _pieces(text: str, wanted: SearchWords) -> Iterator[Piece]:
 def matching_sentence(
     text: str, wanted: SearchWords, longest: int = _MAX_EXCERPT_LENGTH
 ) -> tuple[Piece, ...]:
-    """Return the sentence that contains most words of the search, in marked pieces.
+    """Return the sentence with the most words of the search, split as by `mark_words`.
 
     >>> "".join(piece.text for piece in matching_sentence("Rain. Dams broke.", parse_words("dam")))
     'Dams broke.'

@@ -1,6 +1,6 @@
-"""Prompts for data extraction: instructions for a language model, and the text.
+"""Builds prompts for data extraction: instructions for a language model, followed by the text.
 
-The text is untrusted, so it is put between two lines that do not occur in it.
+The text is untrusted, so it is enclosed by two lines that do not occur in the text.
 """
 
 import json
@@ -25,7 +25,7 @@ def label_text(text: str, about: Mapping[str, Json] | None) -> str:
 
 
 def prompt(source_text: str) -> str:
-    """Return the prompt for an agent that has the schema."""
+    """Return the prompt for an agent that gets the schema in the field `schema` of the reply."""
     instructions = _instructions(source_text, "the JSON Schema in `schema`")
     return f"{instructions}\n\n{fence_text(source_text)}"
 
@@ -49,7 +49,7 @@ def retry_prompt(source_text: str, answer: str, faults: Iterable[tuple[str, str]
 
 
 def unused_delimiter(source_text: str) -> str:
-    """Return a delimiter line that the text does not contain.
+    """Return a delimiter that does not occur in the text. It depends only on the text.
 
     >>> unused_delimiter("a") == unused_delimiter("a"), unused_delimiter("a") in "a"
     (True, False)

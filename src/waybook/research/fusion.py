@@ -1,8 +1,8 @@
-"""Merges the ranked lists of a search into one, by weighted sums of their measures.
+"""Merges the results of full-text and semantic search into one list.
 
-The measures have fixed scales, so the score of a hit also shows whether it fits the query at all.
-The weights and the floor were chosen with `benchmarks/retrieval.py` and
-`benchmarks/search_quality.py`.
+The score of a hit is the weighted sum of its measures in the two lists. The measures have fixed
+scales, so the score also shows whether a hit fits the query at all. The weights and `MIN_SCORE`
+were chosen with `benchmarks/retrieval.py` and `benchmarks/search_quality.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WEIGHTS = {"words": 0.4, "meaning": 0.6}
-#: Hits with a lower score do not fit the query.
+#: Minimum score of a hit that fits the query.
 MIN_SCORE = 0.2
 
 
 class RankedPassage(NamedTuple):
     subject_id: str
     part: int
-    #: In full-text search, BM25 divided by the weight of all terms: about 1 if an average passage
-    #: has each term once. In semantic search, the cosine similarity.
+    #: How well the passage fits. For full-text search: its BM25 score divided by the weight of all
+    #: terms, which is about 1 for an average passage that has each term once. For semantic search:
+    #: the cosine similarity.
     measure: float
 
 
@@ -38,10 +39,10 @@ class Hit:
 
 
 def fuse(lists: Mapping[str, Sequence[RankedPassage]]) -> list[Hit]:
-    """Merge ranked lists, best hit first. Each artifact or source has one passage.
+    """Merge ranked lists into one, best hit first, with one passage per artifact or source.
 
-    If an artifact or source is not in the list of similar passages, it counts as similar as the
-    last one in that list. Without vectors, the words have the whole weight.
+    If an artifact or source is missing in the semantic list, it gets the similarity of the last
+    passage in that list. If there is no semantic list, the full-text measure is the score.
     """
     reasons: dict[str, dict[str, MatchReason]] = {}
     parts: dict[str, tuple[int, int]] = {}

@@ -1,7 +1,7 @@
 """Builds contexts for agents within a size limit.
 
-Short parts stay whole, long parts are cut, and lists keep the most relevant entries. The field
-`cut` names what was left out, with the call that returns it.
+Short parts stay complete, long texts are cut, and long lists keep the most relevant entries. The
+field `cut` says what was left out, and which call returns it.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ def as_text(value: Json) -> str:
 
 
 def escaped_size(text: str) -> int:
-    r"""Return the bytes of a text as JSON, without its quotes.
+    r"""Return the number of bytes that a text takes as JSON, without the quotes.
 
     >>> escaped_size("abc"), escaped_size("a\n"), escaped_size("☃")
     (3, 3, 3)
@@ -57,7 +57,7 @@ def truncate(text: str, most: int) -> str:
 
 
 def fair_share(lengths: list[int], budget: int) -> int:
-    """Return the maximum length per item with which all items fit in the budget.
+    """Return the length to which items must be cut so that all of them fit in the budget.
 
     >>> fair_share([10, 100, 100], 110)
     50
@@ -92,7 +92,7 @@ def _allocate_at_level(claims: Sequence[_SpaceClaim], level: int) -> list[int]:
 
 Body: TypeAlias = dict[str, Json]
 
-#: No text is cut to fewer bytes than this.
+#: Minimum number of bytes that remain of a text that is cut.
 MIN_TEXT_BYTES = 240
 CUT_OVERHEAD = 9
 MORE = "more"
@@ -142,7 +142,7 @@ class TextField:
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the value cut to `room` bytes, and a note if something is left out."""
+        """Return the value, cut to `room` bytes if it is longer, and a note on what is missing."""
         if self._complete and self.most <= room:
             return self.value, None
         shown = truncate(self.text, room - len(self.name) - 6 - self._note)
@@ -153,7 +153,7 @@ class TextField:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Fields that are always shown in full, and texts that may be cut."""
+    """A part of a context: fields that are always complete, and texts that may be cut."""
 
     frame: Body
     texts: tuple[TextField, ...] = ()
@@ -210,7 +210,8 @@ class EntryList:
     entries: tuple[Entry, ...]
     get: FetchCall
     beyond: int = 0
-    #: Function that returns the arguments of the call for the following entries.
+    #: Function that takes the index of an entry, and returns the arguments of a call that continues
+    #: the list at this entry.
     resume: Callable[[int], Body] = field(default=lambda _: {})
     focus: int = 0
     counts: int = 1
@@ -273,7 +274,7 @@ Part: TypeAlias = TextField | SingleEntry | EntryList
 def build_packet(
     frame: Body, parts: Sequence[Part], *, ending: Body, room: int, again: FetchCall
 ) -> Body:
-    """Build a context of at most `room` bytes that always includes `frame` and `ending`.
+    """Build a context of at most `room` bytes. The fields of `frame` and `ending` are never cut.
 
     `again` is the call that requests the same context with a larger size limit.
     """

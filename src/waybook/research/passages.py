@@ -1,4 +1,4 @@
-"""Splits texts into passages for search, and identifies sources by content hashes.
+"""Splits texts into passages for search, and identifies sources by hashes.
 
 Two sources with the same URL, title and quote are the same source.
 """
@@ -17,7 +17,9 @@ _ENDS = ("\n\n", "\n", ". ", "! ", "? ", "; ", ", ", " ")
 
 
 def passages(text: str) -> tuple[str, ...]:
-    """Split the text into passages of at most 1,000 characters, at natural breaks.
+    """Split a text into passages of at most 1,000 characters.
+
+    The best place for a split is between two paragraphs, else between two sentences.
 
     >>> passages("One thing.  ")
     ('One thing.',)
@@ -76,13 +78,13 @@ _FREE = ~(0xF << 76 | 0x3 << 62)
 
 
 def source_hash(*, url: str | None, title: str, quote: str | None) -> str:
-    """Return the SHA-256 of a source's URL, title and quote. It identifies the source."""
+    """Return the SHA-256 hash of URL, title and quote, which identifies a source."""
     serialized = json.dumps([url, title, quote], ensure_ascii=False, separators=(",", ":"))
     return sha256(serialized.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def source_id(content_hash: str) -> str:
-    """Return the source id derived from this hash, so that equal sources are stored once.
+    """Return the id for a source with this hash, so that the same source is stored only once.
 
     >>> source_id("0" * 64)
     '00000000-0000-8000-8000-000000000000'

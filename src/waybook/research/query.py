@@ -1,4 +1,4 @@
-"""Search queries: weighted terms, spelling correction, and snippets with highlighted matches."""
+"""Parses search queries into weighted terms, corrects their spelling, and builds snippets."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def correct_word(word: str, table: WordVectors) -> str | None:
-    """Return the most likely correction of a misspelled word.
+    """Return the most likely correction of a misspelled word, or None.
 
     A correction is a known word that differs by one letter, or by two letters that are swapped.
 
@@ -67,7 +67,7 @@ _AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xa
 class Term:
     text: str
     correction: str | None
-    #: The word's share of the query's information. Rare words have more.
+    #: Weight of the term. The weights of a query add up to 1; rare words have more.
     weight: float
 
 
@@ -81,7 +81,7 @@ class SearchQuery:
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def split_terms(self, most: float) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-        """Return the heavy terms and the light terms, which weigh less than `most` together."""
+        """Return the heavy and the light terms. All light terms together weigh less than `most`."""
         ordered, left_out = sorted(self.terms, key=lambda term: term.weight), 0.0
         for place, term in enumerate(ordered):
             left_out += term.weight
@@ -117,7 +117,7 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
 
 
 def _information(word: str, table: WordVectors) -> float:
-    """Return a word's information content. Rare words have more."""
+    """Return how much a word tells about what is searched: rare words tell more."""
     number = table.numbers.get(word)
     if number is None:
         stem = table.stem(word)
@@ -126,7 +126,7 @@ def _information(word: str, table: WordVectors) -> float:
 
 
 _MAX_SNIPPET_LENGTH = 280
-#: Maximum number of characters of a text that are searched for matching words.
+#: Number of characters, from the beginning of a text, in which matching words are searched.
 MAX_TEXT_LENGTH = 20_000
 
 _WORD = re.compile(r"[^\W_]+")
@@ -159,7 +159,7 @@ class _Match:
 
 
 def build_snippet(text: str, question: SearchQuery, longest: int = _MAX_SNIPPET_LENGTH) -> Snippet:
-    """Return the excerpt of up to `longest` characters with the most important matching words.
+    """Return an excerpt of at most `longest` characters with the most important matching words.
 
     >>> from waybook.research.query import parse_query
     >>> build_snippet("Rain fell. The dams broke.", parse_query("dam break"), 15).highlight()

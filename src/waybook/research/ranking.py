@@ -17,9 +17,9 @@ _KEY: Final = [("high", ">u8"), ("low", ">u8"), ("part", ">i4")]
 _KEYS: Final = np.dtype(_KEY)
 _RECORDS: Final = np.dtype([*_KEY, ("vector", "<i2", (DIMENSIONS,))])
 _MIN_CAPACITY = 16
-#: Number of rows that fit into a core's cache, which makes ranking faster.
+#: Rows are ranked in chunks of this many, because a chunk fits into the cache of a processor core.
 _CHUNK_ROWS = 512
-#: If a larger share of the rows is deleted, the rest is copied.
+#: If a larger share of the rows is marked as deleted, the other rows are copied to a new array.
 _MAX_DELETED_SHARE = 0.25
 
 _Records = NDArray[np.void]
@@ -27,12 +27,13 @@ _Flags = NDArray[np.bool_]
 
 
 class VectorIndex:
-    """Records of keys and vectors. One thread may change the index while others search it."""
+    """Vectors of passages with their keys. One thread may change the index while others search."""
 
     def __init__(self, blob: bytes = b"") -> None:
         self._records: _Records = np.empty(0, _RECORDS)
         self._deleted: _Flags = np.zeros(0, np.bool_)
-        #: The rows in use. They are replaced together, so that a search sees a consistent index.
+        #: The rows in use and their deletion flags. Both are replaced in one assignment, so that a
+        #: search in another thread sees matching rows and flags.
         self._used = self._records, self._deleted
         self.extend(blob)
 
@@ -48,7 +49,7 @@ class VectorIndex:
         self._append(np.frombuffer(blob, _RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove the vectors with `deleted` keys, then add those in `added` with new keys."""
+        """Remove the vectors with the keys in `deleted`, then add those in `added` that are new."""
         records, flags = self._used
         flags[self._find(np.frombuffer(deleted, _KEYS))] = True
         if flags.sum() > _MAX_DELETED_SHARE * len(flags):
@@ -74,7 +75,7 @@ class VectorIndex:
         self._used = self._records[:end], self._deleted[:end]
 
     def _find(self, wanted: _Records) -> list[int]:
-        """Return the rows with the keys of these records."""
+        """Return the numbers of the rows that have the keys of these records."""
         records, deleted = self._used
         keys = {*_keys(wanted)}
         maybe = np.flatnonzero(np.isin(records["low"], wanted["low"].astype("u8")) & ~deleted)
@@ -100,7 +101,8 @@ def _rank(
         chunk = vectors[start : start + _CHUNK_ROWS]
         floats[: len(chunk)] = chunk
         np.dot(floats[: len(chunk)], vector, out=cosines[start : start + len(chunk)])
-    # The last digits depend on the place of a vector, and equal vectors must be equally similar.
+    # Round the similarities: their last digits depend on the row number, but equal vectors must get
+    # equal similarities.
     cosines = cosines.round(6)
     cosines[deleted] = -np.inf
     place = min(most, len(cosines))

@@ -13,7 +13,7 @@ from zlib import crc32
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENT = re.compile(r"[\u0300-\u036f]+")
-#: In scripts without spaces between words, each character counts as a word.
+#: Matches characters of scripts without spaces between words. Each of them counts as a word.
 _ALONE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003fffd]")
 
 
@@ -39,7 +39,7 @@ MAGIC = b"WBWT"
 VERSION = 1
 ROW_ALIGNMENT = 4096
 
-#: Maximum length of a word. Longer strings are keys, hashes or encoded images.
+#: Maximum length of a word that is embedded. Longer strings are keys, hashes or encoded images.
 MAX_WORD_LENGTH = 40
 _MAX_PREFIX_LENGTH = 20
 _MAX_INFIX_LENGTH = 10
@@ -71,7 +71,7 @@ class WordVectors:
         return self.rows[at : at + self.dimensions]
 
     def rows_for_word(self, word: str) -> tuple[int, ...]:
-        """Return the rows of a word: its own, its stem's, or those of its pieces."""
+        """Return the rows of a word: its own, else that of its stem, else those of its pieces."""
         number = self.numbers.get(word)
         if number is not None:
             return (number,)
@@ -96,7 +96,10 @@ class WordVectors:
         return None
 
     def _pieces(self, word: str) -> Iterator[int]:
-        """Yield the rows of a word's longest pieces, or nothing if a piece is unknown."""
+        """Split a word into the longest known pieces, and yield their rows.
+
+        If a part of the word is in no known piece, yield nothing.
+        """
         rows, start, mark, longest = list[int](), 0, "", _MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)
