@@ -1,4 +1,6 @@
-"""Authentication of callers by API token, access token of the issuer, or web session.
+"""Authenticates callers by API token, access token of the identity provider, or web session.
+
+The code calls the identity provider the issuer.
 
 Credentials are checked on every request, so that a revocation takes effect immediately in every
 process.
@@ -43,12 +45,12 @@ async def authenticate_bearer(
     channel: Channel,
     cache: TokenCache | None = None,
 ) -> Caller:
-    """Return the caller for a bearer secret: an API token, or an access token of the issuer.
+    """Return the caller who presents `secret`: an API token, or an access token of the issuer.
 
     Raises:
-        Unauthenticated: the secret is not valid; only the log contains the reason.
-        Unavailable: the issuer's token cannot be checked now.
-        Forbidden: the secret is valid, but grants no scope.
+        Unauthenticated: the token is not valid; only the log contains the reason.
+        Unavailable: the access token cannot be checked now.
+        Forbidden: the access token is valid, but grants no scope.
     """
     if issuer is None or secret.startswith(PREFIX):
         return await authenticate_token(services, secret, channel, cache)
@@ -72,8 +74,8 @@ async def authenticate_bearer(
         user=member.name,
         channel=channel,
         scopes=scopes,
-        # The credential does not contain the person's id at the issuer, because erasing the user
-        # would not remove it.
+        # Stored credentials are not changed when the user is erased, so a credential must not
+        # contain the person's id at the issuer.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -81,10 +83,12 @@ async def authenticate_bearer(
 async def find_or_create_member(
     services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
 ) -> Member:
-    """Return the user for an identity. The first sign-in creates the user, if that is allowed.
+    """Return the user whom the claims of an issuer's token identify.
+
+    A user who signs in for the first time is created, if the settings allow this.
 
     Raises:
-        Unauthenticated: there is no such org, or the user may not sign in.
+        Unauthenticated: the org does not exist, or the user may not sign in.
     """
     who = identity_from_claims(claims, issuer.settings)
     member = await _read_member(services, issuer, who)
@@ -98,7 +102,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """Return the database time, estimated from an earlier reply if possible."""
+    """Return the current database time. Estimate it from an earlier reply if there was one."""
     now = services.database.now()
     if now is None:
         (rows,) = await services.database.read_global("select app_now()")
@@ -107,7 +111,7 @@ async def database_time(services: Services) -> datetime:
 
 
 async def _read_member(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> Member:
-    """Return the org and, if it has this user, the user."""
+    """Return a `Member` with the org and, if the org has this user, the user."""
     database, identity = services.database, (issuer.settings.issuer, who.subject)
     rows: list[Member] = []
     if not await database.is_cluster():
@@ -124,7 +128,10 @@ async def _read_member(services: Services, issuer: IssuerClient, who: IssuedIden
 async def _create_member(
     services: Services, issuer: IssuerClient, who: IssuedIdentity, org_id: UUID, channel: Channel
 ) -> None:
-    """Create the user in the org. If the name is taken, add the user's id at the issuer to it."""
+    """Create the user in the org.
+
+    If another user has the same name, the new name ends with the person's id at the issuer.
+    """
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("the user is not registered in the org, and oidc_new_users is deny")
@@ -147,7 +154,7 @@ async def _create_member(
         try:
             await add_user(call, new)
         except InvalidInput:
-            # The name is taken, or a concurrent sign-in has already created the user.
+            # Another user has the name, or a concurrent sign-in has created this user.
             if (await _read_member(services, issuer, who)).user_id is not None:
                 return
             continue
@@ -198,7 +205,9 @@ async def _start_session(
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
 ) -> tuple[Caller, SessionUser]:
-    """Return the user of a web session. With `notes`, record that the session was used.
+    """Return the caller and the user of a web session.
+
+    If `notes` is true, record that the session was used.
 
     Raises:
         Unauthenticated: the session has ended or never existed.

@@ -1,4 +1,4 @@
-"""Callers who present the secret of a link instead of signing in."""
+"""Authenticates callers who open a link with a secret instead of signing in."""
 
 from typing import Final
 
@@ -15,12 +15,12 @@ from waybook.store.links import AccessLink, LinkKind
 
 __all__ = ["AccessLink", "LinkKind"]
 
-#: An action link lets a person read and decide without signing in.
+#: Scopes of a person who opens an action link: read the work, and decide about it.
 _LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 
 async def find_link(services: Services, secret: str, kind: LinkKind) -> AccessLink:
-    """Return the link with this secret, even if it has expired or was revoked."""
+    """Return the link with this secret, even if the link has expired or was revoked."""
     if not looks_like_secret(secret):
         raise Unauthenticated
     rows = await find_by_secret(services.database, secret, links.by_link_statements)
@@ -31,7 +31,7 @@ async def find_link(services: Services, secret: str, kind: LinkKind) -> AccessLi
 
 
 def link_reader(link: AccessLink) -> Caller:
-    """Return a caller that can only read, for the page that a link opens."""
+    """Return a caller who can read the page that the link opens, and do nothing else."""
     return Caller(
         org_id=link.org_id,
         user=link.for_user,
@@ -42,7 +42,11 @@ def link_reader(link: AccessLink) -> Caller:
 
 
 def link_decider(link: AccessLink) -> Caller:
-    """Return the link's user as the caller. Refuse a user who is disabled or may not review."""
+    """Return the link's user as a caller who may decide.
+
+    Raises:
+        Forbidden: the user is disabled or may not review.
+    """
     is_local = not link.has_account and link.org_id == LOCAL_ORG
     scopes = _LINK_SCOPES if is_local else _LINK_SCOPES & link.scopes
     if Scope.REVIEW not in scopes:
@@ -61,7 +65,10 @@ def link_decider(link: AccessLink) -> Caller:
 
 
 async def revoke_action_links(ctx: RequestContext, subject_id: str | None) -> int:
-    """Revoke the action links of a plan or run, or of the whole org. Return their number."""
+    """Revoke the action links of a plan or run or, without a `subject_id`, of the whole org.
+
+    Return how many links were revoked.
+    """
     (rows,) = await ctx.write_and_read(
         links.SQL["revoke_action_links"](subject_id=subject_id, by=ctx.caller.user)
     )

@@ -1,4 +1,7 @@
-"""Lookup of callers by API token, of rows by secret, and of orgs by slug; cache of tokens."""
+"""Looks up API tokens, links and web sessions by their secrets, and orgs by their slugs.
+
+Callers who presented a valid API token are cached.
+"""
 
 import difflib
 from collections import OrderedDict
@@ -20,16 +23,16 @@ from waybook.store.driver.queries import Statement, first_value
 
 
 class _SecretStatements(Protocol):
-    """Builds the SQL statements that find the row of a secret."""
+    """Function that returns SQL statements to find the row that belongs to a secret."""
 
     def __call__(self, *, is_org_known: bool) -> list[Statement]:
-        """Return the statements. If the org is known, they read only rows of that org."""
+        """Return statements that search only the known org or, if it is not known, all orgs."""
 
 
 async def find_by_secret(
     database: Database, secret: str, statements: _SecretStatements
 ) -> list[Any]:
-    """Return the row that a secret belongs to, or no row.
+    """Return a list with the row that belongs to a secret, or an empty list.
 
     If the secret contains the code of its org, only that org is searched. Concurrent lookups of the
     same secret share one query, because many agents may use one token.
@@ -53,18 +56,21 @@ MAX_TOKENS: Final = 10_000
 
 
 class CachedCaller(NamedTuple):
-    """A caller with a cached token. The caller is authenticated only after `check` has passed."""
+    """Caller whose token is in the cache.
+
+    The caller is authenticated only after the database has confirmed `check`.
+    """
 
     caller: Caller
     check: CredentialCheck
 
     def checking(self) -> "_CheckedBlock":
-        """Check the token in the first database message that the block sends."""
+        """Return a context manager: the first database message of its block checks the token."""
         return _CheckedBlock(self.check)
 
 
 class _CheckedBlock:
-    """Context manager that checks a credential and ends the block if the check fails."""
+    """Context manager whose block ends early, without an error, if the credential is not valid."""
 
     __slots__ = ("_check", "_previous")
 
@@ -92,7 +98,7 @@ class TokenCache:
         )
 
     def get(self, secret: str, channel: Channel) -> CachedCaller | None:
-        """Return the caller for a cached token, or None if the token must be looked up."""
+        """Return the cached caller, or None if the token must be looked up in the database."""
         entry, now = self._entries.get((hash_token(secret), channel)), self._now()
         if entry is None or now is None:
             return None

@@ -62,7 +62,7 @@ async def enable_user(ctx: RequestContext, name: str) -> User:
 
 
 async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
-    """Set the scopes of a user. They limit all credentials of the user."""
+    """Set the scopes of a user. These scopes limit all credentials of the user."""
     return await _change_user(ctx, name, lambda user, now: manage.change_scopes(user, scopes, now))
 
 

@@ -1,4 +1,4 @@
-"""The context of a job: its prompt, its input documents, and the parts submitted so far.
+"""Builds the context of a job: its prompt, its inputs, and the parts submitted so far.
 
 Each text that was cut comes with the tool call that returns the rest.
 """
@@ -51,13 +51,13 @@ class JobInput(NamedTuple):
     text: str = ""
     by: str | None = None
     at: datetime | None = None
-    #: Place of an item in its list, and the length of the list.
+    #: If the input is an item of a list: the number of the item, and the length of the list.
     item: int | None = None
     items: int | None = None
 
 
 class JobMaterials(NamedTuple):
-    """Prompt, inputs and submitted parts of a job. The texts of long documents are missing."""
+    """Data for the context of a job. The texts of long documents are not loaded yet."""
 
     prompt: str
     inputs: Sequence[JobInput]
@@ -80,7 +80,7 @@ def input_header(job_input: JobInput) -> Body:
 
 
 def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -> Body | None:
-    """Return the context with all texts, or None if they may not fit into `room` bytes."""
+    """Return the context with uncut texts, or None if they may not fit into `room` bytes."""
     contents: list[Json] = []
     for job_input in materials.inputs:
         if len(job_input.text) < job_input.length:
@@ -92,7 +92,7 @@ def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -
     return packet if is_small else None
 
 
-#: Number of next free jobs whose inputs are read at the same time.
+#: Number of free jobs whose inputs are read in advance, together with the inputs of a job.
 _READ_AHEAD_JOBS = 8
 
 
@@ -107,8 +107,8 @@ async def read_documents(
 ) -> dict[str, DocumentInfo]:
     """Return the input documents of a job, by id.
 
-    A claimed job keeps the versions that were the latest when it was claimed. If documents are
-    missing in a cached run, those of the next free jobs are read and cached too.
+    A claimed job gets the versions that were the latest when the job was claimed. If the cached
+    run lacks some of the documents, the inputs of the next free jobs are read and cached too.
     """
     slots, cached = slots_of(job), locked.cached_run
     if cached is None:
@@ -137,7 +137,6 @@ async def _read(
 
 
 async def read_job_materials(ctx: RequestContext, run_id: str, job_id: str) -> JobMaterials:
-    """Return the prompt, inputs and submitted parts of a job."""
     statement = jobs.SQL["load_job"](job_id=id_or_nil(job_id))
     async with LockedRun(ctx, run_id, statement, is_locked=False) as locked:
         job = jobs.first_job(locked.results[0])
@@ -221,7 +220,7 @@ async def _supplied(
 
 
 async def _item(locked: LockedRun, job: Job, number: int, brief: RunBriefRow) -> JobInput:
-    """Return one item of the list by which the job's step is split."""
+    """Return item `number` of a list. The step has one job for each item of this list."""
     item_list = locked.compiled_dag.item_lists[job.stage, job.step_key]
     known = next(known for known in locked.run.lists if known.name == item_list.name)
     source = input_field(brief.input, item_list.document_key)
@@ -299,7 +298,7 @@ def _context(
 
 
 _MAX_DOCUMENT_LIST_BYTES = 12_000
-#: More than any list has: a document consists of limited parts.
+#: More characters than any list has, because the size of documents is limited.
 _MAX_LIST_CHARACTERS = 1 << 24
 MIN_SHARE_BYTES = 200
 PROMPT = "$prompt"

@@ -1,4 +1,4 @@
-"""Code that the contexts of steps and plans share, and reading the rest of texts that were cut."""
+"""Builds the parts that contexts of steps and of plans share, and reads the rest of cut texts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from waybook.store.plans.contexts import (
 )
 
 _BYTES_PER_TOKEN = 4
-#: A larger token budget has no effect, unless the caller requests detail.
+#: Maximum token budget of a context, unless the caller sets `detail`.
 _REPLY_TOKENS = 12_000
 _MAX_TOKENS = 200_000
 BudgetTokens = Annotated[int, clamped(500, _MAX_TOKENS)]
@@ -51,7 +51,7 @@ def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PacketReader:
-    """The tool and arguments with which an agent fetches more of a context."""
+    """Builds a context. An agent reads more of it by calling `tool` with `args` and a part."""
 
     tool: str
     args: Body
@@ -60,7 +60,7 @@ class PacketReader:
         return FetchCall(self.tool, {**self.args, "part": part})
 
     def reply(self, head: Body, parts: Sequence[Part], following: Json, most: int) -> Body:
-        """Return a context of at most this many bytes, with the suggested next call."""
+        """Return a context of at most `most` bytes, with `following` as the suggested next call."""
         again = FetchCall(self.tool, {**self.args, "budgetTokens": _REPLY_TOKENS})
         ending: Body = {"next": following}
         return build_within(
@@ -76,7 +76,7 @@ class PacketReader:
     def beginning(
         self, name: str, read: TextPrefix | None, *, part: str, counts: int = 1
     ) -> Iterable[TextField]:
-        """Yield a text field whose beginning is loaded."""
+        """Yield a text field for a text of which only the beginning was loaded."""
         if read is not None:
             yield TextField(
                 name=name,
@@ -162,7 +162,11 @@ _MAX_NUMBER_DIGITS = 9
 async def read_continuation(
     ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
-    """Return a piece of a plan's text. `part` is the name of the text, such as `result:ID`."""
+    """Return a piece of a text of a plan, from the offset of `page` on.
+
+    `part` is the name of the text, such as `result:ID`. `ending` is the next call that the reply
+    suggests after the last piece.
+    """
     rows = (await ctx.read(_part_statement(plan_id, part, page)))[0]
     if not rows:
         raise not_found("entry" if part.startswith("event:") else "part")
