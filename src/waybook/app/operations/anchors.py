@@ -20,7 +20,8 @@ from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
-#: An anchor that does not match the database, and the hash in the database.
+#: Anchor that does not match the database, and the hash of its audit entry in the database (None if
+#: the entry is missing).
 _Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
 _BATCH = 500
@@ -81,7 +82,7 @@ async def _missing(ctx: RequestContext, batch: list[Anchor]) -> list[_Mismatch]:
 async def _unexplained(
     ctx: RequestContext, missing: list[_Mismatch], erasures: int
 ) -> AsyncIterator[str]:
-    """Yield a message for each difference that no later erasure explains."""
+    """Yield a message for each mismatch that no later erasure explains."""
     for start in range(0, len(missing), _BATCH):
         batch = missing[start : start + _BATCH]
         (left,) = await ctx.read(anchors.stones_statement([anchor for anchor, _ in batch]))

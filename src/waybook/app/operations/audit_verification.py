@@ -37,7 +37,7 @@ class AuditVerdict:
 
 
 async def audited_subjects(ctx: RequestContext) -> list[Subject]:
-    """Return everything that has an audit chain, even without rows."""
+    """Return everything that has an audit chain, including chains whose rows are missing."""
     stored, orphans = await ctx.read(audit.SQL["subjects"](), audit.SQL["orphans"]())
     return [*stored, *orphans]
 

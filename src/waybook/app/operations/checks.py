@@ -1,4 +1,4 @@
-"""Results of checks, and the check of the database role that owns the tables."""
+"""Defines the result of a diagnostic check, and checks the role that owns the tables."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Delivery of webhook messages.
+"""Delivers notifications to the webhook.
 
 If a process is killed during a delivery, another process delivers the message again, with the same
 id.
@@ -29,7 +29,7 @@ from waybook.store.driver.queries import is_uuid
 log = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 4
-#: A process reserves a message for this long. No attempt takes longer.
+#: Time for which a process reserves a message. No delivery attempt takes longer.
 LEASE = timedelta(seconds=60)
 
 

@@ -1,4 +1,4 @@
-"""Checks that an operator runs: the database, the machine, webhooks, sign-in, and self-tests."""
+"""Diagnostic checks: the database, the machine, webhooks, sign-in, and self-tests."""
 
 import asyncio
 import shutil
@@ -202,7 +202,7 @@ async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
                 "sign-in", CheckState.WARN, message, "set auth to required or remove oidc_issuer"
             )
         ]
-    # The libraries for keys and tokens take long to import.
+    # Import the module only here, because its libraries for keys and tokens take long to import.
     issuers = import_module("waybook.integrations.oidc_issuer")
     seen: IssuerCheck = await issuers.check_issuer(configured.issuer)
     if seen.error is not None:
@@ -249,7 +249,7 @@ async def try_everything(ctx: RequestContext) -> list[CheckResult]:
 
 
 async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckResult:
-    """Check for passages that were left out of the index of semantic search."""
+    """Check whether passages were left out of the index for semantic search."""
     database, left_out = ctx.services.database, 0
     orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
     for org_id in orgs:
@@ -301,7 +301,7 @@ async def _search(ctx: RequestContext, tx: Transaction) -> str:
 async def _find(
     tx: Transaction, query_vector: QueryVector | None, able: SearchCapabilities, wanted: str
 ) -> None:
-    """Raise Unavailable unless every search method finds the test passage."""
+    """Raise `Unavailable` unless every search method finds the test passage."""
     scope = Scope(kinds=(_KIND,))
     question = await asyncio.to_thread(parse_query, _TEXT)
     statements = search.search_statements(question, query_vector, scope, able)

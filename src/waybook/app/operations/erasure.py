@@ -58,7 +58,7 @@ async def erase_user(
 
 
 async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
-    """Delete expired data once. Return how many rows were deleted per table.
+    """Delete expired data in one pass. Return the number of deleted rows of each table.
 
     Raises:
         Busy: another transaction holds locks on the rows for too long.
@@ -74,7 +74,7 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     try:
         return await asyncio.to_thread(retention.apply_retention, owner_dsn, keep, stopped.is_set)
     finally:
-        # The thread stops early, and the next pass deletes the rest.
+        # If this call is canceled, the thread stops early, and the next pass deletes the rest.
         stopped.set()
 
 

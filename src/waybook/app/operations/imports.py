@@ -53,7 +53,7 @@ from waybook.store.runs import writer as run_writer
 from waybook.store.runs.rows import DefinitionRow
 
 _FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
-#: Columns with texts of which the audit contains only hashes.
+#: For each kind of row, the columns with texts. The audit contains only hashes of these texts.
 _TEXT_COLUMNS: Final = {
     "job_part": ("content",),
     "document": ("content",),
@@ -163,7 +163,7 @@ def _entries(items: Json, kind: str, subject_id: str) -> list[SealedEntry]:
 
 
 def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
-    """Remove the texts from these rows, and return them with the ids of the rows."""
+    """Remove the texts from the rows of a kind. Return the id of each row with its texts."""
     texts: list[tuple[str, Row]] = []
     for row_id, row in rows[kind].items():
         columns = _TEXT_COLUMNS.get(kind, ())
@@ -185,7 +185,7 @@ async def import_export(ctx: RequestContext, file: ExportFile) -> None:
 
     Raises:
         Refused: the id exists in this org, or another definition has the run's slug and version.
-        InvalidInput: the stored rows differ from the replay.
+        InvalidInput: the stored rows differ from the replay of the audit.
     """
     if Scope.ADMIN not in ctx.caller.scopes:
         raise Forbidden(
@@ -213,7 +213,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
             f"this org has a {file.kind} with the id {file.id} already, and an import keeps ids; "
             "import into another org or database"
         )
-    # One more audit entry names the importing user.
+    # Add an audit entry that names the importing user.
     last = file.entries[-1]
     details: Body = {"action": "imported", "entries": last.seq, "exportedAt": file.exported_at}
     head = ChainHead(last.seq, last.hash, last.at)
@@ -238,7 +238,13 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
 def _definition_statements(
     ctx: RequestContext, compiled_dag: CompiledDag, rows: Sequence[DefinitionRow], now: datetime
 ) -> list[Statement]:
-    """Return the statement that stores a run's definition, unless the org has the definition."""
+    """Return the statement that stores the workflow definition of an imported run.
+
+    Return an empty list if the org already has this definition.
+
+    Raises:
+        Refused: the org has another definition with this slug and version.
+    """
     dag, body = compiled_dag.dag, definition_body(compiled_dag.dag)
     digest = definition_hash(body)
     if rows:

@@ -1,7 +1,7 @@
-"""Indexes the artifacts and passages of an org that search does not cover yet.
+"""Adds new artifacts of an org, and their passages, to the search index.
 
-If indexing a passage breaks the database connection twice, the passage is left out for a day,
-because each crash of the database disconnects all clients.
+If the database crashes twice while a passage is stored, the passage is left out for a day, because
+each crash disconnects all clients.
 """
 
 import logging
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _MAX_ARTIFACTS = 20
 _MAX_PASSAGES = 200
-#: Every transaction ends within an hour, so no row with an older timestamp can appear later.
+#: Every transaction ends within an hour, so rows with an older timestamp cannot appear later.
 _COMMIT_MARGIN = timedelta(hours=1)
 #: Number of broken database connections after which a passage is left out.
 MAX_BREAKS = 2
@@ -53,7 +53,7 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # Keep the old time while passages are left out, so that they are tried again.
+        # While passages are left out, do not advance the time, so that they are tried again.
         library.swept[org_id] = first_value(now) - _COMMIT_MARGIN
     return len(index_statements) + embedded
 
@@ -82,7 +82,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Unemb
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Stop indexing passages that broke the connection too often."""
+    """Leave passages out of the index for a day if they broke the connection too often."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

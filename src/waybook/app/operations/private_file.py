@@ -30,7 +30,7 @@ def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         _check_absent(path, force=force)
         draft.replace(path)
-        # Without this, a crash could undo the renaming.
+        # Write the directory to disk too, because otherwise a crash could undo the renaming.
         directory = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(directory)

@@ -53,7 +53,7 @@ async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
 
 
 def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[RenderedPage]:
-    """Render the first document, and more of them up to a total number of characters."""
+    """Render documents until their total length exceeds a limit, but at least one document."""
     run: Body = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
     left = _MAX_BATCH_CHARACTERS

@@ -33,7 +33,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
     )
     moved = 0
     for plan_id in first_column(silent):
-        # If a call has locked the plan, the next pass tries again.
+        # `Busy` means that a call has locked the plan. The next pass tries again.
         with suppress(Busy):
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did
@@ -44,7 +44,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
 
 
 async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
-    """Lock an inactive plan and set it to stalled, unless it already is.
+    """Lock a plan and, if its agents have stopped responding, set its status to stalled.
 
     Return the plan, and whether its status was changed.
     """
@@ -65,7 +65,7 @@ async def remind_of_reviews(ctx: RequestContext) -> int:
     (overdue,) = await ctx.read(deliveries.overdue_statement(patience, _BATCH_SIZE))
     stored = 0
     for review in overdue:
-        # If a call has locked the plan, the next pass tries again.
+        # `Busy` means that a call has locked the plan. The next pass tries again.
         with suppress(Busy):
             stored += await _store_reminder(ctx, review)
     return stored
