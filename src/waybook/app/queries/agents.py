@@ -1,6 +1,6 @@
-"""Queries for the agents of an org: their clients, calls and work, and names in audit entries.
+"""Queries about the agents of an org: their clients, calls, work and audit entries.
 
-An agent is a user and a session.
+These queries identify an agent by its user and its session.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -79,7 +79,7 @@ PAGE_SIZE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentActivity:
-    """Audit entries of an agent, newest first, with the names of the plans and runs."""
+    """An agent's audit entries, newest first, with the names of the plans and runs in them."""
 
     agent: AgentRow
     held: list[HeldRow]
@@ -118,7 +118,7 @@ async def list_agents(
 async def read_agent(
     ctx: RequestContext, key: AgentKey, day: date | None = None, cursor: str | None = None
 ) -> AgentActivity:
-    """Return an agent with a page of its audit entries. A `day` (in UTC) limits the entries."""
+    """Return an agent with a page of its audit entries, optionally only of one `day` in UTC."""
     since, until = f"-{NEVER}", None
     if day is not None:
         midnight = datetime.combine(day, time(), UTC)
@@ -156,7 +156,7 @@ async def read_agent(
 
 
 def _place(cursor: str | None) -> tuple[str, str, str]:
-    """Parse a cursor of the list of agents."""
+    """Parse a cursor: the time, user and session of the last agent on the page before."""
     if cursor is None:
         return NEVER, "", ""
     with suppress(ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Audit queries: entries of one plan or run, pages of an org, exports, labels, and past states."""
+"""Queries about the audit: entries of a plan, run or org, exports, labels, and past states."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -17,7 +17,7 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Query, as_json_text, first_value, is_uuid
 
 PAGE_SIZE = 500
-#: Frequent events. A query for any other event uses an index.
+#: Frequent events. For every other event, there is a query with an index.
 _FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 AuditEntry: TypeAlias = SealedEntry
@@ -101,7 +101,7 @@ async def browse_audit(
     }
     query = _page_query(filter_)
     if filter_.subject_id is not None:
-        # Entries of one chain are sorted by number, so a time is needed only for `until`.
+        # The entries of one plan or run are sorted by number, so `at` is used only for `until`.
         query, subject_id = audit.SQL["page_of"], _subject_id(filter_.subject_id)
         at = rfc3339(filter_.until) if filter_.until else NEVER
     (entries,) = await ctx.read(query(at=at, subject_id=subject_id, seq=seq, **params))
@@ -130,7 +130,7 @@ def _subject_id(text: str) -> str:
 
 
 def _page_query(filter_: AuditFilter) -> Query:
-    """Return the query that reads the fewest unwanted entries."""
+    """Return the query whose index fits the filter best, so that it skips the fewest entries."""
     if filter_.actor is not None and filter_.session is not None:
         return audit.SQL["page_of_agent"]
     if filter_.actor is not None:
@@ -143,7 +143,10 @@ def _page_query(filter_: AuditFilter) -> Query:
 
 
 def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:
-    """Return the place in the audit after which a page begins. Without a cursor, it is `until`."""
+    """Return the time, subject and number of the audit entry after which a page begins.
+
+    Without a cursor, the page begins with the last entry before `until`, or with the newest entry.
+    """
     if cursor is None:
         if until is None:
             return NEVER, LAST_ID, LAST_SEQ

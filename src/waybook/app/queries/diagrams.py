@@ -1,4 +1,4 @@
-"""Diagrams of plans and runs, which show the progress of each step."""
+"""Creates diagrams of plans and runs that show the progress of each step."""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ from waybook.plan.model import (
     StepId,
 )
 
-#: Texts for what happens after the last repetition.
+#: Texts that say what a loop does after its last repetition.
 AFTER_LOOP: Final = {
     None: "",
     OnExhausted.CONTINUE: "",
@@ -79,9 +79,9 @@ def plan_branches(plan: Plan) -> Iterator[Branch]:
 
 
 def _target(condition: Condition) -> StepId | None:
-    """Return the step that a line is drawn to, or None if no line is drawn.
+    """Return the step to which the line of a condition leads, or None if no line is drawn.
 
-    A loop is drawn for its current round only, because the copied steps show the earlier rounds.
+    A loop has a line only for its current repetition. Earlier repetitions are drawn as steps.
     """
     if condition.action is BranchAction.REPEAT:
         first = condition.from_step_id or condition.step_id

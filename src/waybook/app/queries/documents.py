@@ -37,7 +37,7 @@ async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Out
 async def latest_outputs(
     ctx: RequestContext, behind: str | None = None, limit: int = PAGE_SIZE
 ) -> tuple[list[tuple[Output, str, str]], str | None]:
-    """Return a page of outputs, each with the id and name of its plan, and the next cursor."""
+    """Return a page of outputs with the ids and names of their plans, and the next cursor."""
     (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
     outputs = [row.output for row in rows]
     shown = [
@@ -49,7 +49,7 @@ async def latest_outputs(
 
 
 def _place(behind: str | None) -> tuple[str, str]:
-    """Parse a cursor of the list."""
+    """Parse a cursor: the time and id of the last output on the page before."""
     if behind is None:
         return "infinity", LAST_UUID
     at, _, output_id = behind.partition("~")

@@ -1,4 +1,4 @@
-"""Forecasts of plans and runs: time and cost, and the history on which they are based."""
+"""Forecasts the time and cost of plans and runs from finished steps, jobs and runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,11 @@ def run_forecast(
     intervals: Sequence[float],
     costs: Sequence[int],
 ) -> Forecast | None:
-    """Forecast a run from earlier runs or, without them, from its own intervals between jobs."""
+    """Forecast the time and cost of the rest of a run.
+
+    The forecast is based on earlier runs of the workflow or, if these are too few, on the finished
+    jobs of the run itself.
+    """
     if run.completed_at or run.canceled_at or len(expected) < stages:
         return None
     total = add_counts(counts.total_jobs for counts in expected.values()).known
@@ -60,7 +64,7 @@ def run_forecast(
 
 
 def job_intervals(started: datetime | None, jobs: Sequence[JobTimesRow]) -> list[float]:
-    """Return the seconds between the ends of completed jobs."""
+    """Return the seconds from the end of each completed job to the end of the next one."""
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
@@ -72,7 +76,7 @@ def job_intervals(started: datetime | None, jobs: Sequence[JobTimesRow]) -> list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
-    #: Number of jobs of each stage.
+    #: Number of jobs of each stage, by the slug of the stage.
     stages: Mapping[str, Count]
     total: Count
     forecast: Forecast | None
@@ -80,7 +84,7 @@ class StartPreview:
 
     @property
     def too_large(self) -> str | None:
-        """Return the first stage with too many jobs."""
+        """Return the first stage that has too many jobs, if there is one."""
         return next((s for s, jobs in self.stages.items() if (jobs.known or 0) > MAX_JOBS), None)
 
 
@@ -92,9 +96,10 @@ def start_preview(
     first: str | None = None,
     copied_models: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> StartPreview:
-    """Return the number of jobs and the forecast of a run that has not started.
+    """Return the number of jobs, and a forecast, of a run that has not started.
 
-    A copy of a run starts at stage `first`.
+    A copy of a run starts at stage `first`. The stages in `copied_models` need no jobs, because
+    their documents are copied too.
     """
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     counts = structure_counts(structure, {**copied_models, first or compiled_dag.order[0]: models})

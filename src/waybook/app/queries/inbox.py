@@ -1,4 +1,4 @@
-"""Inbox of an org: what waits for a decision, material for it, and the outcome of a review."""
+"""Queries for the inbox: work that waits for a person, data for the decision, and its outcome."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,7 +101,7 @@ async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> Pen
 
 @dataclass(frozen=True, slots=True)
 class FailedStage:
-    """A stage of an open run with permanently failed jobs, which a person may retry."""
+    """A stage of an open run with permanently failed jobs. A person may retry these jobs."""
 
     kind: ClassVar[str] = "failure"
     is_overdue: ClassVar[bool] = False
@@ -217,7 +217,7 @@ def _may_decide(ctx: RequestContext, review: ReviewOutcomeRow, policy: ReviewPol
 
 
 def review_reply(review: ReviewOutcomeRow, base_url: str) -> Body:
-    """Return the reply about a review. Once the review is decided, the reply never changes."""
+    """Return the reply that describes a review. After the decision, the reply never changes."""
     named: Body = {
         "planId": review.plan_id,
         "reviewId": review.id,

@@ -1,4 +1,8 @@
-"""Overview: work that needs a person, is in trouble, is running, or has finished, and activity."""
+"""Queries for the overview page.
+
+The page lists work that needs a person, is in trouble, is running, or has finished. It also says
+what has happened since the last visit.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,7 +99,7 @@ class TroubledPlan(NamedTuple):
 
 
 class RunFailure(NamedTuple):
-    """A stage of a run with failed jobs, and the job that failed last."""
+    """Failed jobs of one stage of a run: their number, and the job that failed last."""
 
     stage: str
     step_key: str
@@ -222,7 +226,7 @@ async def read_overview(
 
 
 def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> dict[str, SectionTotal]:
-    """Return the number of entries of each section. Work in trouble is in no other section."""
+    """Return the size of each section. Work in trouble is not counted in other sections."""
     open_plans, runs = kinds.count(TroubleKind.OPEN), kinds.count(TroubleKind.RUN)
     failed = kinds.count(TroubleKind.FAILED)
     highest = max(
@@ -279,7 +283,7 @@ def _running(row: RunningRow, dags: Dags) -> RunningWork:
     progress = _progress(row.statuses or "")
     if not row.active_steps:
         return RunningWork(row, progress)
-    # A step that awaits input comes before a step in progress.
+    # Sort steps that await input before steps in progress.
     steps = sorted(row.active_steps)
     holders = sorted({holder for is_held, _, _, holder in steps if is_held and holder})
     _, order, title, _ = steps[0]

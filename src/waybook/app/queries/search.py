@@ -1,4 +1,7 @@
-"""Search in stored research: full-text, and semantic where embeddings are available."""
+"""Searches stored research, plans and runs by words, and research also by meaning.
+
+Search by meaning needs an embedding model and its vectors of the stored research.
+"""
 
 import asyncio
 import re
@@ -40,8 +43,8 @@ class SearchResults:
     question: SearchQuery
     hits: list[Hit]
     method: str
-    #: Hits below this score do not fit the question. Only the scale of the built-in embedding model
-    #: is known, so with another model it is 0.
+    #: Minimum score of a hit that fits the question. The minimum is 0 for embedding models that are
+    #: not built in, because the scale of their scores is unknown.
     floor: float
 
     @property
@@ -93,10 +96,10 @@ _MAX_MATCHED_WORDS: Final = 12
 async def search_research(
     ctx: RequestContext, query: str, scope: Scope, *, limit: int, cursor: int = 0
 ) -> Body:
-    """Return the hits from `cursor` on, in the form of the tool `search_sources`.
+    """Return the hits from position `cursor` on, as a reply of the tool `search_sources`.
 
     Raises:
-        NotFound: the plan of the scope does not exist.
+        NotFound: the search is limited to a plan that does not exist.
     """
     exists = search.SQL["plan_exists"](plan_id=scope.plan_id)
     results, (there,) = await run_search(ctx, query, scope, exists)
@@ -128,7 +131,7 @@ async def search_research(
 
 def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:
     shown = build_snippet(row.body, question)
-    # The best reason of each kind why the artifact or one of its sources was found.
+    # For each search method, keep the best reason why the artifact or a source was found.
     reasons = sorted((reason for hit in hits for reason in hit.why), key=lambda r: -r.rank)
     best = {reason.by: reason for reason in reasons}
     return non_empty(
@@ -213,7 +216,7 @@ class SearchHit:
     kind: HitKind
     id: str
     name: tuple[Piece, ...]
-    #: Plan or run that contains the hit. For research, the kind of artifact.
+    #: Plan or run that contains the hit. If the hit is research: kind of the artifact.
     place: str | None
     excerpt: tuple[Piece, ...]
     at: datetime | None
@@ -262,7 +265,7 @@ async def search_everything(
 
 
 _PREFIX = re.compile(r"[^\W_]+$")
-#: Search operators. In a text with an operator, the last word must match as a whole.
+#: Search operators. If a text contains an operator, its last word is not matched as a prefix.
 _SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
 
 
@@ -329,7 +332,7 @@ async def _research(
 
 
 def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[SearchHit]:
-    """Return workflows whose name contains words that begin with each wanted word."""
+    """Return workflows whose name contains, for each wanted word, a word that begins with it."""
     named = {slug: (dag.dag.name or slug, None) for slug, dag in builtin_dags().items()}
     stored = {row.slug: (row.name or row.slug, row.at) for row in rows}
     everything: dict[str, tuple[str, datetime | None]] = {**named, **stored}

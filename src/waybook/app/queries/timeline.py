@@ -1,4 +1,4 @@
-"""Timeline: when each step was worked on, on an axis that shortens long pauses, or as CSV."""
+"""Times when steps and jobs were worked on, for a chart that shortens pauses, or as CSV."""
 
 import csv
 from bisect import bisect_right
@@ -20,7 +20,7 @@ from waybook.store.plans import details
 from waybook.store.plans.details import StepStatusChange
 from waybook.store.plans.load import PlanRequest
 
-#: A pause longer than this share of the working time is shortened.
+#: Maximum length of a pause in the chart, as a share of the total working time.
 _MAX_IDLE_SHARE = 0.1
 
 

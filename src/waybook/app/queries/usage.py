@@ -118,7 +118,7 @@ class OrgCosts:
     agents_total: int
     completed: int
     unreported: int
-    #: Whether the counts are too low because not all audit entries were read.
+    #: True if the counts are too low, because not all audit entries were read.
     is_cut: bool
 
 

@@ -212,13 +212,13 @@ def plan_arguments(exported: ExportedRows) -> Body:
 
 
 def _has_effect(condition: Row, orders: Mapping[str, int]) -> bool:
-    """Return whether a condition can still have an effect."""
+    """Return whether a condition can have an effect in a new plan with the same steps."""
     if condition["action"] == BranchAction.SKIP_TO:
         target = orders.get(str(condition["target_step_id"]), 0)
         return target > orders[str(condition["step_id"])]
     if condition["action"] not in GROWING:
         return True
-    # The steps that a condition has added are among the steps of the plan.
+    # Steps that the condition has already added are copied as ordinary steps of the plan.
     return condition.get("outcome") != BranchOutcome.FIRED and _repeats_left(condition) != 0
 
 

@@ -34,7 +34,7 @@ _MAX_NAMED = 500
 
 
 class ListOrder(Enum):
-    #: Newest first. A client that reads all pages in this order sees everything exactly once.
+    #: Newest first. A client that reads all pages in this order sees every item exactly once.
     CREATION = auto()
     #: Most recently active first.
     ACTIVITY = auto()
@@ -45,7 +45,7 @@ class PlanFilter:
     order: ListOrder
     state: PlanState | None = None
     all: bool = False
-    #: Beginning of a plan's id, or a part of its name.
+    #: Text to search for: the beginning of a plan's id, or a part of a plan's name.
     text: str = ""
     creator: str | None = None
     before: str | None = None
@@ -57,8 +57,8 @@ class PlanPage:
     plans: tuple[PlanSummary, ...]
     #: Last plan of this page, if more plans follow.
     last: PlanSummary | None
-    #: Number of plans in each state, up to `MAX_COUNTED`, regardless of the filter. In the order
-    #: by activity, only open plans are counted.
+    #: Number of plans in each state, up to `MAX_COUNTED`, regardless of the filter. If
+    #: the plans are sorted by activity, only open plans are counted.
     counts: dict[PlanState, int]
 
     @property
@@ -111,7 +111,7 @@ def _text_filters(text: str) -> dict[str, str | int | None]:
 
 
 def _id_range(text: str) -> tuple[str | None, str | None]:
-    """Return the smallest and the largest id that begin with the text, if there can be any.
+    """Return the smallest and the largest id that can begin with the text, if any can.
 
     >>> _id_range("AZ4R35")
     ('az4r35222222', 'az4r35zzzzzz')
@@ -119,7 +119,7 @@ def _id_range(text: str) -> tuple[str | None, str | None]:
     (None, None)
     """
     start = text.strip().lower()
-    # The ids of many plans begin with the same few characters, as do words in their names.
+    # A short text is not taken for an id: many ids and many words begin with the same letters.
     if not _MIN_ID_START_LENGTH <= len(start) <= LENGTH or not set(start) <= set(ALPHABET):
         return None, None
     return start.ljust(LENGTH, ALPHABET[0]), start.ljust(LENGTH, ALPHABET[-1])
@@ -217,9 +217,9 @@ async def last_active_run(ctx: RequestContext) -> str:
 class RunFilter:
     state: str | None = None
     dag: str | None = None
-    #: Beginning of a run's id, or a part of its name.
+    #: Text to search for: the beginning of a run's id, or a part of a run's name.
     text: str = ""
-    #: Only runs that started before the run with this id are listed.
+    #: Id of a run. Only runs that started before this run are listed.
     before: str | None = None
     order: ListOrder = ListOrder.ACTIVITY
 
@@ -318,7 +318,8 @@ def runs_statement(wanted: RunFilter, most: int) -> Statement:
     by_activity = wanted.order is ListOrder.ACTIVITY
     if not wanted.text:
         return load.list_statement(by_activity=by_activity, **filters)
-    # Only a page in order of start, without filters, has the newest matching runs.
+    # If the runs are sorted by start and not filtered, the page consists of the newest matches.
+    # Otherwise, older runs must be searched too.
     is_page = not by_activity and wanted.state is None and wanted.dag is None
     enough = most if is_page else MAX_WALKED + 1
     return load.text_statement(
@@ -375,7 +376,7 @@ async def read_run_summaries(
 async def load_definitions(
     ctx: RequestContext, keys: set[tuple[str, int]]
 ) -> dict[tuple[str, int], CompiledDag]:
-    """Return these workflow definitions. Missing ones are read in one query."""
+    """Return workflow definitions by slug and version. One query reads those not in the cache."""
     org_id, cache = ctx.caller.org_id, ctx.services.shared(DefinitionCache)
     found = {key: dag for key in keys if (dag := cache.get(org_id, *key)) is not None}
     if missing := sorted(keys - found.keys()):

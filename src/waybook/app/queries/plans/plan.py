@@ -61,7 +61,7 @@ PROGRESS_BY_STATUS = {
 
 
 def plan_structure(plan: Plan) -> Structure:
-    """Return the plan's steps as a workflow stage."""
+    """Return the plan as a workflow with one stage, which contains the plan's steps."""
     steps = tuple(
         RecipeStep(
             key=step.id,
@@ -101,14 +101,14 @@ def chain_or_dependencies(
 
 
 def _turns(steps: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, str]]:
-    """Yield edges to steps without dependencies, from the steps before them."""
+    """For a sequential plan, yield the edges from earlier steps to steps without dependencies."""
     ends: list[str] = []
     passed: set[str] = set()
     for step_id, depends_on in steps:
         if not depends_on:
             yield from ((before, step_id) for before in ends)
             ends.clear()
-        # A step that waits for a later step has no place in the order.
+        # Skip a step that depends on a later step, because it is not done in this order.
         if passed.issuperset(depends_on):
             passed.add(step_id)
             ends = [*(end for end in ends if end not in depends_on), step_id]
@@ -132,7 +132,7 @@ def plan_evidence(plan: Plan) -> StageEvidence:
 
 
 class PlanReport(Report):
-    """Progress report of a plan. It includes the plan's revision, because the steps may change."""
+    """Progress report of a plan, with the plan's revision, because the steps may change."""
 
     revision: int
     usage: dict[str, Json]
@@ -275,8 +275,8 @@ async def read_plan_detail(
 ) -> PlanDetail:
     """Read a plan and the parts listed in `include`.
 
-    `before` is an earlier result for the same plan, whose names are not read again. If the results
-    have more than `most_results` bytes, only their sizes are read.
+    `before` is what an earlier call returned for the same plan. Names of steps in `before` are not
+    read again. If the results have more than `most_results` bytes, only their sizes are read.
     """
     plan_id = id_or_nil(plan_id)
     since = before.plan.seq if before else 0
@@ -360,7 +360,7 @@ def untitled(plan: Plan, step_ids: Iterable[str]) -> list[StepId]:
 
 
 def focus_step(plan: Plan) -> Step | None:
-    """Return the step to show first: the current step, or else the next, or else the last."""
+    """Return the step to show first: the current step, or else the next or the last step."""
     soon = next(plan.steps_with_status(StepStatus.PENDING), None)
     return current_step(plan) or soon or (plan.steps[-1] if plan.steps else None)
 
@@ -375,7 +375,7 @@ def step_window(plan: Plan, page: int | None) -> StepWindow:
 
 
 def visible_lane(plan: Plan) -> Lane:
-    """Return the steps to draw. In a large plan, these are the steps around the current one."""
+    """Return the steps to draw. In a large plan, these are the steps near the current step."""
     lane, step = plan_lane(plan), focus_step(plan)
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane

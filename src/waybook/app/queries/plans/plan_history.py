@@ -1,4 +1,4 @@
-"""A plan as it was after one of its audit entries, for the time slider on its page."""
+"""Rebuilds a plan as it was after an audit entry, for the time slider on the plan page."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class PastPlan:
     row: Row
     #: Rows of the steps by id, in the order of the plan.
     steps: Mapping[str, Row]
-    #: Ids of the steps that still exist.
+    #: Ids of the steps that are still in the plan today.
     existing: frozenset[str]
     last: SealedEntry
     last_seq: int
@@ -65,7 +65,7 @@ class PastPlan:
 async def read_plan_history(
     ctx: RequestContext, plan_id: str, *, seq: int | None = None, at: datetime | None = None
 ) -> PastPlan:
-    """Rebuild a plan from its audit as of an entry or a time, by default the last entry."""
+    """Rebuild a plan from its audit, as of the entry `seq`, the time `at`, or the last entry."""
     plan = (await read_plan_detail(ctx, plan_id, PlanInclude.NONE)).plan
     last = plan.seq
     if last > MAX_REPLAYED_ENTRIES:

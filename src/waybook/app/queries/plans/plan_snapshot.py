@@ -71,7 +71,7 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
         kind="plan", id=plan_id, name=str(plan["name"]), now=last.at, seq=last.seq, rows=rows
     )
     export = {**export_body(exported), "audit": [exported_entry(entry) for entry in entries]}
-    # No HTML tag can begin inside this JSON.
+    # Escape `<`, so that no HTML tag can begin inside this JSON.
     data = orjson.dumps(export).decode().replace("<", "\\u003c")
     view = {
         "generator": Markup(GENERATOR),  # noqa: S704 - a constant

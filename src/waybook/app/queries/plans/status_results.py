@@ -27,7 +27,7 @@ _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 async def shown_results(
     ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], most: int, budget: int | None
 ) -> dict[str, Body]:
-    """Return the result and confidence of each step, within a budget for all results."""
+    """Return the result and confidence of each step. Results are cut to fit into `budget`."""
     if sum(row.octets for row in rows) <= most:
         results: dict[str, Json] = {row.step_id: row.result for row in rows}
         shown = (
@@ -51,7 +51,7 @@ async def shown_results(
 
 
 def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
-    """Return a result, or the beginning of a long result and the length of the rest."""
+    """Return a result or, if the result is long, its beginning and the length of the rest."""
     if text is None:
         return {"resultSummary": None}
     if size <= share or (len(text) <= share and len(text.encode()) >= size):

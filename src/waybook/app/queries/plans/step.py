@@ -60,7 +60,7 @@ class StepDetail:
         return step_name(step, self.names)
 
     def branch(self, condition: Condition) -> Mapping[str, Json]:
-        """Return the effect of a condition, as the audit recorded it."""
+        """Return the effect of a condition from the audit, or an empty mapping if it had none."""
         branches = (branch for entry in self.history for branch in entry.branches or ())
         return next((b for b in branches if b.get("conditionId") == condition.id), {})
 

@@ -75,7 +75,7 @@ class RunDetail:
     history: tuple[RunEventRow, ...]
     failures: tuple[FailedJob, ...]
     documents: list[DocumentListItem]
-    #: Ids of the documents of which an input has a newer version.
+    #: Ids of the documents that were made from an input that now has a newer version.
     outdated: Collection[str] = ()
     job_counts: Sequence[JobCountRow] = ()
     model_usage: tuple[tuple[str, Totals], ...] = ()
@@ -139,7 +139,7 @@ class RunDetail:
 
     @cached_property
     def expected(self) -> Mapping[str, StageCounts]:
-        """Return the expected numbers of jobs and documents of each stage, where known."""
+        """Return the expected numbers of jobs and documents of each stage, if they are known."""
         dag, stages = self.compiled_dag, self.run.stages
         models = {slug: stage.models for slug, stage in stages.items()}
         structure = valid_structure(dag.dag, dag.graphs)

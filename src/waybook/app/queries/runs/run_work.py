@@ -54,8 +54,8 @@ class JobAttempt:
     holder: str
     session: str | None
     started_at: datetime
-    #: When the attempt ended, if it has. An attempt whose lease expired ends when the next one
-    #: begins.
+    #: Time when the attempt ended, if it has ended. If its lease expired, it ended when the next
+    #: attempt began.
     ended_at: datetime | None = None
     outcome: str | None = None
     error: str | None = None
@@ -65,7 +65,7 @@ class JobAttempt:
 async def read_run_jobs(
     ctx: RequestContext, run_id: str, page: int, *, state: str | None, **equal: str | None
 ) -> tuple[RunDetail, JobList]:
-    """Return a run, and a page of its jobs. `equal` limits the jobs to these column values."""
+    """Return a run and a page of its jobs. Only jobs with the column values `equal` are listed."""
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.JOB_TIMES)
     statuses = JOB_STATES.get(state or "", ())
@@ -89,7 +89,7 @@ def _job_list(rows: Sequence[RunJobRow], page: int) -> JobList:
 async def read_run_step(
     ctx: RequestContext, run_id: str, stage: str, step_key: str, page: int
 ) -> tuple[RunDetail, JobList, Sequence[DocumentVersion]]:
-    """Return the run of a step, with a page of the step's jobs, and its documents."""
+    """Return a run, with a page of the jobs of one step, and the documents of this step."""
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     graph = detail.compiled_dag.graphs.get(stage)
@@ -110,7 +110,7 @@ async def read_run_step(
 async def read_run_job(
     ctx: RequestContext, run_id: str, job_id: str
 ) -> tuple[RunDetail, RunJobRow, Sequence[JobAttempt], Sequence[DocumentVersion]]:
-    """Return the run of a job, the job with its attempts, and its documents."""
+    """Return a run, one of its jobs, and the attempts and documents of this job."""
     run_id, job_id = id_or_nil(run_id), id_or_nil(job_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     rows, events, used = await ctx.read(
@@ -164,7 +164,7 @@ def _job_attempts(
 
 
 _MAX_COMPARABLE: Final = 300
-#: Inputs with a newer version are listed first.
+#: Maximum number of inputs in a list. Inputs that now have a newer version come first.
 MAX_INPUTS_LISTED: Final = 50
 #: The page shows at most this many characters. The download contains the whole document.
 MAX_SHOWN_LENGTH: Final = 200_000
@@ -172,7 +172,7 @@ MAX_SHOWN_LENGTH: Final = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSheet:
-    """A document, related documents, and the document it is compared with."""
+    """A document with its inputs, and optionally a document to compare it with."""
 
     detail: RunDetail
     about: DocumentVersion
@@ -181,7 +181,7 @@ class DocumentSheet:
     other_text: MarkdownRow | None
     #: Documents to compare with, such as other versions and documents of other models.
     related: Sequence[DocumentVersion]
-    #: Inputs of the document in the versions that were read. Those with newer versions come first.
+    #: Inputs, in the versions that the document was made from. Outdated versions come first.
     inputs: Sequence[InputVersion]
 
 

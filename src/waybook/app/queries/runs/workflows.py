@@ -37,7 +37,7 @@ async def list_workflows(ctx: RequestContext) -> list[Workflow]:
 
 
 def current_workflows(ctx: RequestContext, rows: Sequence[DefinitionRow]) -> list[Workflow]:
-    """Return the built-in workflows and those of these rows, in the order of their slugs."""
+    """Return the built-in workflows and the workflows stored in `rows`, sorted by slug."""
     stored = {row.slug: row for row in rows}
     slugs = sorted({*stored, *builtin_dags()})
     return [_workflow(ctx, slug, [stored[slug]] if slug in stored else []) for slug in slugs]
@@ -85,7 +85,7 @@ def _workflow(
 
 
 def input_keys(compiled_dag: CompiledDag) -> tuple[str, ...]:
-    """Return the keys of the documents that a run's input supplies."""
+    """Return the keys of the documents that are taken from the input of a run."""
     keys: dict[str, None] = {}
     for slug in compiled_dag.order:
         for step in compiled_dag.stages[slug].recipe.steps:
