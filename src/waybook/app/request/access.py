@@ -1,4 +1,4 @@
-"""Access to plans and runs that tools share: lookups by id, and loading without a lock."""
+"""Finds plans and runs by the id of a step or job, and loads them without a lock."""
 
 from waybook.app.request.definition_cache import DefinitionCache, compile_stored
 from waybook.app.request.request_context import RequestContext, not_found
@@ -16,7 +16,11 @@ from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
 
 def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """Return the loaded plan. Refuse a plan that does not exist or lacks the step."""
+    """Return the plan from the results of its load statements.
+
+    Raises:
+        NotFound: the plan does not exist, or has no step `step_id`.
+    """
     loaded = plans.read_plan(results, wanted)
     if loaded is None:
         raise not_found("plan")
@@ -28,7 +32,7 @@ def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = No
 async def load_plan(
     ctx: RequestContext, wanted: PlanRequest, *more: Statement
 ) -> tuple[LoadedPlan, Results]:
-    """Return a plan without a lock, and the results of `more`."""
+    """Load a plan without locking it. Return the plan, and the results of the statements `more`."""
     statements = plans.snapshot_statements(wanted)
     results = await ctx.read(*statements, *more)
     return require_plan(results[: len(statements)], wanted), results[len(statements) :]
@@ -48,10 +52,10 @@ async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
 
 
 def cache_steps(ctx: RequestContext, plan: Plan) -> None:
-    """Cache the ids of a plan's open steps, because later calls may name them."""
+    """Cache to which plan its open steps belong, because later calls may name only a step."""
     org_id, services = ctx.caller.org_id, ctx.services
     open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
-    # Open steps are cached together, so looking for the last one is enough.
+    # All open steps of a plan are cached together, so check only whether the last one is cached.
     if open_steps and services.step_parents.get(org_id, open_steps[-1]) is None:
         for step_id in open_steps:
             ctx.cache_step_plan(step_id, plan.id)
@@ -60,7 +64,7 @@ def cache_steps(ctx: RequestContext, plan: Plan) -> None:
 async def load_run(
     ctx: RequestContext, run_id: str, *more: Statement
 ) -> tuple[LoadedRun, CompiledDag, Results]:
-    """Return a run without a lock, its definition, and the results of `more`."""
+    """Load a run without locking it. Return the run, its workflow, and the results of `more`."""
     results = await ctx.read(*runs.snapshot_statements(id_or_nil(run_id)), *more)
     loaded = runs.read_run(results)
     if loaded is None:

@@ -1,9 +1,9 @@
-"""Completes answers: suggested next calls, warnings about hidden characters, and the size limit.
+"""Completes answers: adds suggested calls and warnings about hidden characters, and limits sizes.
 
-A suggestion has the given arguments that are short and not at fault, so that an agent only adds or
-corrects the others. A reply that is too large is replaced by an error that suggests a call with a
-smaller reply. The command line has no such limit, because a large reply there delays no other
-caller.
+If an error suggests the same call again, the suggestion contains the arguments that are short and
+correct, so that an agent only has to add or correct the others. A reply that is too large is
+replaced by an error that suggests a call with a smaller reply. On the command line, the size is not
+limited, because a large reply there delays no other caller.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,15 +45,15 @@ def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Suggest a repeated call with a change, or else a call that shows what there is.
+    """Return the call that an error suggests: a repetition, or a call that lists what exists.
 
-    Return None if the caller lacks a permission, because no call gives the permission.
+    Return None if the caller lacks a scope, because no call can grant a scope.
     """
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
         case Unavailable() if not isinstance(error, EndpointFailed):
-            # Repeat the call only if that is safe; otherwise look at its effect first.
+            # Suggest the same call only if that is safe. Otherwise, suggest checking its effect.
             key = arguments.get("idempotencyKey")
             if tool.reads_only or (key is not None and not is_blank(key)):
                 return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
@@ -80,7 +80,10 @@ def _list_tool(tool: Tool) -> str:
 def _repeated(
     error: WaybookError, tool: Tool, arguments: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the given arguments that are short and not at fault, or the missing ones as null."""
+    """Return the arguments of the suggested call: those given arguments that are short and correct.
+
+    If no argument is left, return the missing required arguments with the value null.
+    """
     fields = {str(field.alias): field for field in tool.arguments.model_fields.values()}
     blamed = {*_blamed(error.details)}
     repeated = {

@@ -12,7 +12,6 @@ _JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
 
 def dump_arguments(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
-    """Return the arguments as JSON."""
     values = args.__dict__
     for name in _converted_fields(type(args)):
         if values[name] is not None:

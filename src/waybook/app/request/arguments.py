@@ -1,6 +1,7 @@
 """Types and validation of tool arguments.
 
-Clients may send an array or object as JSON text, and a blank text for an optional argument.
+Clients may send an array or object as JSON text. A blank text counts as an absent argument if the
+argument is optional.
 """
 
 import asyncio
@@ -47,8 +48,8 @@ def is_blank(value: object) -> bool:
     return isinstance(value, str) and (not value or value.isspace())
 
 
-#: Stands for a required text of spaces. Schemas cannot exclude such a text: some clients refuse
-#: every schema with a `pattern`.
+#: Replaces a required text that consists of spaces. To exclude such a text, a schema would need a
+#: `pattern`, and some clients refuse every schema with a `pattern`.
 BLANK = "(blank)"
 
 
@@ -58,7 +59,7 @@ def fill_blank(value: object) -> object:
 
 _MAX_LINE_LENGTH = 2_000
 _MAX_TEXT_LENGTH = 20_000
-#: Longer than every id and slug, so that a text that is cut to this length is the id of nothing.
+#: Longer than every id and slug, so a text that was cut to this length is not the id of anything.
 _MAX_ID_LENGTH = 201
 
 
@@ -71,7 +72,8 @@ Name = Annotated[
     StringConstraints(min_length=1, max_length=200, strip_whitespace=True),
     BeforeValidator(fill_blank),
 ]
-#: Reason, question or similar. Cut if it is too long, because its length is not published.
+#: Reason, question or similar text. A long text is cut, not refused, because the published schema
+#: does not contain the maximum length.
 Line = Annotated[
     str,
     StringConstraints(min_length=1),
@@ -83,11 +85,11 @@ Text = Annotated[
     StringConstraints(min_length=1, max_length=_MAX_TEXT_LENGTH),
     BeforeValidator(fill_blank),
 ]
-#: Id or slug of something that exists. Every other text is the id of nothing.
+#: Id or slug. Every text is accepted here. The later lookup reports an id that does not exist.
 Id = Annotated[str, AfterValidator(lambda text: text[:_MAX_ID_LENGTH])]
-#: Models of a stage.
+#: Names of the models of a stage.
 Models = Annotated[list[Name], Field(min_length=1, max_length=MAX_MODELS)]
-#: Name that the caller chooses for its session or for a call.
+#: Session id or idempotency key. The caller chooses the text.
 Key = Annotated[str, StringConstraints(min_length=1)]
 
 
@@ -112,20 +114,22 @@ StepIdField = Annotated[Id, _check_id(IdKind.STEP), Field(description="the step"
 RunIdField = Annotated[Id, _check_id(IdKind.RUN), Field(description="the run")]
 JobIdField = Annotated[Id, _check_id(IdKind.JOB), Field(description="id of the job")]
 ReviewIdField = Annotated[Id, _check_id(IdKind.REVIEW)]
-#: Part of a context, such as `result:ID`.
+#: Name of a part of a context, such as `result:ID`.
 PartField = Annotated[Id, AfterValidator(_normalize_part)]
 StageSlugField = Annotated[Id, Field(description="slug of the stage")]
 DetailField = Annotated[bool, Field(description="return everything")]
 
 
 def clamped(low: int, high: int) -> AfterValidator:
-    """Replace a number outside of these limits by the nearer one."""
+    """Return a validator that replaces a number outside of the limits by the nearer limit."""
     return AfterValidator(lambda number: min(max(number, low), high))
 
 
-#: Position in a text, list or audit. One that the database cannot compare is beyond every end.
+#: Position in a text, list or audit. A number that is too large for the database is lowered to a
+#: position that is still beyond every end.
 Offset = Annotated[int, Field(ge=0), clamped(0, 2**30)]
-#: Attempt of a step or job. One that the database cannot store names no attempt.
+#: Attempt of a step or job. A number that is too large for the database is lowered to a number that
+#: no attempt has.
 Attempt = Annotated[int, clamped(0, 2**31 - 1)]
 Minutes = Annotated[float, Field(ge=0.01, le=43_200)]
 
@@ -154,12 +158,13 @@ T = TypeVar("T")
 
 
 LenientJson = Annotated[T, BeforeValidator(decode)]
-#: The published schema says string, because some clients refuse a schema without a type.
+#: Any JSON value. The published schema says string, because some clients refuse a schema without a
+#: type.
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
 
 
 def _describe_in_words(value: object) -> object:
-    """Return a JSON Schema. A description in words becomes a schema that accepts any value."""
+    """Return a JSON Schema as it is, and a description in words as a schema for any value."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("{"):
@@ -216,7 +221,7 @@ class Nested(ToolArguments):
 
 
 class ReadArguments(ToolArguments):
-    """Arguments of a read-only tool. A session id is accepted, but not published."""
+    """Arguments of a read-only tool. A session id is accepted, but is not in the schema."""
 
     session_id: SkipJsonSchema[Key | None] = None
 
@@ -254,7 +259,7 @@ def _optional_texts(kind: type[BaseModel]) -> frozenset[str]:
 
 
 def _takes_text(annotation: object, metadata: Iterable[object] = ()) -> bool:
-    """Return whether clients send this type as a string."""
+    """Return whether clients send values of this type as strings."""
     if any(isinstance(each, WithJsonSchema) for each in metadata):
         return WithJsonSchema({"type": "string"}) in metadata
     origin, inner = get_origin(annotation), get_args(annotation)
@@ -287,7 +292,7 @@ _ArgumentsT = TypeVar("_ArgumentsT", bound=ToolArguments)
 
 def without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments:
     """Remove optional arguments that are null or blank, because some clients send them."""
-    # This repeats `is_blank`, because a function call per argument takes time.
+    # This repeats the code of `is_blank`, because a function call per argument takes time.
     unset = [
         name
         for name, inner in arguments.items()
@@ -303,18 +308,18 @@ def without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments
 def parse_arguments(
     kind: type[_ArgumentsT], arguments: Mapping[str, object], *, small: bool = False
 ) -> _ArgumentsT:
-    # Reporting a hundred unknown arguments is enough.
+    # Do not validate more arguments: an error that reports a hundred unknown ones is enough.
     limited = dict(islice(arguments.items(), _MAX_ARGUMENTS))
     try:
         parsed = kind.model_validate(without_absent(kind, limited))
     except ValidationError as error:
         refused = refusal(_names(kind), error)
-        # A list that is too long is refused without a look at its values, which takes longer.
+        # Refuse a list that is too long at once, without checking its values, which takes long.
         if not isinstance(refused, TooLarge):
             _check(kind, arguments)
         raise refused from None
     except RecursionError:
-        # The check refuses values that are nested this deep, and says so.
+        # The values are nested too deeply. `_check` raises an error that says so.
         _check(kind, arguments)
         raise
     if not (small and is_plain_if_small(arguments)):
@@ -371,8 +376,8 @@ MAX_NAME_LENGTH = 100
 
 def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput | NotFound:
     """Return the error for invalid arguments. `names` are the arguments that the tool accepts."""
-    # An unknown argument comes first, because it may be a misspelled argument that is missing.
-    # Unknown ids come last.
+    # Report an unknown argument first, because it may be the misspelled name of a missing one.
+    # Report unknown ids last.
     errors = fault.errors(include_url=False)
     errors.sort(key=lambda e: (e["type"] == _UNKNOWN_ID, e["type"] != "extra_forbidden"))
     faults = [_fault(names, error) for error in errors[:_MAX_FAULTS]]
@@ -398,7 +403,10 @@ _LIST_PLANS = NextCall("list_active_plans", {}, "List the open plans.")
 
 
 def id_not_found(kind: IdKind, at: str, text: str, other: str | None = None) -> NotFound:
-    """Return the error for an id that no object of this kind has, but perhaps one of another."""
+    """Return the error for an id that no object of this kind has.
+
+    If an object of another kind has the id, `other` is that kind.
+    """
     problem = f"there is no {kind} '{text.strip()}' here; check it for typos"
     if other is not None:
         problem = f"'{text.strip()}' is the id of a {other}, not of a {kind}"

@@ -23,7 +23,8 @@ class LoopHealth:
 
     def note_failure(self, loop: str, error: Exception) -> int:
         self.failures[loop] = self.failures.get(loop, 0) + 1
-        # The message of any other error may contain data of an org, so only the log has it.
+        # Keep only the messages of Waybook's own errors. Other messages may contain data of an org,
+        # so only the log contains them.
         message = str(error) if isinstance(error, WaybookError) else ""
         message = redact(" ".join(message.split()))[:_MAX_ERROR_LENGTH]
         self.errors[loop] = (
@@ -72,7 +73,7 @@ _CountT = TypeVar("_CountT", bound=tuple[int, ...])
 
 
 class CountsByOrg(Generic[_CountT]):
-    """Figures of each org at the last background check, kept in memory for the metrics endpoint."""
+    """Counts of each org from the last background check, in memory for the metrics endpoint."""
 
     def __init__(self, kind: Callable[..., _CountT]) -> None:
         self._kind = kind

@@ -14,7 +14,7 @@ from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
 from waybook.json_values import Json
 
-#: The limit keeps other calls from waiting long while a reply is serialized.
+#: Maximum size of a reply. While a large reply is serialized, all other calls have to wait.
 MAX_REPLY_BYTES: Final = 256 * 1024
 #: MCP resource with the JSON Schema of a workflow definition.
 WORKFLOW_SCHEMA_URI: Final = "waybook://schema/workflow"
@@ -33,7 +33,7 @@ async def _stay_authorized() -> bool:
 class WaitHooks:
     release_slot: Callable[[], None] = keep_slot
     still_authorized: Callable[[], Awaitable[bool]] = _stay_authorized
-    #: Seconds since the call arrived, which count as waiting time.
+    #: Seconds that have passed since the call arrived. They are subtracted from its waiting time.
     delay_seconds: float = 0.0
 
 
@@ -52,7 +52,7 @@ class Caller:
     hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)
 
     def with_call(self, *, rate_counted: bool, client: str | None, hooks: WaitHooks) -> "Caller":
-        """Return the caller with the properties of one call."""
+        """Return a copy of the caller with the properties of one call."""
         return Caller(
             org_id=self.org_id,
             user=self.user,
@@ -66,7 +66,7 @@ class Caller:
 
     @property
     def principal(self) -> str:
-        """Return the caller's identity in the audit. Unlike a name, it is unique."""
+        """Return the caller's identity in the audit, which is unique, unlike the user's name."""
         return self.credential or f"{self.channel}:{self.user}"
 
     def actor(self, session: str | None = None) -> Actor:
@@ -113,7 +113,7 @@ class ReadableReview:
     summary: str
     questions: tuple[str, ...]
     requested_at: datetime
-    #: Time of the decision, or of the plan's end. Empty while the review is open.
+    #: Time of the decision, or of the plan's end. None while the review is open.
     ended_at: datetime | None
     is_decided: bool
     may_decide: bool
@@ -121,7 +121,7 @@ class ReadableReview:
 
 
 def require_scope(caller: Caller, scope: Scope | frozenset[Scope], what: str) -> None:
-    """Refuse a caller who lacks the scope or, of several scopes, all of them."""
+    """Raise `Forbidden` unless the caller has the scope or, of several scopes, at least one."""
     scopes = {scope} if isinstance(scope, Scope) else scope
     if scopes.isdisjoint(caller.scopes):
         needed = sorted(scopes)

@@ -1,4 +1,7 @@
-"""Runs CPU-heavy work in one thread, one task of each org at a time."""
+"""Runs CPU-heavy tasks in one thread.
+
+Only one task of each org is submitted to the thread at a time, so that no org blocks the others.
+"""
 
 import asyncio
 from collections import Counter
@@ -22,7 +25,7 @@ class CpuQueue:
         self._waiting: Counter[UUID] = Counter()
 
     async def run(self, org_id: UUID, work: Callable[[], T]) -> T:
-        """Run a function in the thread, after earlier tasks of the same org.
+        """Run a function in the thread, after the earlier tasks of the same org.
 
         Raises:
             Busy: too many tasks of this org wait already.

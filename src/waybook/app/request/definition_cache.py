@@ -23,7 +23,7 @@ from waybook.run.model import CompiledDag
 from waybook.store.runs.rows import DefinitionRow
 
 _MAX_ENTRIES = 200
-#: No user can have this name.
+#: Author of the built-in definitions. No user can have this name.
 BUILTIN_AUTHOR = "waybook (built in)"
 
 
@@ -47,8 +47,8 @@ class DefinitionCache:
     def current(self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]) -> CompiledDag:
         """Return the definition that new runs use, from the cache if possible.
 
-        `rows` has the latest stored definition, if there is one. A user's definition takes
-        precedence over a built-in definition, which may be newer than the stored one.
+        `rows` has the latest definition in the database, if there is one. It is used if a user
+        added it. Otherwise, the built-in definition of this program is used, which may be newer.
         """
         stored = rows[0] if rows else None
         if stored is not None and stored.created_by != BUILTIN_AUTHOR:
@@ -75,7 +75,7 @@ def is_stored(compiled_dag: CompiledDag, rows: Sequence[DefinitionRow]) -> bool:
 
 
 def compile_definition(body: object, version: int) -> CompiledDag:
-    """Check and compile a definition from outside.
+    """Check and compile a definition that a user supplied.
 
     Raises:
         BadRecipe: the definition is invalid.
@@ -84,7 +84,7 @@ def compile_definition(body: object, version: int) -> CompiledDag:
 
 
 def compile_stored(body: object, version: int) -> CompiledDag:
-    """Compile a definition of the database or of this package, without checking it again."""
+    """Compile a definition that was checked before, from the database or this package."""
     dag = read_checked_definition(body)
     return CompiledDag(dag, graphs_of(dag), version)
 
@@ -99,7 +99,7 @@ def definition_hash(body: Json) -> bytes:
 
 @cache
 def builtin_dags() -> dict[str, CompiledDag]:
-    # Only the built-in definitions are in YAML, whose library takes long to import.
+    # Import the YAML parser only here, because it takes long to import.
     source = import_module("waybook.dag.definitions.source_text")
     return {
         slug: compile_stored(source.parse_definition(text), 1)

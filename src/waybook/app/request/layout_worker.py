@@ -1,6 +1,6 @@
 """Draws large diagrams in a separate process, so that the server is not blocked.
 
-The process draws one diagram of each org at a time, and is killed if a diagram takes too long.
+The process draws one diagram at a time, and is killed if a diagram takes too long.
 """
 
 import logging
@@ -96,7 +96,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Size up to which a drawing is made in this process, in about ten milliseconds.
+#: Diagrams up to this size are drawn in the server process, in at most about ten milliseconds.
 MAX_INLINE_COST: Final = 200
 MAX_QUEUED: Final = 8
 MAX_DRAWING_SECONDS: Final = 20.0
@@ -162,7 +162,7 @@ class LayoutWorker:
         self._cached_bytes = 0
 
     async def picture(self, org_id: UUID, job: DrawingJob) -> str:
-        """Return a diagram as SVG. A large diagram is drawn in the process, unless it is cached."""
+        """Return a diagram as SVG. A large diagram comes from the cache or the separate process."""
         if job.weight <= MAX_INLINE_COST:
             return render(job)
 

@@ -39,9 +39,9 @@ from waybook.plan.model import (
 )
 
 MAX_ATTEMPTS = 100
-#: How often a branch repeats steps unless it says so.
+#: Number of times that a condition repeats steps if the caller does not set `max`.
 _DEFAULT_REPEATS = 3
-#: Position of a step in its plan; the first is 1.
+#: Position of a step in its plan. The first step has position 1.
 StepOrder = Annotated[
     int, BeforeValidator(refuse_boolean), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
@@ -89,7 +89,8 @@ class StepArgument(Nested):
         )
 
 
-#: The schema of steps is published only for a new plan, to keep the tool list small.
+#: Steps to add to a plan. To keep the tool list small, the published schema has only some fields;
+#: the schema of `create_research_plan` has all fields.
 AddedSteps = Annotated[
     LenientJson[Annotated[list[StepArgument], Field(min_length=1)]],
     WithJsonSchema(
@@ -186,7 +187,7 @@ _Dollars = Annotated[float, Field(ge=0, le=_MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
-    """Accept camel case and snake case, because model APIs use snake case."""
+    """Accept a name in camel case and in snake case, because model APIs use snake case."""
     return AliasChoices(to_camel(name), name)
 
 
@@ -226,7 +227,7 @@ def to_usage(fields: UsageFields | None) -> Usage | None:
 
 
 def to_budget(fields: BudgetFields | None) -> Budget | None:
-    """Convert the argument to `Budget`; None if no limit is set."""
+    """Convert the argument to a `Budget`, or to None if it sets no limit."""
     if fields is None or (fields.tokens is None and fields.cost_usd is None):
         return None
     cost = None if fields.cost_usd is None else to_micros(fields.cost_usd)

@@ -33,9 +33,9 @@ class _LocalTimes:
 
 
 class SharedTimes:
-    """Rate limits in memory that forked processes share.
+    """State of the rate limits, in memory that forked processes share.
 
-    Two keys may share a slot, and so a limit.
+    Two keys may have the same slot in the memory. They then share one limit.
     """
 
     SLOTS: Final = 65_536
@@ -44,7 +44,7 @@ class SharedTimes:
         self._memory = memoryview(mmap.mmap(-1, self.SLOTS * 8)).cast("q")
 
     def get(self, who: Hashable, now: int) -> int:
-        """Return the time of a bucket, or `now` if that time has passed.
+        """Return the stored time of a key, or `now` if that time has passed.
 
         >>> times = SharedTimes()
         >>> times.put((1, True), 50, now=20)
@@ -83,7 +83,7 @@ class TokenBuckets:
         return max(0, ahead - self._ahead_at_most) / NANOSECONDS
 
     def try_acquire(self, who: Hashable, now: int) -> float:
-        """Count a call and return 0, or return the seconds that the call has to wait.
+        """Count a call and return 0. At the limit, return the seconds to wait instead.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> [limit.try_acquire("us", now=10 * NANOSECONDS) for _ in range(4)]

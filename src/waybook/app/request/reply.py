@@ -28,7 +28,7 @@ _MIN_SHARE_BYTES = 160
 DETAIL_RESULTS_BUDGET = 96_000
 MAX_BYTES_PER_CHARACTER = 6
 MAX_COMPACT_REPLY_BYTES = 46_000
-#: The difference leaves space for warnings and notices in the reply.
+#: The 4,096 bytes below the limit leave space for warnings and notices in the reply.
 MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
 _UNLIMITED = 2**31 - 1
 

@@ -20,7 +20,7 @@ NIL_UUID = "00000000-0000-0000-0000-000000000000"
 
 
 def uuid_or_nil(row_id: str) -> str:
-    """Return the id if it is a valid UUID, or else one that no row has."""
+    """Return the id if it is a UUID. Otherwise, return a UUID that no row has."""
     return row_id if is_uuid(row_id) else NIL_UUID
 
 
@@ -39,7 +39,7 @@ class RequestContext:
     services: Services
     caller: Caller
     session: str | None = None
-    #: The answer is stored under this key, if the call has an idempotency key.
+    #: Idempotency key of the call, if it has one. The answer is stored under this key.
     key: Key | None = None
     operations: list[int] = field(default_factory=list, compare=False)
 
@@ -62,7 +62,7 @@ class RequestContext:
         waits: bool = False,
         is_read: bool = False,
     ) -> Results:
-        """Lock this plan or run, write, and commit in one message.
+        """Execute statements on a plan or run, and commit, in one message to the database.
 
         Concurrent calls of the org may share the transaction; see `GroupCommit.commit`.
         """
@@ -77,7 +77,7 @@ class RequestContext:
             return (await database.commit(call))[1:]
 
     async def read_in_group(self, aggregate_id: str, *statements: Statement) -> Results:
-        """Read rows of a plan in one message, which concurrent calls of the org may share."""
+        """Read rows of a plan in one message. Concurrent calls of the org may share the message."""
         return await self.commit(
             aggregate_id, [*statements], lambda: None, waits=True, is_read=True
         )

@@ -29,11 +29,11 @@ class Services:
     database: Database
     settings: Settings = field(default_factory=Settings)
     stall_threshold: timedelta = timedelta(minutes=30)
-    #: Returns the base URL of dashboard links, which changes when another process serves the
-    #: dashboard.
+    #: Function that returns the base URL of dashboard links. The URL changes when another process
+    #: serves the dashboard.
     find_base_url: Callable[[], str] = lambda: Settings().base_url
     step_parents: ParentCache = field(default_factory=ParentCache)
-    #: Maps each job to its run. `step_parents` maps each step to its plan.
+    #: Maps jobs to their runs, as `step_parents` maps steps to their plans.
     job_parents: ParentCache = field(default_factory=ParentCache)
     cpu: CpuQueue = field(default_factory=CpuQueue)
     lease: timedelta = timedelta(minutes=15)
@@ -44,9 +44,9 @@ class Services:
     delivery_requested: OrgSignal = field(default_factory=OrgSignal)
     render_requested: OrgSignal = field(default_factory=OrgSignal)
     leadership: Leadership = field(default_factory=Leadership)
-    #: The configured embedding model. Empty for the built-in model.
+    #: The configured embedding model. None for the built-in model.
     embedder: EmbeddingModel | None = None
-    #: The server's language model, if any, and the maximum seconds of a request.
+    #: The server's language model, if any, and the maximum seconds of a request to the model.
     model: Model | None = None
     model_seconds: float = 55
     bus: Bus = field(default_factory=Bus)
@@ -64,7 +64,7 @@ class Services:
         return self.find_base_url()
 
     def shared(self, kind: type[_PartT], make: Callable[[], _PartT] | None = None) -> _PartT:
-        """Return the object of this class that all calls share. It is made on first use.
+        """Return the object of this class that all calls share. It is created on first use.
 
         A command thus imports only the modules of the objects that it uses.
         """

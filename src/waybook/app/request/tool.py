@@ -46,7 +46,7 @@ def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
         }
         optional = small["properties"].keys() - {*small.get("required", ())}
         for name in () if "minProperties" in small else optional:
-            # A blank text stands for an absent optional argument.
+            # Allow a blank text, because some clients send one for an absent optional argument.
             small["properties"][name].pop("minLength", None)
     if small.get("type") == "array":
         small["items"] = _small(schema.get("items", {}), defs)
@@ -67,16 +67,16 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 PLAN = frozenset({"research"})
 RUNS = frozenset({"runs"})
-#: Administration tools are offered only in the profile with all tools.
+#: Administration tools belong to no profile, so only the complete tool list contains them.
 ADMIN = frozenset[str]()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Tool:
-    """A tool. It decorates the function that answers its calls, and has the function's name."""
+    """A tool. It decorates the function that answers the calls, and takes the function's name."""
 
     title: str
-    #: For the model that reads it.
+    #: Text from which a model learns when and how to call the tool.
     description: str
     #: Fields that every reply has, with their JSON types.
     reply: Mapping[str, str]

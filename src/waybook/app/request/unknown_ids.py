@@ -1,4 +1,4 @@
-"""Names the argument with an id that the org does not have."""
+"""Finds out which argument of a failed call has an id that does not exist in the org."""
 
 from typing import Final
 

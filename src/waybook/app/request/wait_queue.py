@@ -1,4 +1,6 @@
-"""Queues of waiting calls, one per plan or run and filter.
+"""Queues of calls that wait for work.
+
+Calls share a queue if they wait for the same plan or run and accept the same kinds of jobs.
 
 After a change, only the first call of a queue tries to claim work, so that a freed step causes few
 attempts.
@@ -16,7 +18,7 @@ from waybook.core.events import ChangeEvent
 from waybook.json_values import Body
 from waybook.store.driver.bus import Bus
 
-#: Maximum numbers of waiting calls, in a process and of one org. Further calls do not wait.
+#: Maximum number of waiting calls in a process, and of one org. Further calls return at once.
 MAX_WAITING: Final = 4_000
 MAX_WAITING_OF_ORG: Final = 1_000
 #: Minimum seconds between two attempts, so that many changes cause few attempts.

@@ -1,4 +1,4 @@
-"""Calls that wait for free work or a person's decision, up to a maximum time.
+"""Lets calls wait for free work or a person's decision, up to a maximum time.
 
 A waiting call holds no database connection, no transaction and no lock.
 """
@@ -33,7 +33,7 @@ class Attempt:
 
     @property
     def is_answer(self) -> bool:
-        """Return whether the reply is final, not "still waiting". Only a final reply is stored."""
+        """Return whether the reply is final, not "still waiting". Only final replies are stored."""
         return self._is_last or self.nothing is None
 
     def retry_advice(self) -> Body:
@@ -71,7 +71,8 @@ async def answer_or_wait(
         ctx.caller.hooks.release_slot()
         with waiting.queued(bus, org_id, nothing.subject, deadline) as (queue, waiter):
             queue.note_nothing(nothing, reply)
-            # If other calls are in the queue, the first of them reacts to every change.
+            # Check whether something has changed since the first attempt. If other calls are in the
+            # queue, this is unnecessary, because the first of them reacts to every change.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
             # Free this copy to save memory, because the queue keeps one reply for all calls.

@@ -1,4 +1,4 @@
-"""Plans and orgs that are locked in the database while a call changes them."""
+"""The plan that a call changes: locked in the database, or cached and locked only when written."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -21,7 +21,7 @@ from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-#: A named type is evaluated only once, not in every call.
+#: This type has a name because Python evaluates annotations of inner functions in every call.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
 
 MAX_NEXT_TEXTS = 7
@@ -44,7 +44,7 @@ class LockedPlan(Locked[Decision[object]]):
     ) -> None:
         """Choose the plan and the rows to load.
 
-        With `cached`, the call may decide on a cached plan.
+        If `cached` is true, the call may decide on the cached plan, without a lock.
         """
         super().__init__(ctx, *more)
         self._plan_id = plan_id
@@ -55,7 +55,7 @@ class LockedPlan(Locked[Decision[object]]):
         self._cached = cached
         self._key = ctx.caller.org_id.int, self._plan_id
         self._cache = ctx.services.shared(PlanCache)
-        #: Whether this call has read or checked the plan in the database.
+        #: True if this call has read or checked the plan in the database.
         self._is_checked = False
         self._missing_texts: dict[StepId, StepText] = {}
 
@@ -119,7 +119,7 @@ class LockedPlan(Locked[Decision[object]]):
         return list(islice((step.id for step in pending if step.id not in known), MAX_NEXT_TEXTS))
 
     def _recall(self) -> bool:
-        """Use the cached plan. Return False if it must be read or checked first."""
+        """Use the cached plan. Return False if the database must be read first."""
         services = self.ctx.services
         loaded = self._cache.get(self._key, self.ctx.session)
         now = services.database.now()
@@ -133,7 +133,7 @@ class LockedPlan(Locked[Decision[object]]):
         return True
 
     async def _refresh(self) -> bool:
-        """Read the plan, or its changes, without a lock.
+        """Read the plan, or its changes since it was cached, without a lock.
 
         Return False if the call must lock the plan.
         """
@@ -175,7 +175,7 @@ class LockedPlan(Locked[Decision[object]]):
         (rows,) = await self.ctx.read_in_group(self._plan_id, refresh.plan_statement(wanted))
         loaded = refresh.read_plan(rows, wanted)
         if loaded is not None:
-            # The cached copy may not list all sessions of the plan.
+            # Remove the cached copy, because its list of the plan's sessions may be incomplete.
             self._cache.invalidate(self._key)
             cache_steps(self.ctx, loaded.plan)
         return loaded

@@ -18,7 +18,7 @@ from waybook.store.driver.queries import Statement
 
 class OrgDecision(NamedTuple):
     entries: tuple[Entry, ...]
-    #: The org after the change. Empty if only users and tokens change.
+    #: The org after the change. None if only users and tokens change.
     org: Org | None = None
 
 

@@ -36,14 +36,15 @@ from waybook.store.runs.writer import RunWrite
 
 RunProposal: TypeAlias = Proposal[RunDecision[object]]
 
-#: This wait is short, because the call before may need the connection that this call holds.
+#: Maximum wait for a turn while a call holds a database connection. The wait is short, because the
+#: call that has the turn may need this connection.
 MAX_TURN_WAIT_SECONDS = 0.2
 
 
 class LockedRun(Locked[RunDecision[object]]):
     run: Run
     compiled_dag: CompiledDag
-    #: The columns of the run that never change. Empty if the run is not cached.
+    #: The columns of the run that never change. None if the run is not cached.
     brief: RunBriefRow | None = None
 
     def __init__(
@@ -54,10 +55,10 @@ class LockedRun(Locked[RunDecision[object]]):
         is_locked: bool = True,
         unless_cached: Callable[[], Sequence[Statement]] | None = None,
     ) -> None:
-        """Choose the run to load. `is_locked` is False if the call does not change it.
+        """Choose the run to load. `is_locked` is False if the call does not change the run.
 
-        With `unless_cached`, the call may decide on the cached run. The statements that this
-        function returns are executed only if the run is locked.
+        If there is a function `unless_cached`, the call may decide on the cached run. The
+        statements that the function returns are executed only if the run must be locked.
         """
         super().__init__(ctx, *more)
         self._run_id = run_id
@@ -112,13 +113,13 @@ class LockedRun(Locked[RunDecision[object]]):
     async def lock(self) -> None:
         self.more = ()
         self._load = runs.lock_statements
-        # The database lock is enough. Turns only avoid conflicts.
+        # Continue without a turn if necessary: turns avoid conflicts, but the lock is sufficient.
         with suppress(Busy):
             await self._take_turn(MAX_TURN_WAIT_SECONDS)
         await self.read(await self.send(*self.statements(None)), self.tx)
 
     async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
-        """Write the first of two decisions without a commit, and load the run again."""
+        """Write the first of a call's two decisions without a commit, and load the run again."""
         written = self.written(proposal)
         await self.send(*written.statements, *written.notifications)
         self._written_before.append(written)
@@ -174,9 +175,9 @@ class LockedRun(Locked[RunDecision[object]]):
         return True
 
     async def begin_turn(self) -> bool:
-        """Wait for this call's turn, then use the cached run after all earlier decisions.
+        """Wait for this call's turn. Then use the cached run as it is after all earlier decisions.
 
-        The caller must then decide and commit without waiting, because other calls share the turn.
+        The caller must then decide and commit without any wait, because other calls share the turn.
         """
         if not await self._recall_definition():
             return False
@@ -215,7 +216,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return cached.held.get(job_id) if cached else None
 
     def defer(self, proposal: RunProposal) -> None:
-        """Apply the first of two decisions in memory. It is written together with the second."""
+        """Apply the first of a call's two decisions in memory, to write both decisions together."""
         write, written = self._seal(proposal)
         self._written_before.append(written)
         self._deferred.append(write)
@@ -269,12 +270,12 @@ class LockedRun(Locked[RunDecision[object]]):
         return written._replace(statements=writer.statements(self.run, [write]))
 
     def _seal(self, proposal: RunProposal) -> tuple[RunWrite, Written]:
-        """Return the decision with its audit entries, and what to do after the commit."""
+        """Return the decision with sealed audit entries, and what to do after the commit."""
         ctx, before, decision = self.ctx, self.run, proposal.decision
         run, dag, services = decision.run, self.compiled_dag, ctx.services
         write_context = self.write_context
         moved = run.stages != before.stages or run.canceled_at != before.canceled_at
-        # A failure or a retry may add a failed stage to the inbox, or remove one.
+        # If a job failed or is retried, the inbox may have to show or remove a failed stage.
         last = decision.entries[-1].event if decision.entries else None
         if not moved and last in (Event.STEP_FAILED, Event.PLAN_MODIFIED):
             moved = run.failed_steps != before.failed_steps

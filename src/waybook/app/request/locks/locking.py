@@ -1,7 +1,7 @@
 """Locks a plan, run or org, decides on its change, and commits the change with the reply.
 
-The first round trip locks and loads the rows, and the last one writes and commits. A cached plan
-needs only one.
+The first round trip to the database locks and loads the rows, and the last one writes and commits.
+A call that decides on a cached plan or run needs only the last one.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ from waybook.store.driver.database import Transaction, TransactionScope
 from waybook.store.driver.queries import Statement, new_id, new_uuid
 from waybook.store.driver.wire import KeyConflict, StaleCache
 
-#: Up to three attempts can fail, each for another reason, before the last one succeeds.
+#: Up to three attempts can fail, each for a different reason, before the last one succeeds.
 MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
@@ -37,18 +37,18 @@ class Commit(Enum):
     STALE = auto()
     #: A row with the same idempotency key or id already exists. Nothing was written.
     KEY_TAKEN = auto()
-    #: An earlier decision, on which this one is based, was not committed. Nothing was sent.
+    #: This decision was not sent, because an earlier decision that it builds on was not committed.
     DROPPED = auto()
 
 
 class Proposal(NamedTuple, Generic[DecisionT_co]):
-    """The changes to write, and the reply. They are committed together."""
+    """Changes to write and the reply to the call, which are committed together."""
 
     decision: DecisionT_co
     body: Body
     more: Sequence[Statement] = ()
     jobs: Sequence[Job] = ()
-    #: Only a final reply is stored under the idempotency key.
+    #: True if the reply is final. Only a final reply is stored under the idempotency key.
     is_answer: bool = True
 
 
@@ -72,7 +72,7 @@ class Locked(ABC, Generic[DecisionT]):
     now: datetime
     head = ChainHead()
     results: Results
-    #: Transaction that holds the lock. A cached copy has none.
+    #: Transaction that holds the lock. Not set if a cached copy is used.
     tx: Transaction
     is_cached = False
     _scope: TransactionScope | None = None
@@ -86,8 +86,8 @@ class Locked(ABC, Generic[DecisionT]):
     def written(self, proposal: Proposal[DecisionT]) -> Written: ...
 
     def statements(self, key: Key | None) -> Message:
-        # Lock before reading, so that the reads see every change committed during the wait for the
-        # lock.
+        # Lock before reading, so that the call sees every change that was committed while it waited
+        # for the lock.
         return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
@@ -101,7 +101,10 @@ class Locked(ABC, Generic[DecisionT]):
     async def enter(
         self, key: Key | None = None, *, use_cache: bool = False
     ) -> StoredAnswer | None:
-        """Lock and load the state. A stored answer or a cached copy makes this unnecessary."""
+        """Lock and load the plan, run or org, unless the cached copy can be used.
+
+        If this call repeats an earlier call, return the stored answer of the earlier call.
+        """
         del use_cache
         self._written_before.clear()
         self._scope = self.ctx.transaction()
@@ -195,9 +198,10 @@ class Locked(ABC, Generic[DecisionT]):
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
-    """Load, decide and commit: first with the cached plan or run, then with a lock.
+    """Load a plan, run or org, decide on its change, commit, and return the reply.
 
-    A repeated call gets the stored answer.
+    The first attempt may decide on the cached copy; further attempts lock the rows. A repeated call
+    gets the stored answer of the first call.
     """
     for attempt in range(MAX_ATTEMPTS):
         try:

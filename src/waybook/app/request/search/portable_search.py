@@ -66,7 +66,7 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether later changes can be applied to the cache."""
+        """Return whether the changes up to `later` can be applied to the cached vectors."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -113,7 +113,10 @@ class VectorCache:
     async def update(
         self, database: Database, owner: _Owner, held: Held, base: Snapshot, changes: Changes
     ) -> _Vectors | None:
-        """Apply the changes since `base`. Return None if the org's embeddings are too large."""
+        """Apply the changes since `base` to the cached vectors, and return the vectors.
+
+        Return None if the org's embeddings are too large for the cache.
+        """
         snapshot = held.snapshot
         if snapshot and not changes and held.shares_history(changes.snapshot):
             running = max(snapshot.running, changes.snapshot.running)
@@ -223,7 +226,7 @@ class PortableSearch:
         return await asyncio.to_thread(rank_records, blob, self.query_vector.vector, MAX_RANKED)
 
     async def _filtered(self, vectors: _Vectors) -> list[RankedPassage]:
-        """Rank the cached vectors, more of them until enough match the filters."""
+        """Rank the nearest cached vectors, and then further ones until enough match the filters."""
         most = CANDIDATES
         while True:
             ranked = await asyncio.to_thread(vectors.nearest, self.query_vector.vector, most)

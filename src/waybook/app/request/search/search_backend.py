@@ -1,4 +1,4 @@
-"""Search backend and built-in embedding model."""
+"""Provides the search backend of the process and the built-in embedding model."""
 
 import asyncio
 import logging
@@ -56,9 +56,9 @@ class SearchBackend:
         `backend` selects how vectors are ranked. `max_bytes` limits the memory for embeddings.
         """
         self.model: EmbeddingModel = model or _BuiltinEmbeddingModel()
-        #: Time up to which all artifacts of an org are indexed.
+        #: For each org, the time up to which all artifacts are indexed.
         self.swept: dict[UUID, datetime] = {}
-        #: How often the database connection broke while a passage was written.
+        #: For each passage, how often the database connection broke while it was written.
         self.broken: Counter[tuple[UUID, str, int]] = Counter()
         self.cache = VectorCache(max_bytes)
         self._backend = backend
