@@ -1,4 +1,4 @@
-"""Create plans, new or as copies of others."""
+"""Tools that create a plan, either a new one or a copy."""
 
 from pydantic import Field
 
@@ -69,7 +69,7 @@ class CreateResearchPlan(MutatingArguments):
     reply={"planId": "string"},
 )
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
-    """Create the plan, its steps and its conditions; link it to the session's latest skill."""
+    """Create a plan with steps and conditions. Link it to the skill that the session started."""
     opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
@@ -143,7 +143,7 @@ class _CopyPlan(MutatingArguments):
     reply={"planId": "string"},
 )
 async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
-    """Create a copy of a plan; link it to the session's latest skill."""
+    """Create a copy of a plan, and link the copy to the skill that the session started."""
     plan_id, seq = args.plan_id, args.at_audit_seq
     entries = await read_all_entries(ctx, plan_id, until=LAST_SEQ if seq is None else max(seq, 1))
     rows = replay(changes_in(entries))
@@ -166,7 +166,7 @@ async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
         decision = decide_copy(source, options, opened.decision_context)
         statements, head = writer.statements(None, decision, opened.write_context)
         event = ChangeEvent(PLAN, decision.plan.id, head.seq, list_changed=True)
-        # Do not cache a copy: its conditions exist only as rows, which the next call loads.
+        # Do not cache a copy: its conditions exist only as rows, which the next call will read.
         return Proposal(Written(statements, event=event), _created_plan_reply(decision.plan))
 
     return await update(opened, decide)

@@ -105,7 +105,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) 
 
 
 def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
-    """Return why the call has to wait, or None if the reply answers the call."""
+    """Return what the call has to wait for, or None if the reply answers the call."""
     if not isinstance(reply, (AwaitingReview, NothingPending)):
         return None
     plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
@@ -127,8 +127,8 @@ async def next_step_reply(
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks.
 
-    `notes` and `results` belong to a step that this call completes. The database does not have them
-    yet.
+    If this call also completes a step, `notes` and `results` belong to that step. They are not in
+    the database yet.
     """
     plan = decision.plan
     if locked.is_cached:
@@ -197,7 +197,10 @@ async def _ready(
 async def _round(
     locked: LockedPlan, plan: Plan, step: Step, submitted: Mapping[str, Json]
 ) -> Body | None:
-    """Return why a step is repeated, and the latest results of the repeated steps."""
+    """Return why a step is repeated, with the latest results of the repeated steps.
+
+    Return None if the step is not repeated. `submitted` has results that are not stored yet.
+    """
     round_ = round_of(plan, step)
     if round_ is None:
         return None

@@ -40,7 +40,7 @@ _IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 
 
 class _SingleArgument(Nested):
-    """Action with one argument. The published schema has the argument instead of the action."""
+    """Action with one argument. In the published schema, it has the type of this argument."""
 
     @model_validator(mode="before")
     @classmethod
@@ -88,7 +88,8 @@ class UpdateInstructions(_StepChange):
 class FailStep(_StepChange):
     reason: Line = Field(description="why it failed")
     attempt: Attempt | None = Field(default=None, description="from get_next_step")
-    #: Whether the step is then pending again. Not published: `retry_step` afterwards does the same.
+    #: If true, the step becomes pending again. Not published, because `retry_step` after
+    #: `fail_step` has the same effect.
     retry: SkipJsonSchema[bool] = False
 
     def change(self) -> modify.Modification:
@@ -139,7 +140,7 @@ class CancelPlan(_SingleArgument):
 
 
 class ModificationArgument(Nested):
-    """Modification: one field per action, with the arguments of the action."""
+    """One modification. Exactly one field is set: the action, with its arguments."""
 
     model_config = ConfigDict(
         alias_generator=AliasGenerator(alias=str),
@@ -163,7 +164,7 @@ class ModificationArgument(Nested):
     cancel_plan: (
         Annotated[CancelPlan, WithJsonSchema({"type": "string", "minLength": 1})] | None
     ) = Field(default=None, description="end the plan for this reason")
-    #: Changes that the forms of the dashboard make. Not published, to keep the tool list small.
+    #: Actions that only forms of the dashboard use. Not published, to keep the tool list small.
     set_conditions: SkipJsonSchema[SetConditions | None] = None
     set_title: SkipJsonSchema[SetTitle | None] = None
     set_dependencies: SkipJsonSchema[SetDependencies | None] = None
@@ -172,7 +173,7 @@ class ModificationArgument(Nested):
     @model_validator(mode="before")
     @classmethod
     def _omit_absent(cls, value: object) -> object:
-        """Omit nulls and blank texts. A blank text alone is an action with an unknown id."""
+        """Omit nulls and blank texts. If there are only blank texts, keep them as unknown ids."""
         if not isinstance(value, dict):
             return value
         return without_absent(cls, value) or {n: v for n, v in value.items() if v is not None}
@@ -180,7 +181,7 @@ class ModificationArgument(Nested):
     @model_validator(mode="before")
     @classmethod
     def _accept_flat_form(cls, value: object) -> object:
-        """Accept `{"action": "remove_step", "stepId": …}` too."""
+        """Also accept the form `{"action": "remove_step", "stepId": …}`."""
         if not isinstance(value, dict) or not isinstance(value.get("action"), str):
             return value
         if value["action"] not in cls.model_fields:

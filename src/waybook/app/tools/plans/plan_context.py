@@ -84,8 +84,8 @@ class _PlanMaterial:
     newest: Sequence[ArtifactRow]
     entries: Sequence[SealedEntry]
     base_url: str
-    #: Artifacts that a search found, best first. With `since`, the artifacts stored after that
-    #: audit entry.
+    #: Artifacts that a search found, best first. If `since` is set, the artifacts that were stored
+    #: after that audit entry.
     ranked: Sequence[StoredArtifact]
     #: Number of an audit entry, if the context should contain only later changes.
     since: int | None = None
@@ -231,7 +231,7 @@ def _review(of: _PlanMaterial, reader: PacketReader) -> Iterator[Part]:
 
 
 def _steps(of: _PlanMaterial, reader: PacketReader) -> EntryList:
-    """Return the steps in order. In a long plan, the steps around the first open step fit."""
+    """Return the steps in order. If space is short, the steps near the first open step are kept."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
     is_complete = of.changed is None
@@ -279,7 +279,7 @@ def _entries(steps: Sequence[Step], of: _PlanMaterial, reader: PacketReader) -> 
 def _events(of: _PlanMaterial, reader: PacketReader) -> EntryList:
     """Return the latest audit entries, newest first.
 
-    With `since`, return the later entries, oldest first.
+    If `since` is set, return the entries after it, oldest first.
     """
     entries = tuple(
         Entry(

@@ -1,4 +1,4 @@
-"""Skills: list them, and record that one is started and completed."""
+"""Tools that list the skills, and record that a skill is started or completed."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""The open plans, and the status and progress of a plan."""
+"""Tools that list the open plans, and return the status and progress of a plan."""
 
 import base64
 import json
@@ -62,7 +62,7 @@ class _GetPlanStatus(ReadArguments):
     reads_only=True,
 )
 async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
-    """Return the status of the plan. A new stall is recorded first."""
+    """Return the status of the plan. If a step has stalled since the last check, record this."""
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
     most = limit if args.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
     include = PlanInclude.RESULTS | PlanInclude.USAGE if args.detail else PlanInclude.RESULTS
@@ -85,7 +85,8 @@ async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
     ]
     body["usage"] = {**detail.plan.usage.as_reply(), "steps": usage_by_step}
     if detail.review is not None and detail.review.result_summary is not None:
-        # To approve is to accept this result. A long result is shown on the plan page only.
+        # Show the result that a person accepts by approving the step. A long result is shown only
+        # on the plan page.
         result = detail.review.result_summary
         if len(orjson.dumps(result)) <= RESULTS_BUDGET:
             body["openReview"] = {**cast("Body", body["openReview"]), "resultSummary": result}
@@ -141,7 +142,7 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
 
 
 def _loops(plan: Plan) -> list[Json]:
-    """Return the current round of each loop of repeated steps."""
+    """Return the conditions that repeat steps, with the number of the current round of each."""
     orders = {step.id: step.order for step in plan.steps}
     return [
         non_empty(

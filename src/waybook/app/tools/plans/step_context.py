@@ -1,4 +1,4 @@
-"""The context for an agent that works on a step, most important parts first."""
+"""The context for an agent that works on a step. The most important parts come first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -246,7 +246,7 @@ def _lists(of: _StepMaterial, reader: PacketReader) -> Iterator[Part]:
         yield SingleEntry(name="result", entry=own_result, counts=2)
     yield _earlier(of, results, reader)
     newest = [read_stored(row) for row in of.newest]
-    # In a copied plan, the artifacts belong to the steps of the original plan.
+    # In a copied plan, artifacts of this step have the id of the original step.
     own = {of.step.id, *(artifact.step_id for artifact in mine)}
     others = [s for s in newest if s.step_id not in own]
     matter = [s for s in of.ranked if s.step_id not in own]

@@ -1,4 +1,4 @@
-"""Submit results of steps and outputs of plans, ask a person, and pass on the decision."""
+"""Tools that submit step results, store outputs, ask a person, and pass on the decision."""
 
 from collections.abc import Callable
 from functools import partial
@@ -135,7 +135,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 
 
 async def _submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
-    """Return the decision context, with the review policy if the step is a checkpoint.
+    """Return the context of the decision. For a checkpoint, it includes the review policy.
 
     Return None if the policy must first be read from the database.
     """
@@ -249,7 +249,7 @@ async def request_user_review(ctx: RequestContext, args: _RequestUserReview) -> 
     return await update(locked, decide)
 
 
-#: Stored as feedback if an agent reports that a person wants changes, but not which changes.
+#: Feedback that is stored if an agent says that a person wants changes, but not which changes.
 _NO_FEEDBACK = "(The reviewer gave no details. Check the step and do it again.)"
 
 
@@ -264,7 +264,8 @@ class _SubmitUserDecision(MutatingArguments):
     )
     feedback: Text | None = Field(default=None, description="their words")
     review_id: ReviewIdField | None = Field(default=None, description="the review they saw")
-    #: Place where the person decided. The map, the form and the client library set the place.
+    #: Place where the person decided. Not published: only the map, the form and the client library
+    #: set the place.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")

@@ -45,13 +45,13 @@ from waybook.store.research.artifacts import ArtifactRow
 async def _extract_with_model(
     ctx: RequestContext, model: Model, source_text: str, schema: dict[str, Json]
 ) -> tuple[Json, list[Mismatch], Usage]:
-    """Extract data from a text, with at most two model requests. Record their usage.
+    """Extract data from a text with at most two requests to a model, and record their usage.
 
-    Return the data and the errors in it.
+    Return the data, the errors in the data, and the usage.
 
     Raises:
-        EndpointFailed: there was no usable reply. If only the second request failed, the details
-            have the usage of the first one.
+        EndpointFailed: the model gave no usable reply. If the first request succeeded, the details
+            of the error contain its usage.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + ctx.services.model_seconds
@@ -100,7 +100,7 @@ log = logging.getLogger(__name__)
 
 
 async def _record_model_usage(ctx: RequestContext, usage: Usage) -> None:
-    """Record the model's usage. A failure is only logged."""
+    """Record the usage of the model. If this fails, only log the failure."""
     try:
         async with OpenTransaction(ctx) as opened:
             by = ctx.caller.user
@@ -110,7 +110,7 @@ async def _record_model_usage(ctx: RequestContext, usage: Usage) -> None:
         log.warning("usage of the server's model not noted: %s", error)
 
 
-#: Size limits of the schema, of the errors in a reply, and of the other fields.
+#: Maximum bytes of the schema, of the errors in a reply, and of the small fields of a reply.
 MAX_SCHEMA_BYTES = 20_000
 _MAX_ERROR_BYTES = 8_000
 _REPLY_OVERHEAD = 4_000
@@ -162,9 +162,8 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     schema = args.wanted
     source, provenance = await _read_source(ctx, args)
     if args.candidate is not None:
-        # Return the caller's data if it is valid, or else the validation errors.
         faults: list[Mismatch] = []
-        # A text may be the data, or contain the data as JSON.
+        # A candidate that is a text may be the data itself, or contain the data as JSON.
         readings: list[Any] = [args.candidate]
         if isinstance(args.candidate, str) and (inside := decode(args.candidate)) != args.candidate:
             readings.append(inside)
@@ -198,7 +197,7 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
 
 
 async def _read_source(ctx: RequestContext, args: ExtractData) -> tuple[str, Body | None]:
-    """Return the text to extract from, from the offset on, and where an artifact comes from."""
+    """Return the text from the offset on. For an artifact, also return where it comes from."""
     if args.artifact_id is not None and not args.text:
         (rows,) = await ctx.read(
             artifacts.SQL["artifact"](artifact_id=uuid_or_nil(args.artifact_id))

@@ -29,7 +29,7 @@ from waybook.store.research.search import Scope, SourceRow
 _MAX_DAYS = 36_500
 
 
-#: Kind or tag to filter by, in the form in which it was stored.
+#: Kind or tag to filter by, normalized like the kinds and tags of stored research.
 _Filter = Annotated[Id, StringConstraints(strip_whitespace=True), BeforeValidator(visible_line)]
 
 
@@ -170,7 +170,7 @@ def _artifact(row: ArtifactRow, sources: Sequence[SourceRow], args: _GetArtifact
 
 
 def _fit_metadata(metadata: Json, sources: list[Body], args: _GetArtifact) -> Body:
-    """Return metadata and sources up to a size limit, and a call for the rest."""
+    """Return metadata and sources up to a size limit, and the call that returns the rest."""
     if args.offset and not args.detail:
         return {}
     included_sources: list[Body] = []

@@ -57,14 +57,14 @@ MAX_TAGS = 20
 
 
 def visible_line(text: object) -> object:
-    """Replace invisible characters by spaces, since names are compared exactly."""
+    """Replace invisible characters with spaces, because names are compared exactly."""
     if not isinstance(text, str) or text.isprintable():
         return fill_blank(text)
     return " ".join("".join(c if c.isprintable() else " " for c in text).split()) or BLANK
 
 
 def _time_or_none(value: object, parse: ValidatorFunctionWrapHandler) -> datetime | None:
-    """Return a time in UTC, or None for a text such as "yesterday"."""
+    """Return a time in UTC, or None for a text that is not a time, such as "yesterday"."""
     try:
         at: datetime = parse(value)
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
@@ -118,7 +118,7 @@ class _StoreResearch(MutatingArguments):
     reply={"artifactId": "string", "version": "integer"},
 )
 async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply:
-    """Store research as the next version of its name. Searches find it immediately."""
+    """Store research as the next version of its title. Searches find the research immediately."""
     check_result_size(content=args.content, metadata=args.metadata)
     origins = [_origin(source) for source in args.sources or ()]
     research = Research(
@@ -179,7 +179,7 @@ async def _apart(ctx: RequestContext, research: Research, how: "_ResearchIndexin
 
 @dataclass(frozen=True, slots=True)
 class _ResearchIndexing:
-    """Data for indexing research. Embeddings are computed before any lock is taken."""
+    """Data for adding research to the search index. It is computed before any lock is taken."""
 
     research: Research
     org_id: UUID

@@ -1,4 +1,4 @@
-"""The workflow definitions: list them with the open runs, and add one."""
+"""Tools that list the workflows and the open runs, and add a workflow definition."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -125,7 +125,7 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
             now=opened.now,
             by=ctx.caller.user,
         )
-        # The event only tells clients that they can now use the tools for runs. It names no run.
+        # The event has the id of no run. It only tells clients that they can now use the run tools.
         event = ChangeEvent(RUN, new_id(), 0, list_changed=True)
         return Proposal(Written([made], event=event), _reply(slug, latest + 1, "added"))
 

@@ -1,4 +1,4 @@
-"""draw_map: diagram of a plan, run or workflow for a chat app.
+"""draw_map: draw a diagram of a plan, run or workflow for a chat app.
 
 Agents do not need this tool, because other tools return the same as text.
 """

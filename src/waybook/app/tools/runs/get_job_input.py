@@ -122,7 +122,7 @@ async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
 
 
 def _text(page_context: JobMaterials, job_id: str, key: str, stage: str | None) -> str:
-    """Return one text of a job: the prompt, the submitted parts, or external input."""
+    """Return a text of a job: its prompt, its submitted parts, or an input that has no id."""
     if key in {PROMPT, SO_FAR}:
         return page_context.prompt if key == PROMPT else page_context.so_far
     outside = [job_input for job_input in page_context.inputs if job_input.document is None]

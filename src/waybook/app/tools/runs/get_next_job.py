@@ -120,7 +120,7 @@ def _claim_statements(run_id: str, wanted: JobRequest) -> tuple[Statement, State
 async def take_following_job(
     locked: LockedRun, proposal: RunProposal, model: str | None
 ) -> RunProposal:
-    """Write the decision on the caller's job, then claim the next job for the same model."""
+    """Store the outcome of the caller's job, then claim the next job for the same model."""
     wanted = job_request(locked.ctx, model)
     attempt = Attempt(is_last=True)
     statements = _claim_statements(locked.run.id, wanted)
@@ -143,7 +143,7 @@ async def _claim(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> Run
 
 
 async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
-    """Decide which job the caller gets."""
+    """Decide which job the caller gets, and build the reply."""
     mine, free = (jobs.first_job(rows) for rows in locked.results)
     open_jobs: tuple[OpenJobs, ...] = ()
     free_in: float | None = None
@@ -308,7 +308,7 @@ async def prepare_claim(
     if job is None or locked.cached_run is None:
         return None
     regenerated = locked.cached_run.documents.regenerated
-    # The job is claimed later, in the call's turn. The reply only needs the new attempt number.
+    # The call claims the job later, in its turn. The reply already needs the new attempt number.
     claimed = job._replace(attempt=job.attempt + 1)
     return _PreparedClaim(job, await _ready_reply(locked, JobReady(claimed)), regenerated)
 

@@ -1,4 +1,4 @@
-"""Structure and progress of a run, workflow or plan."""
+"""Tools that return the map and the progress of a run or plan, and the map of a workflow."""
 
 from typing import cast
 
@@ -189,7 +189,6 @@ class _GetRunProgress(ReadArguments):
 )
 async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
     if args.plan_id is not None and args.run_id is None:
-        # Return the report of a plan with its stalled steps, and the suggested next call.
         loaded, _ = await load_plan(ctx, PlanRequest(plan_id=args.plan_id))
         plan = loaded.plan
         stalled = [
@@ -202,7 +201,7 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
             "progress": plan_progress(plan).as_reply(),
             "stalled": bool(stalled),
             "stalledSteps": stalled_view(stalled),
-            # The profile `runs` has no tool that claims a step.
+            # Do not suggest claiming a step: the profile `runs` has no tool for that.
             "next": next_call("list_dags", "List the workflows and open runs."),
         }
     else:
@@ -236,7 +235,7 @@ def _next_of_run(run_id: str, state: RunState) -> Json:
 
 
 def _compact(report: Body) -> Body:
-    """Leave out what is empty, and what other fields of the report imply."""
+    """Leave out fields that are empty, and fields whose values follow from other fields."""
     stages: list[Json] = []
     for stage in cast("list[StageReport]", report["stages"]):
         steps: list[Json] = []

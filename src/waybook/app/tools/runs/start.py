@@ -1,4 +1,7 @@
-"""Start runs, new or as copies of others, and their stages; do work again; end runs."""
+"""Tools that start, copy and cancel runs, start stages, and store feedback on stages.
+
+Other tools in this module retry failed jobs and regenerate documents.
+"""
 
 from typing import Literal
 

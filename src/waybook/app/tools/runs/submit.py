@@ -1,4 +1,4 @@
-"""End a job: submit its result, or report that it failed."""
+"""Tools that end a job: submit its result, or report that it failed."""
 
 from pydantic import Field
 
