@@ -44,11 +44,11 @@ log = logging.getLogger(__name__)
 
 #: Label in the metrics for requests that call no tool.
 UNATTRIBUTED: Final = "other"
-#: The rate limit counts an expensive call as several calls.
+#: The rate limit counts a call once more for each such number of reply bytes or operations.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 NOT_HASHED: Final = {"idempotency_key"}
-#: A longer key of a session or call is replaced by its hash.
+#: A session id or idempotency key that is longer than this is replaced by its hash.
 MAX_KEY_LENGTH: Final = 200
 
 
@@ -66,7 +66,7 @@ class Dispatcher:
     async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Execute a tool call. Every exception except StaleCredential becomes an answer."""
+        """Execute a tool call. Every exception except `StaleCredential` becomes an answer."""
         tool = TOOLS[tool_name]
         try:
             self.require_capacity(caller, tool.name)
@@ -101,7 +101,7 @@ class Dispatcher:
             raise self.rate_limited_answer(caller, what)
 
     def try_acquire(self, caller: Caller) -> float:
-        """Count a call and return 0, or return the seconds that the org must wait."""
+        """Count a call and return 0. At the rate limit, return the seconds to wait instead."""
         limit = self.services.rate_limit
         return limit.try_acquire(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
@@ -141,7 +141,7 @@ class Dispatcher:
         except WaybookError as error:
             return error_answer(error, tool, arguments)
         except StaleCredential:
-            raise  # The transport looks up the credential, and repeats or refuses the call.
+            raise  # The transport looks up the credential again, then repeats or refuses the call.
         except Exception:
             log.exception("%s broke", tool.name)
             broken = Unavailable(
@@ -159,7 +159,8 @@ class Dispatcher:
         try:
             reply = await tool.run(ctx, args)
         except NotFound as error:
-            # The first call may have removed the step, so look for its answer.
+            # If this call is a retry, the first call may have removed the step. Look for the answer
+            # of the first call.
             stored = await _find_stored(ctx)
             if stored is None:
                 raise await name_unknown_id(ctx, args, error) from None
@@ -173,7 +174,7 @@ class Dispatcher:
 
 
 def _first_id(*named: object) -> str | None:
-    """Return the first of these values that is an id."""
+    """Return the first of these values that is an id, in normal form."""
     usual = (normalize_id(text) for text in named if isinstance(text, str))
     return next(filter(is_id, usual), None)
 

@@ -48,7 +48,7 @@ MODULES: Final = {
 
 
 class ToolRegistry(Mapping[str, Tool]):
-    """The tools. The module of a tool is imported when the tool is first used."""
+    """Maps names to tools. The module of a tool is imported when the tool is first used."""
 
     def __init__(self) -> None:
         self._imported: dict[str, Tool] = {}

@@ -1,6 +1,6 @@
-"""Dispatcher of a server, which besides tool calls answers requests for resources.
+"""Dispatcher of a server. It executes tool calls, and also reads MCP resources.
 
-A command only calls tools, so it does not import what reading a resource needs.
+Commands use the plain `Dispatcher`, so that they do not import what only resources need.
 """
 
 from collections.abc import Mapping, Sequence

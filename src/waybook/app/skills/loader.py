@@ -28,12 +28,12 @@ _MAX_COMPATIBILITY_LENGTH = 500
 _MAX_FORMATTING_LENGTH = 20_000
 _MAX_BYTES = 40_000
 _MAX_FRONT_MATTER_BYTES = 8_000
-#: Maximum number of opening brackets, because the YAML parser is slow on deeply nested input.
+#: Maximum number of opening brackets in front matter: the YAML parser is slow on deep nesting.
 _MAX_BRACKETS = 100
 
 
 class InvalidSkill(ValueError):
-    """A folder is not a valid skill."""
+    """Error that a folder is not a valid skill."""
 
 
 def parse_skill(text: str, folder: str) -> Skill:
