@@ -15,7 +15,7 @@ from waybook.store.links import AccessLink, LinkKind
 
 __all__ = ["AccessLink", "LinkKind"]
 
-#: Scopes of a person who opens an action link: read the work, and decide about it.
+#: Scopes of a person who opens an action link. The person can read the plan or run, and decide.
 _LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 

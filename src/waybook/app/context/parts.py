@@ -51,7 +51,7 @@ def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PacketReader:
-    """Builds a context. An agent reads more of it by calling `tool` with `args` and a part."""
+    """Builds a context. `tool` and `args` are the call with which an agent reads the rest."""
 
     tool: str
     args: Body

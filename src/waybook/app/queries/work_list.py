@@ -202,7 +202,6 @@ OPEN = "open"
 
 
 async def last_active_run(ctx: RequestContext) -> str:
-    """Return the id of the run with the latest activity."""
     (rows,) = await ctx.read(runs_statement(RunFilter(), 1))
     if not rows:
         raise NotFound(

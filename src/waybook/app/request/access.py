@@ -39,7 +39,6 @@ async def load_plan(
 
 
 async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
-    """Return the id of the plan that a step belongs to."""
     remembered = ctx.services.step_parents.get(ctx.caller.org_id, step_id)
     if remembered is not None:
         return remembered
@@ -86,7 +85,6 @@ async def load_definition(
 
 
 async def run_of_job(ctx: RequestContext, job_id: str) -> str:
-    """Return the id of the run that a job belongs to."""
     remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
     if remembered is not None:
         return remembered

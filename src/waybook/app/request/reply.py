@@ -61,7 +61,7 @@ def author_view(plan: Plan) -> Body:
 
 
 def canceled_view(plan: Plan) -> Body:
-    """Return the outcome of a canceled plan, whose stored status is `failed`."""
+    """Return the outcome of a canceled plan, because its stored status is only `failed`."""
     return {"outcome": str(PlanState.CANCELED)} if plan.canceled else {}
 
 
@@ -88,7 +88,7 @@ def step_view(step: Step, **more: Json) -> Body:
 
 
 def round_view(round_: Round) -> Body:
-    """Return the number of a round of repeated steps, and why the round began."""
+    """Return the number of a repetition of steps, and the condition that caused it."""
     return non_empty(
         number=round_.number,
         of=round_.most,

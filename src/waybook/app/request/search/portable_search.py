@@ -1,6 +1,6 @@
 """Semantic search without a database extension.
 
-This process keeps the embeddings of the orgs it searches in memory, up to a limit, and ranks them.
+This process ranks embeddings itself. Up to a limit, it keeps those of the searched orgs in memory.
 Each search also reads what other processes have added or deleted since the last read.
 """
 

@@ -103,7 +103,6 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
 
 
 def _created_plan_reply(plan: Plan) -> Body:
-    """Return the reply for a new plan, with its first step."""
     first = next(plan.steps_with_status(StepStatus.PENDING))
     carried = count_done(plan.statuses())
     return {

@@ -219,7 +219,7 @@ class _ModifyPlan(MutatingArguments):
     destructive=True,
 )
 async def modify_plan(ctx: RequestContext, args: _ModifyPlan) -> ToolReply:
-    """Apply all modifications or none; a dry run only returns what they would change."""
+    """Apply all modifications or none. A dry run only returns the changes that would be made."""
     modifications = tuple(modification.change() for modification in args.modifications)
     texts = tuple(m.step_id for m in modifications if isinstance(m, modify.StepModification))
     locked = LockedPlan(ctx, plan_id=args.plan_id, texts=texts)

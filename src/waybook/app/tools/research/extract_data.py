@@ -147,7 +147,7 @@ class ExtractData(ReadArguments):
     scopes=frozenset({Scope.PLAN_WRITE}),
 )
 async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
-    """Check the caller's data, ask the server's model, or return a prompt for the caller."""
+    """Validate the caller's data, extract data with the server's model, or return a prompt."""
     check_schema(args.wanted, "schema")
     if not isinstance(args.wanted, dict):
         raise InvalidInput("schema must not be null", argument="schema")
