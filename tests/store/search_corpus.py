@@ -1,4 +1,4 @@
-"""Stored and indexed content of an org, inserted without tool calls."""
+"""Corpus for search tests: texts of an org, stored and indexed without tool calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ EMBEDDER = builtin_embedder()
 
 @dataclass
 class SearchCorpus:
-    """Stored content of one org, with search functions."""
+    """Texts of one org, with functions that store and search them."""
 
     database: Database
     org_id: UUID
@@ -48,7 +48,7 @@ class SearchCorpus:
         await self.write(*artifacts.index_statements(pieces, meanings, self.org_id))
 
     async def link(self, artifact_id: str, source: ResearchSource) -> None:
-        """Store a source, and link the artifact to the source."""
+        """Store a source, and add it to the sources of the artifact."""
         fields = (source.id, source.url, source.title, source.quote, source.content_hash)
         link = (artifact_id, source.id, 1, source.retrieved_at)
         await self.write(

@@ -1,6 +1,6 @@
-"""The driver binds the org of the transaction to every statement: decision 0087.
+"""Every SQL statement gets the org of its transaction from the driver: decision 0087.
 
-A prepared statement is shared by all orgs whose transactions use the connection.
+All orgs that use a connection share its prepared statements.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from waybook.store.driver.queries import Query, Statement
 from waybook.store.driver.wire import StaleCache
 from waybook.store.plans.load import SQL
 
-#: More often than PostgreSQL makes a plan for the parameters of a prepared statement before it may
-#: choose one plan for all parameters.
+#: PostgreSQL plans the first five executions of a prepared statement separately, and may then use
+#: one plan for all values. The tests execute each statement more often than that.
 ROUNDS = 8
 OURS, THEIRS = "Text of the first org.", "Text of the second org."
 
 
 @contextmanager
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Statement]]:
-    """Record the statements that take the org, in the order in which they are sent."""
+    """Yield a list that receives every statement with an org parameter, in the order of sending."""
     send, statements = DbConnection.send, list[Statement]()
 
     async def recording(line: DbConnection, opening: Message, message: Message) -> Results:
@@ -38,7 +38,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Statement]]:
 
 
 async def work(agent: AgentClient, text: str) -> None:
-    """Do what agents do all the time: claim steps and submit results."""
+    """Create a plan, claim its steps and submit results."""
     plan = await agent.plan(3, name=text)
     for _ in range(3):
         taken = await agent.take(plan, sessionId="main")
@@ -47,9 +47,9 @@ async def work(agent: AgentClient, text: str) -> None:
 
 
 async def rows_of(world: OrgEnv, agent: AgentClient, statement: Statement) -> list[Any] | None:
-    """Return the rows of a statement in a transaction of the org; None if it reports a stale cache.
+    """Execute a statement in a transaction of the org, roll back, and return the rows.
 
-    Nothing is committed.
+    Return None if the statement reports that a cached copy is stale.
     """
     try:
         async with world.database.org_transaction(agent.org_id) as tx:
@@ -95,11 +95,11 @@ async def test_change_to_a_row_of_another_org_has_no_effect(
         for statement in changes:
             async with world.database.org_transaction(world.other_org.org_id) as tx:
                 await tx.commit(statement)
-    # The end of `make_env` compares the rows of both orgs with their audit.
+    # On exit, `make_env` compares the rows of both orgs with their audit.
 
 
 async def test_query_for_rows_of_another_org_returns_no_rows(world: OrgEnv) -> None:
-    """Row-level security also applies to a wrong org parameter."""
+    """Row-level security hides the rows even if the org parameter of the query names their org."""
     await world.agent.plan(1)
     query = Query("plans_of", "select id from plan where org_id = %(of)s::uuid")
     for _ in range(ROUNDS):

@@ -33,18 +33,18 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 @pytest.fixture
 async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Database]]:
-    """Yield a database, and the proxy through which a test can break its connections."""
+    """Yield a database, and the proxy with which a test can break its connections."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
-        # The message timeout is longer than the deadline of the tests, so a test passes only if
-        # resets are noticed without the timeout.
+        # The message timeout is longer than the time limit of the tests, so a test passes only if
+        # resets are noticed before the timeout.
         pool.wire.message_seconds = 2 * PATIENCE_SECONDS
         with closing(Database(pool, role=place.server.role)) as database:
             yield link, database
 
 
 async def call(database: Database) -> bool:
-    """Run one database query; return whether it succeeded, and raise an error if it hangs."""
+    """Run a query; return whether it succeeded, and raise an error if it never ends."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         try:
             await database.read_org(LOCAL_ORG, SELECT_1(), LONG(length=100_000))
@@ -66,7 +66,7 @@ async def test_connection_pool_works_after_25_connection_resets(
         await asyncio.sleep(0)
         link.reset_all()
         await asyncio.gather(*calls)
-    await succeed(database, CALLS)  # These calls may fail, because the connections were just reset.
+    await succeed(database, CALLS)  # Calls may fail now, because their connections were just reset.
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
@@ -207,7 +207,7 @@ async def test_call_to_an_unreachable_database_succeeds_after_reconnecting(
 async def test_waiting_call_reuses_connection_if_a_new_connection_is_refused(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A waiting call uses a connection that is returned while the call tries to open another."""
+    """A call that tries to open a connection takes one that another call returns meanwhile."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Event bus: subscribers, their events, and events of other processes."""
+"""Event bus: delivery to subscribers, missed events, and events of other processes."""
 
 import asyncio
 from collections.abc import Iterator
@@ -154,7 +154,7 @@ def test_only_subscribers_of_an_invalidated_org_must_reload_everything(bus: Bus)
         assert theirs.take() == ()
 
 
-def test_subscriber_of_a_forgotten_org_must_reload_everything(
+def test_subscriber_of_an_org_no_longer_tracked_must_reload_everything(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)

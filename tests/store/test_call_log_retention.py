@@ -1,4 +1,4 @@
-"""Retention of the call log: weekly partitions are created in advance, and expire as a whole."""
+"""Retention of the call log: weekly partitions are created in advance and dropped when expired."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -63,7 +63,7 @@ async def test_new_calls_are_logged_in_the_partition_of_this_week(
         await own_world.agent.refused("get_next_step", planId="nope")
     await own_world.dispatcher.calls.flush()
     held = {name: count_calls(admin, name) for name in partitions(admin)}
-    del held["mcp_tool_call_log_default"]  # has the calls that made the fixture
+    del held["mcp_tool_call_log_default"]  # contains the calls that set up the fixture
     assert {name: count for name, count in held.items() if count} == {named(today(admin)): 2}
 
 
@@ -105,7 +105,7 @@ def test_log_partition_is_dropped_when_all_the_rows_are_expired(
 async def test_retention_deletes_only_expired_calls_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
-    """No server was running to create the partition for the week of these logged calls."""
+    """The calls are from weeks without a partition, because no server ran to create one."""
     own_world.database.frozen_now = today(admin)
     for agent in (own_world.agent, own_world.other_org):
         await agent.refused("get_next_step", planId="nope")
@@ -135,7 +135,6 @@ select o.org_id, now() + n * interval '1 hour', gen_random_uuid(), 'ping', 'ann'
 def test_retention_moves_logged_calls_from_default_to_weekly_partitions(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The calls were logged before the partition of their week existed."""
     monkeypatch.setattr(retention, "MAX_ROWS", 50)
     admin.execute(CALLS)
     query = "select org_id, id, at from mcp_tool_call_log order by id"

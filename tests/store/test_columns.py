@@ -1,4 +1,4 @@
-"""The lists of columns: they match the schema and the rules, and no order can be wrong."""
+"""The column lists in the code match the tables, and are in the order of the row classes."""
 
 import psycopg
 import pytest
@@ -8,7 +8,7 @@ from waybook.plan.model import Step
 from waybook.store.columns import TABLES, Table
 from waybook.store.plans.rows import ConditionRow
 
-#: Columns that are in no list: the driver adds the org, and single statements maintain the others.
+#: Columns that are in no list, besides `org_id`: only single statements read and write them.
 OTHERS = {"plan": {"stall_check_at"}, "run": {"awaiting_since"}, "job": {"seen_at"}}
 CATALOG = """
 select a.attname::text, a.atttypid::regtype::text
@@ -18,7 +18,9 @@ select a.attname::text, a.atttypid::regtype::text
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
-def test_listed_columns_are_those_of_the_table(shared_place: ServerDatabase, table: Table) -> None:
+def test_column_lists_equal_the_columns_of_the_tables(
+    shared_place: ServerDatabase, table: Table
+) -> None:
     with psycopg.connect(shared_place.owner_dsn) as connection:
         stored: dict[str, str] = dict(connection.execute(CATALOG, (table.name,)).fetchall())
         listed = {
@@ -29,7 +31,7 @@ def test_listed_columns_are_those_of_the_table(shared_place: ServerDatabase, tab
     assert {name: kind and kind[0] for name, kind in listed.items()}.items() <= stored.items()
 
 
-def test_reader_of_rows_refuses_swapped_columns() -> None:
+def test_row_reader_refuses_columns_in_the_wrong_order() -> None:
     lines = ["\t".join(column) for column in TABLES["plan_step"].columns]
     held_by, held_session = (
         next(number for number, line in enumerate(lines) if line.startswith(name))
@@ -41,6 +43,6 @@ def test_reader_of_rows_refuses_swapped_columns() -> None:
         Table("plan_step", "s", lines).reader(Step, {})
 
 
-def test_row_classes_have_the_columns_in_the_listed_order() -> None:
+def test_row_class_fields_have_the_order_of_the_column_list() -> None:
     conditions = TABLES["branching_condition"].read
     assert ConditionRow._fields == tuple(column.name for column in conditions)

@@ -1,4 +1,4 @@
-"""Cache of the documents that are inputs of jobs of a cached run."""
+"""Cache of documents that the jobs of a cached run use as inputs."""
 
 from datetime import UTC, datetime
 

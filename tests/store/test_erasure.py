@@ -1,4 +1,4 @@
-"""Erasure of an org: its data is deleted, other rows stay, and the erasure is recorded."""
+"""Erasure of an org: all its data is deleted, other orgs keep theirs, and a record remains."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ from waybook.store.maintenance import owner
 
 @pytest.fixture
 def canary() -> str:
-    """Return a unique word, which occurs in no other data."""
+    """Return a unique word, with which the test finds texts that were not erased."""
     return f"canary{new_uuid().replace('-', '')}"
 
 
@@ -49,7 +49,7 @@ async def filled(world: OrgEnv, canary: str) -> None:
             await agent.call("store_research", kind="note", title="Twice", content=text)
 
 
-#: SQL that quarantines every passage, as if its indexing had failed.
+#: SQL that marks every passage as one whose indexing has failed.
 LEFT_OUT = """insert into passage_quarantine
               select org_id, subject_id, part, 'm', 'pgvector', now() from passage"""
 
@@ -170,7 +170,7 @@ async def test_local_org_is_usable_after_erasure(own_world: OrgEnv) -> None:
 
 
 async def test_erasing_the_local_org_starts_a_new_audit_chain(own_world: OrgEnv) -> None:
-    """The old audit chain is now two tombstones, with which the new chain is not compared."""
+    """Only erasure records remain of the old chain; verification must not continue from them."""
     place = own_world.place
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)

@@ -1,4 +1,4 @@
-"""Fair queue over orgs: the org that holds the fewest connections is served first."""
+"""Fair queue: the waiting call of the org that holds the fewest connections is served first."""
 
 from collections import Counter, defaultdict, deque
 
@@ -11,13 +11,12 @@ from waybook.store.driver.pool import FairQueue
 
 SIZES = st.integers(1, 12)
 ORGS = st.sampled_from("abcd")
-#: Events of a fair queue: a caller of an org arrives, a caller releases its item, or a waiting
-#: caller stops waiting.
+#: Each event has an org: one of its callers arrives, returns an item, or stops waiting.
 EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), max_size=200)
 
 
 class Room:
-    """Test pool that hands out a fixed number of items, and records which orgs hold them."""
+    """Test pool that hands out a fixed number of items, and records which org holds each."""
 
     def __init__(self, size: int) -> None:
         self.turns: FairQueue[int] = FairQueue(size)

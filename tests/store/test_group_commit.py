@@ -1,4 +1,4 @@
-"""Group commit: concurrent writes of one org share a transaction, and fail separately."""
+"""Group commit: concurrent writes of one org share a transaction, but one can fail alone."""
 
 import asyncio
 from uuid import UUID
@@ -18,7 +18,7 @@ from waybook.store.driver.group_commit import MAX_IN_FLIGHT, Call
 from waybook.store.driver.queries import Query
 from waybook.store.driver.wire import StaleCache
 
-#: Statement that reports its transaction, its org and its parameter.
+#: SQL that returns the id of its transaction, its org and its parameter.
 REPORT = Query("report", "select pg_current_xact_id()::text, app_org(), %(text)s::text as text")
 STALE = "select app_refuse_unless(false, 'WB001')"
 LONG_TIME_SECONDS = 60.0
@@ -26,12 +26,12 @@ LONG_TIME_SECONDS = 60.0
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let calls wait for a group as long as messages are in flight."""
+    """Let calls wait for a group for a long time, as long as messages are in flight."""
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", LONG_TIME_SECONDS)
 
 
 def start(database: Database, org_id: UUID, name: str, *statements: str) -> asyncio.Task[Results]:
-    """Start a call on the aggregate `name`, which reports its transaction."""
+    """Start a call on the aggregate `name`; its result contains the id of its transaction."""
     call = Call(org_id, name, [REPORT(text=name), *statements], no_effect)
     return asyncio.create_task(database.commit(call))
 
@@ -39,7 +39,7 @@ def start(database: Database, org_id: UUID, name: str, *statements: str) -> asyn
 async def start_group(
     database: Database, org_id: UUID, *calls: tuple[str, ...]
 ) -> list[asyncio.Task[Results]]:
-    """Start calls while messages are in flight, so that they are sent as one group."""
+    """Start calls while other messages are in flight, so that the calls are sent as one group."""
     async with busy_org(database, org_id, len(calls)):
         return [start(database, org_id, *call) for call in calls]
 
@@ -141,7 +141,7 @@ async def test_call_canceled_before_the_shared_transaction_is_not_sent(own_world
 
 
 def end_blocked(place: ServerDatabase) -> None:
-    """Wait until a backend waits for the lock 79, and terminate it."""
+    """Wait until a database process waits for advisory lock 79, and terminate that process."""
     ending = """select pg_terminate_backend(pid, 5000) from pg_locks
                  where locktype = 'advisory' and objid = 79 and not granted"""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
@@ -168,7 +168,7 @@ async def test_broken_connection_fails_every_call_of_the_shared_transaction(
 
 
 class RecordedWrites:
-    """Writes that are recorded and answered only when the test allows it."""
+    """Stand-in for the database: records every message, and answers when the test allows it."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -189,7 +189,7 @@ class RecordedWrites:
 
 
 async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
-    """Send calls while the maximum number of messages is in flight; return their results."""
+    """Send calls while as many messages as allowed are in flight; return the calls' results."""
     groups = group_commit.GroupCommit(writes)
     blocking = [Call(calls[0].org_id, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
     tasks = [asyncio.create_task(groups.commit(call)) for call in (*blocking, *calls)]

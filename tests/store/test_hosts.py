@@ -1,4 +1,4 @@
-"""Connection strings with several hosts, and servers that became a standby."""
+"""Database URLs with several hosts, and a primary that became a standby."""
 
 import asyncio
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 @contextmanager
 def two_hosts(dsn: str) -> Iterator[tuple[FaultLink, FaultLink, str]]:
-    """Yield two proxies to one server, and the connection string with both as hosts."""
+    """Yield two proxies to one server, and a connection string that names both as hosts."""
     with fault_link(dsn) as (first, first_dsn), fault_link(dsn) as (second, second_dsn):
         ports = [str(conninfo_to_dict(each)["port"]) for each in (first_dsn, second_dsn)]
         host = str(conninfo_to_dict(first_dsn)["host"])
@@ -60,7 +60,7 @@ def test_database_url_with_several_hosts_selects_the_primary() -> None:
     assert "target_session_attrs" not in conninfo_to_dict(bounded_dsn("postgresql://u@a/d"))
 
 
-async def test_second_database_host_is_used_if_the_first_is_silent(place: ServerDatabase) -> None:
+async def test_second_database_host_is_used_if_first_does_not_answer(place: ServerDatabase) -> None:
     with two_hosts(place.app_dsn) as (first, _, dsn):
         first.is_open.clear()
         async with asyncio.timeout(PATIENCE_SECONDS), await connect(dsn) as connection:

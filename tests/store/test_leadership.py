@@ -1,4 +1,4 @@
-"""Leadership: one process of a database leads; another one takes over when its connection ends."""
+"""Leadership: one process per database is the leader; if it loses its connection, another is."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from waybook.store.driver.pool import ConnectionPool
 
 
 class Leading:
-    """A task that holds the leadership."""
+    """Task that becomes the leader and holds the leadership until it ends."""
 
     def __init__(self, place: ServerDatabase, *, has_webhook: bool = False) -> None:
         self.leadership = Leadership()
@@ -24,13 +24,13 @@ class Leading:
         self.task = asyncio.create_task(holding)
 
     async def begin(self, work: str = "sweep") -> None:
-        """Wait until this task leads this work."""
+        """Wait until this task is the leader for this kind of work."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not self.leadership.leads(work):  # noqa: ASYNC110 - the state is a plain attribute
                 await asyncio.sleep(0.01)
 
     async def end(self) -> None:
-        """Cancel the task, which closes its connection."""
+        """Cancel the task; this closes its database connection."""
         self.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await self.task
@@ -51,7 +51,7 @@ async def test_second_process_does_not_lead_until_the_first_process_ends(
     await third.end()
 
 
-async def test_process_with_a_webhook_delivers_if_the_leader_has_none(
+async def test_process_with_webhook_settings_delivers_if_leader_has_none(
     own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PROBE_SECONDS", 0.01)

@@ -1,4 +1,4 @@
-"""Connection pool: transactions reuse connections, and broken connections are discarded."""
+"""Connection pool: fair waiting, reuse of connections, and their state between transactions."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -138,8 +138,7 @@ async def test_waiting_too_long_for_a_database_connection_raises_unavailable(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
-        # Open the connection before the timeout is set, because opening may take longer than the
-        # timeout of this test.
+        # Open the connection first, because opening may take longer than the timeout of this test.
         await used(database)
         async with database.org_transaction(LOCAL_ORG):
             usual, database.pool.timeout = database.pool.timeout, 0.05
@@ -160,7 +159,7 @@ async def test_database_returns_large_query_parameters_unchanged(own_place: Serv
 async def test_failed_message_keeps_the_statements_prepared_earlier(
     own_place: ServerDatabase,
 ) -> None:
-    """A stale copy of a plan makes a message fail; later messages must not be planned again."""
+    """A message that fails over a stale cached plan must not make the next call prepare again."""
     expect, count = (
         Query("expect", "select app_refuse_unless(%(is_met)s::boolean, 'WB001')"),
         "select count(*) from pg_prepared_statements",

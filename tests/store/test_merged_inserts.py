@@ -1,4 +1,4 @@
-"""Inserts of several calls in one message: each row is inserted once, in the order of the calls."""
+"""Inserts of several calls are merged into one statement, and each call gets its own result."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Migrations: each runs once, in order, in one process at a time; the schema is checked."""
+"""Migrations: each is applied once, in order, by one process at a time, and errors are reported."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +45,7 @@ values (1, 'plans', 'a1', 1), (39, 'answered_revisions', 'b2', 36);
 grant select on schema_migration to waybook_app;
 create table passage_vector (org_id uuid);
 """
-#: Everything that Waybook could have changed there.
+#: SQL that returns everything that Waybook could have changed in this database.
 CONTENT = """
 select c.relname::text, c.relacl::text,
        (select string_agg(m::text, ' ' order by m.number) from schema_migration m)
@@ -67,7 +67,7 @@ REFUSED = Migration(
 
 @pytest.fixture
 def empty(server: Server) -> Iterator[ServerDatabase]:
-    """Yield an empty database without any migration applied."""
+    """Yield an empty database to which no migration has been applied."""
     with new_database(server, template="template0") as place:
         yield place
 
@@ -160,7 +160,7 @@ def test_migrating_the_database_of_a_newer_waybook_raises_misconfigured(
 def test_failing_migration_is_rolled_back_and_migrate_can_run_again(
     empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The org and the tables are created in one transaction, which the failure does not undo."""
+    """The failure undoes neither the earlier migrations nor the creation of the local org."""
     ours = bundled_migrations()
     broken = Migration(SAMPLE.number, "broken", "create table half (a int); select 1/0")
     bundle(monkeypatch, *ours, broken)
@@ -203,7 +203,9 @@ def test_every_migration_states_the_oldest_compatible_migration() -> None:
 
 
 @given(st.lists(STATEMENTS, max_size=5))
-def test_joined_migration_statements_split_into_the_same_ones(statements: list[str]) -> None:
+def test_splitting_joined_sql_statements_returns_the_original_statements(
+    statements: list[str],
+) -> None:
     split = split_statements(";\n".join(statements))
     assert split == [statement.strip() for statement in statements]
 

@@ -1,6 +1,6 @@
 """Frequent queries use the intended indexes on a new database, which has no statistics.
 
-A query plan that is made on a new database is kept until its tables are analyzed.
+A connection keeps the query plan that it made on a new database until the tables are analyzed.
 """
 
 from collections.abc import Iterator
@@ -96,7 +96,7 @@ LIMITING_INDEXES = {
 
 
 def limited_reads() -> dict[str, Statement]:
-    """Return the queries that read a limited number of rows through an index of their own."""
+    """Return the queries that an index of their own keeps from reading all plans or runs."""
     named = PlanFilter(order=ListOrder.CREATION, all=True, text="river delta")
     return {
         **unbounded_reads(),

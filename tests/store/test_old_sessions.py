@@ -1,4 +1,4 @@
-"""Web sessions that ended for any reason are deleted some days later, and not before."""
+"""Retention deletes ended web sessions some days later, however they ended."""
 
 import psycopg
 import pytest
@@ -10,8 +10,8 @@ from waybook.app.accounts.authentication import authenticate_session, end_sessio
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
-#: SQL assignments that make a session signed out, expired or idle, each with whether a retention of
-#: ten days deletes that session.
+#: Pairs of an SQL assignment, which makes a session signed out, expired, idle or none of these, and
+#: whether a retention period of ten days then deletes the session.
 FATES = (
     ("ended_at = now() - interval '9 days 23 hours'", False),
     ("ended_at = now() - interval '10 days 1 hour'", True),
@@ -46,7 +46,7 @@ async def test_retention_deletes_ended_web_sessions_only_after_the_time_limit(
             row[0] for row in admin.execute("select hash from web_session").fetchall()
         } == remaining
         assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {}
-    # The last entry of `FATES` leaves its sessions unchanged, so these sessions are still valid.
+    # The last assignment in `FATES` changes nothing, so its sessions are still valid.
     for secret in browsers[len(FATES) - 1 :: len(FATES)]:
         assert (await authenticate_session(services, secret))[1].name == "ann"
 

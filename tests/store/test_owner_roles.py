@@ -113,7 +113,7 @@ def exempt(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def without_policies() -> Iterator[None]:
-    """Disable the code that applies row-level security to database owners who bypass it."""
+    """Disable the code that makes row-level security apply to owners who could bypass it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owners, "confine", lambda _: None)
         yield
@@ -217,7 +217,7 @@ async def test_erasure_by_rls_exempt_owner_needs_the_maintenance_role(server: Se
             with pytest.raises(Misconfigured, match="nothing was changed"):
                 apply_retention(place.owner_dsn, KEEP)
             assert rows_of(place, world.agent.org_id) == before
-            # Partitions were created, because creating them reads no data of any org.
+            # The call still created partitions, because that reads no data of any org.
             assert has_weekly_partitions(place)
             follow(place)
             await change_ours_in_every_way(world)

@@ -1,4 +1,4 @@
-"""Change events between processes, through a real database."""
+"""Change events between processes that use the same PostgreSQL database."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ async def at_work(*tasks: asyncio.Task[None]) -> AsyncIterator[None]:
 
 
 async def heard(feed: ChangeFeed, topic: str) -> set[str]:
-    """Read change events until this topic arrives; return every topic received."""
+    """Read change events up to the first with this topic; return every topic received."""
     so_far: set[str] = set()
     async with asyncio.timeout(NOTICE_SECONDS):
         while topic not in so_far:
@@ -81,7 +81,7 @@ async def test_change_event_reaches_other_processes_but_not_other_orgs(own_world
 async def test_change_poller_detects_a_change_that_no_process_has_announced(
     own_world: OrgEnv,
 ) -> None:
-    """The poller finds the change without an event, which a killed process does not send."""
+    """A process that is killed sends no event for its last change; the poller must find it."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
     run = await own_world.agent.run()

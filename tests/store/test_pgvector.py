@@ -1,4 +1,4 @@
-"""Semantic search with pgvector, on a server where the extension works on this CPU."""
+"""Semantic search with pgvector; skipped where the extension is missing or fails on this CPU."""
 
 import psycopg
 import pytest
@@ -16,7 +16,7 @@ from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts
 
-#: Queries on the table of pgvector.
+#: Names of the queries that use the table of pgvector.
 VECTOR_QUERIES = ("insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors")
 
 

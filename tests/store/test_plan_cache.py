@@ -1,4 +1,4 @@
-"""Plan cache: its content and its use."""
+"""Plan cache: which plans it returns, drops and updates."""
 
 from uuid import UUID
 
@@ -27,7 +27,7 @@ def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """Return the cached plan, or None, as for a call while no other call uses the plan."""
+    """Return the plan that a call would get from the cache, or None; no other call uses it."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)
@@ -75,7 +75,7 @@ def test_plan_cache_drops_a_plan_when_the_plan_is_closed() -> None:
     assert recalled(memory, plan) is None
 
 
-def test_plan_cache_limits_the_number_of_plans_texts_and_sessions() -> None:
+def test_plan_cache_keeps_few_plans_texts_and_sessions() -> None:
     memory = PlanCache(most=3)
     plans = [make_plan(make_step())._replace(id=f"p{number}") for number in range(5)]  # type: ignore[arg-type]  # any id will do
     for plan in plans:

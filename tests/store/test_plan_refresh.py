@@ -1,4 +1,4 @@
-"""Changes of a plan by other processes, applied to a cached copy of the plan."""
+"""A cached plan is updated with the audit entries that other processes wrote."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ def cached(plan: Plan) -> LoadedPlan:
 
 
 def entries(plan: Plan, *groups: Json) -> list[ChangeRow]:
-    """Return the last entry of the cached plan, and one entry for each group of changes."""
+    """Return audit rows: the last entry of the cached plan, then one for each group of changes."""
     first = ChangeRow(plan.seq, NOON, b"cached", LATER, "{}")
     return [first, *(entry(plan.seq + n, group) for n, group in enumerate(groups, 1))]
 

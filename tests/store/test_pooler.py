@@ -42,7 +42,7 @@ def pooled_place(own_place: ServerDatabase) -> Iterator[ServerDatabase]:
 
 @pytest.fixture
 async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield two orgs that use more connections than pgbouncer has to the server."""
+    """Yield an environment with two orgs and more connections than pgbouncer has to the server."""
     async with make_env(pooled_place, pool_size=2 * WORKERS) as world:
         world.other_org_may_change = True
         yield world
@@ -91,7 +91,7 @@ async def test_concurrent_orgs_behind_a_pooler_stay_isolated(pooled: OrgEnv) -> 
 
 
 async def retitled(agent: AgentClient, plan: Body) -> None:
-    """Complete the org's first plan, whose name lacks the marker, so that it is not listed."""
+    """Complete the org's first plan: its name lacks the marker, and closed plans are not listed."""
     await agent.work_through(plan)
 
 
@@ -166,12 +166,12 @@ async def test_direct_database_connection_is_not_reported_as_a_pooler(
 
 
 async def test_change_poller_behind_pooler_delivers_events_of_other_process(pooled: OrgEnv) -> None:
-    """A process cannot listen for events through pgbouncer, but open pages are still updated."""
+    """LISTEN does not work through pgbouncer, so open pages depend on the poller."""
     here, feed = Services(database=pooled.database), ChangeFeed()
     lookout = pg_notify.ChangePoller()
     with here.bus.subscription(pooled.agent.org_id, feed):
         async with asyncio.timeout(PATIENCE_SECONDS):
-            # The loop ends, because LISTEN does not work through a pooler.
+            # The loop returns, because LISTEN does not work through a pooler.
             await event_listen_loop(here)
         plan = await pooled.agent.plan(name="from elsewhere")
         await pg_notify.send_pending(pooled.database, pooled.dispatcher.bus)

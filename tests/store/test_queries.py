@@ -17,7 +17,7 @@ from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Rows, column_names, load
 
 SOURCE = Path(str(files("waybook")))
-#: Files of queries that the database owner executes. Tests of each maintenance operation execute
+#: Files whose queries the database owner executes; the tests of the maintenance operations execute
 #: these queries.
 OPERATOR = frozenset(
     f"maintenance/{name}"
@@ -36,7 +36,7 @@ OPERATOR_QUERIES = frozenset(
         *("create_maintenance_role", "must_join", "join_maintenance_role", "grant_maintenance"),
     }
 )
-#: Queries for servers with pgvector; `test_pgvector` executes them.
+#: Queries for servers with pgvector, which `test_pgvector` executes.
 PGVECTOR_QUERIES = frozenset(
     {"insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors"}
 )
@@ -46,7 +46,7 @@ BY_NAME = frozenset(
     f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "import_rows", "migrate")
 )
 
-#: File without queries: fragments shared by several queries.
+#: File that contains no queries, but fragments that several queries share.
 NO_QUERIES = frozenset({"parts"})
 STORE = SOURCE / "store"
 FILES = sorted(
@@ -105,7 +105,7 @@ def columns_of(connection: psycopg.Connection, prepared_name: str) -> tuple[str,
 
 @cache
 def mentions() -> frozenset[tuple[str, str]]:
-    """Return the file and name of every query that the source uses."""
+    """Return the file and name of every query that occurs in the source."""
     return frozenset(use for path in SOURCE.rglob("*.py") for use in uses(path))
 
 

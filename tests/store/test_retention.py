@@ -57,7 +57,7 @@ async def test_retention_deletes_many_stored_answers_in_batches(
 
 
 async def worked_through(agent: AgentClient, word: str) -> Body:
-    """Return a closed plan with research, a source that only it uses, and a shared source."""
+    """Return a closed plan with research, one source of its own, and one that other plans share."""
     plan = await agent.plan([make_step(f"Look for {word}.")], name=f"Plan {word}")
     taken = await agent.take(plan, sessionId=f"session {word}")
     shared = {"title": "A shared book", "quote": "Everybody says so."}

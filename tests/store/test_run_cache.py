@@ -1,4 +1,4 @@
-"""Cache of runs: free jobs, jobs in progress, and turns."""
+"""Cache of runs: its jobs, the order in which calls use a run, and eviction."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Turns of calls on one run, and the pipeline that commits their decisions in batches."""
+"""Calls on one run decide one after another; a pipeline commits their decisions in batches."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -47,10 +47,10 @@ def make_slot() -> RunSlot:
 
 
 class Sender:
-    """Stand-in for the database, which stores each message and may fail."""
+    """Stand-in for the database: stores each message, or fails with a given error."""
 
     def __init__(self, *errors: BaseException | None) -> None:
-        """Create a sender with an error for each of the first messages; None means success."""
+        """Create a sender with one entry per message: the error to raise, or None for success."""
         self.messages: list[list[str]] = []
         self.errors = [*errors]
         self.gate = asyncio.Event()
@@ -66,7 +66,7 @@ class Sender:
 
 
 async def work(slot: RunSlot, send: Sender, name: str) -> None:
-    """Decide on the state of the run, and commit."""
+    """Make a call that decides on the state of the run and commits the decision."""
     await slot.turns.join()
     before = slot.state
     assert before is not None
@@ -152,7 +152,7 @@ async def test_canceled_wait_for_the_lock_lets_later_calls_continue() -> None:
 
 
 class Fault(Enum):
-    """Event at one message of a pipeline."""
+    """Failure that can happen while a message is sent or answered."""
 
     NONE = auto()
     OTHER_PROCESS = auto()
@@ -163,7 +163,7 @@ class Fault(Enum):
 
 
 class FakeDatabase:
-    """Run in a database that accepts only decisions on its last state, and faults."""
+    """Stand-in that stores one run, accepts only decisions on its latest state, and can fail."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.seq = 1

@@ -100,7 +100,7 @@ def plan(place: ServerDatabase, statement: Statement, *settings: str) -> list[No
 
 @pytest.fixture(scope="module")
 def named(full: ServerDatabase) -> tuple[str, str, str]:
-    """Return the ids of a run, a job and a document."""
+    """Return the ids of a run, of one of its jobs and of one of its documents."""
     with psycopg.connect(full.admin_dsn) as admin:
         query = (
             "select run_id::text, job_id::text, id::text from document where org_id = %s limit 1"

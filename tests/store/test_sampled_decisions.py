@@ -1,4 +1,4 @@
-"""Decisions sampled from the model check of the plan rules produce the same rows in PostgreSQL."""
+"""A sample of the decisions in the model check of plans is executed on PostgreSQL."""
 
 import os
 import random
@@ -10,10 +10,11 @@ from plan_shapes import SHAPES, Shape
 from plan_state_space import walk
 from plan_walk_on_database import execute_sample
 
-#: Number of decisions to execute, of all shapes together; `make harness NAME=model-db` sets 10,000.
+#: Number of decisions to execute, summed over all starting plans (`SHAPES`); `make harness
+#: NAME=model-db` sets 10,000.
 DECISIONS = int(os.environ.get("WAYBOOK_SAMPLED_DECISIONS", "100"))
-#: Number of states of each shape after which the walk ends. It is many times the number of sampled
-#: states.
+#: Number of states after which the walk from one starting plan ends. It is many times the number of
+#: sampled states.
 MAX_STATES = max(300, DECISIONS * 3 // 10)
 
 

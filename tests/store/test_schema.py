@@ -157,7 +157,8 @@ def test_no_index_of_the_step_table_contains_the_status_column(catalog: psycopg.
     assert covering == []
 
 
-#: Examples of statements; `test_tenancy.py` checks the permissions of every table.
+#: Statements that the serving role must not execute; `test_tenancy.py` checks the permissions of
+#: every table.
 DENIED = [
     "update audit_entry set actor = 'me'",
     "truncate audit_entry",

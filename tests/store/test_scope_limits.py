@@ -1,4 +1,4 @@
-"""Permissions of a credential: the intersection of its scopes and its user's scopes."""
+"""A credential grants only the scopes that both the credential and its user have."""
 
 from datetime import UTC, datetime
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Input of a seal's hash: every field of the audit entry, and the previous seal."""
+"""The seal of an audit entry depends on every field of the entry and on the previous seal."""
 
 from datetime import UTC, datetime
 from itertools import product

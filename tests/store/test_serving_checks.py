@@ -1,4 +1,4 @@
-"""Check of the schema at startup: a server uses its own role and applies no migration."""
+"""Check at startup: a server refuses an unsuitable schema and migrates only if told to."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ from waybook.store.maintenance.migrate import (
 
 @pytest.fixture
 def empty(server: Server) -> Iterator[ServerDatabase]:
-    """Yield an empty database without any migration applied."""
+    """Yield an empty database to which no migration has been applied."""
     with new_database(server, template="template0") as place:
         yield place
 

@@ -1,4 +1,4 @@
-"""Startup check that the serving user can switch to the serving role, with advice if not."""
+"""Check at startup: the database user can switch to the serving role, or an error helps."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
 
 @contextmanager
 def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
-    """Create a database user that may only connect; yield its DSN."""
+    """Create a database user without any grant except to connect; yield its DSN."""
     named, password = sql.Identifier(name), sql.Literal("choose one")
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("create role {} login password {}").format(named, password))

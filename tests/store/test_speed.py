@@ -34,9 +34,9 @@ ME = Holder("ann", "1")
 PLANS = 2_500
 STEPS = 6
 
-#: SQL that inserts so many rows for two orgs that a sequential scan is a bad query plan. Each plan
-#: and run was active in a minute of its own, because with all activity in one minute, an index by
-#: the minute is of no use.
+#: SQL that inserts so many rows for two orgs that sequential scans are slow. Each plan and run was
+#: last active in a different minute, because an index on that minute would not help if they all
+#: shared one.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now() - n * interval '1 min'
@@ -179,7 +179,7 @@ def test_waiting_reviews_query_does_not_scan_all_reviews(full: ServerDatabase) -
 
 
 def unbounded_reads() -> dict[str, Statement]:
-    """Return the queries that are about all plans of an org."""
+    """Return the queries that consider all plans of an org."""
     look = overview.overview_statements(
         overview.LastLook(), most=10, wide=100, long=200, patience=3_600
     )
@@ -214,7 +214,8 @@ def unbounded_reads() -> dict[str, Statement]:
 
 @pytest.mark.parametrize("name", unbounded_reads())
 def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) -> None:
-    # As in the sessions of the server, a sequential scan is planned only if no index can serve.
+    # Disable sequential scans, as the server's sessions do: PostgreSQL then uses one only if no
+    # index can.
     read = scans(explain(full, unbounded_reads()[name], "enable_seqscan = off"))
     tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default", "usage"}
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()
@@ -222,7 +223,7 @@ def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) ->
 
 @pytest.mark.parametrize("name", ["counts", "totals"])
 def test_plans_in_rare_status_are_counted_by_index(full: ServerDatabase, name: str) -> None:
-    """All plans are executing; to find others with another index, all of them would be read."""
+    """All plans are executing, so a query that used another index would read all of them."""
     query_plan = explain(full, unbounded_reads()[name], "enable_seqscan = off")
     filters = [node["Filter"] for node in nodes(query_plan) if "Filter" in node]
     assert [text for text in filters if "status" in text and "'executing'" not in text] == []
@@ -237,7 +238,7 @@ LISTS_BY_ACTIVITY = {
 
 @pytest.mark.parametrize("table", LISTS_BY_ACTIVITY)
 def test_plan_list_by_activity_is_read_in_index_order(full: ServerDatabase, table: str) -> None:
-    """Without a limit below the filters, the planner would sort all open plans or runs."""
+    """If the filters were applied before the limit, PostgreSQL would sort all open plans."""
     query_plan = explain(full, LISTS_BY_ACTIVITY[table], "enable_seqscan = off")
     assert {how for scanned, how in scans(query_plan) if scanned == table} == {"Index Scan"}
     assert f"{table}_open_activity" in used_indexes(query_plan)
@@ -280,7 +281,7 @@ SEARCHES_BY_NAME = {
 
 @pytest.mark.parametrize("index", SEARCHES_BY_NAME)
 def test_plan_search_by_name_finds_words_by_index(full: ServerDatabase, index: str) -> None:
-    """Under row-level security, only leakproof comparisons are conditions of an index."""
+    """Under row-level security, PostgreSQL uses an index only for leakproof comparisons."""
     query_plan = explain(full, SEARCHES_BY_NAME[index], "enable_seqscan = off")
     texts = conditions(query_plan, index)
     assert len(texts) == 3
@@ -310,15 +311,16 @@ def test_full_text_search_uses_index_or_only_newest_rows(full: ServerDatabase, k
         assert TEXT_INDEXES[kind] <= used_indexes(query_plan)
 
 
-#: Plans and steps per plan in the test of updates.
+#: Number of plans, and of steps in each plan, that the test of updates works through.
 WORKED_PLANS, WORKED_STEPS = 100, 3
 
 
 async def test_only_a_plan_status_change_updates_an_index(own_place: ServerDatabase) -> None:
-    """Claim and submit three hundred steps; each plan changes its status when it begins and ends.
+    """Claim and submit 300 steps; the status of each plan changes at its start and at its end.
 
-    Pages that are nearly empty have room for all versions of their rows. Otherwise the number would
-    also depend on when dead versions are removed, and with that on concurrent transactions.
+    The pages of the tables are nearly empty, so that new versions of a row fit on its page. On full
+    pages, the number of index updates would also depend on when dead row versions are removed, and
+    so on concurrent transactions.
     """
     with psycopg.connect(own_place.owner_dsn) as owner:
         for table in ("plan", "plan_step"):
@@ -335,7 +337,7 @@ async def test_only_a_plan_status_change_updates_an_index(own_place: ServerDatab
             ).fetchall()
         return {name: (hot, every) for name, hot, every in rows}
 
-    # A claim and a submission update the step and the plan once each.
+    # Each claim and each submission updates a step and a plan once.
     least = 2 * WORKED_PLANS * WORKED_STEPS
     counts = eventually(
         lambda: updates() if all(n >= least for _, n in updates().values()) else None,

@@ -1,4 +1,4 @@
-"""Values are sent separately from the SQL text, and the server returns them unchanged."""
+"""Query parameters are sent separately from the SQL text, and the server returns them unchanged."""
 
 import json
 import math

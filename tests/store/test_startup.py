@@ -17,7 +17,7 @@ from waybook.store.driver import pool
 
 
 class Reports(list[str]):
-    """Callable list that records the reasons why the server still waits for the database."""
+    """Function object that records the reasons why startup still waits for the database."""
 
     def __call__(self, obstacle: str, waited: float, limit: float) -> None:
         assert 0 <= waited <= limit

@@ -1,4 +1,4 @@
-"""Stored answers for repeated calls: returned only for the same request."""
+"""A stored answer is returned only if the same request is repeated."""
 
 import pytest
 

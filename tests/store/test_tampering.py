@@ -117,7 +117,8 @@ class Owner:
         return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
 
     def _execute(self, statement: str, values: Mapping[str, object]) -> psycopg.Cursor:
-        # On a cluster, the setting of the session does not reach the nodes.
+        # Set the org in the transaction: on a cluster, a setting of the session does not reach the
+        # nodes.
         with self._connection.transaction():
             (org_id,) = self._connection.execute("show app.org_id").fetchone() or ("",)
             self._connection.execute(f"set local app.org_id = '{org_id}'".encode())

@@ -1,4 +1,4 @@
-"""Erasure of a user: the name is removed, the work is kept, and the audit stays valid."""
+"""Erasure of a user: a pseudonym replaces the name, work is kept, and the audit stays valid."""
 
 import json
 import re
@@ -101,7 +101,7 @@ async def test_erasing_a_user_keeps_the_name_in_free_text(world: OrgEnv, name: s
 
 
 async def test_step_held_by_an_erased_user_can_still_be_submitted(world: OrgEnv, name: str) -> None:
-    """The process that submits the result has cached the plan before the user was erased."""
+    """The process that submits the result cached the plan before the user was erased."""
     agent = world.agent.acting_as(name)
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")

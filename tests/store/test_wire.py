@@ -12,7 +12,7 @@ TWO = Query("two", "select 2")
 
 
 async def forget(tx: Transaction) -> None:
-    """Discard the prepared SQL statements, as happens when a pooler switches server connections."""
+    """Discard the prepared statements, as if a pooler switched to another server connection."""
     await tx.send("deallocate all")
 
 

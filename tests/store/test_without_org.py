@@ -1,8 +1,8 @@
 """Row-level security alone isolates orgs, even if no query filters by org.
 
-A switch removes the org conditions from all queries. The tests in this file check that the switch
-removes every org condition. Isolation without org conditions is tested in
-`app/test_foreign_ids.py`, and in all other tests by `make harness NAME=test-rls`.
+`make harness NAME=test-rls` runs all tests, and `app/test_foreign_ids.py` some, with a switch that
+removes the org conditions from all queries. The tests in this file check that the switch removes
+every such condition.
 """
 
 import os
@@ -25,12 +25,12 @@ from waybook.store.driver.queries import load
 if SWITCH in os.environ:
     pytest.skip("the queries are without their conditions already", allow_module_level=True)
 
-#: Pattern for a comparison with the org, which may be on either side of the operator.
+#: Pattern for an org condition: the org may be on either side of the comparison.
 CONDITION = re.compile(
     r"(?:\borg_id|app_org\(\))\s*(?:=|<>|in\b|is\b)|(?:=|<>)\s*(?:\w+\.)?(?:org_id\b|app_org\(\))"
 )
-#: Pattern for comparisons with an org that are not conditions on a row's org. Either the org is the
-#: subject of an audit entry, or rows of an archive are read before they belong to an org.
+#: Pattern for comparisons with an org that do not limit rows to one org: the org is the subject of
+#: an audit entry, or the rows of an archive do not belong to an org yet.
 ABOUT_ORGS = re.compile(
     r"\bsubject_id\s*(?:=|<>)\s*(?:(?:\w+\.)?org_id\b|app_org\(\))|\borg_id = e\.subject_id"
     r"|\borg_id is distinct from app_org\(\)"
