@@ -352,7 +352,7 @@ async def test_serving_role_cannot_insert_rows_for_another_org(
 
 
 def _tried(world: OrgEnv, connection: psycopg.Connection, statement: sql.Composed) -> int:
-    """Run an SQL statement as the first test org and roll back; return the affected row count."""
+    """Execute a statement as the first test org, roll back, and return the affected row count."""
     with connection.transaction(force_rollback=True):
         as_serving(world, connection, world.agent.org_id)
         return connection.execute(statement).rowcount
