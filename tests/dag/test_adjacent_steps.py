@@ -1,4 +1,4 @@
-"""Excerpt of a map that is too large to draw: the steps near a given step, and their edges."""
+"""Excerpt of a map that is too large to draw: the steps near a requested step, and their edges."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ from waybook.dag.diagram.model import STACK_FROM, DiagramStep, Lane, exceeds, st
 
 @st.composite
 def lanes(draw: st.DrawFn) -> Lane:
-    """Generate a random lane of steps in which every edge leads to a later step."""
+    """Generate a random graph of steps, in which every edge leads to a later step."""
     count = draw(st.integers(1, 40))
     kinds = draw(st.lists(st.sampled_from("ab"), min_size=count, max_size=count))
     steps = tuple(DiagramStep(f"s{n}", "", kind) for n, kind in enumerate(kinds))
@@ -30,8 +30,7 @@ def test_map_excerpt_contains_connected_steps_up_to_the_limit(
     assert len(keys) <= most
     assert keys == [step.key for step in lane.steps if step.key in keys]
     assert set(near.edges) == {(a, b) for a, b in lane.edges if a in keys and b in keys}
-    # Each returned step must be connected with the requested step by a path that contains only
-    # returned steps.
+    # A path of returned steps must connect each returned step with the requested step.
     reached, fresh = {key}, {key}
     while fresh:
         fresh = {b for a, b in near.edges if a in fresh} | {a for a, b in near.edges if b in fresh}
@@ -53,6 +52,6 @@ def test_map_excerpt_contains_the_whole_chain_within_the_limit(lane: Lane, place
 
 
 @given(lanes(), st.integers(0, 40))
-def test_box_limit_of_a_stage_counts_the_drawn_boxes(lane: Lane, boxes: int) -> None:
+def test_box_limit_counts_drawn_boxes_instead_of_steps(lane: Lane, boxes: int) -> None:
     drawn = len(stack_siblings(lane, STACK_FROM).boxes)
     assert exceeds(lane, boxes) == (drawn > boxes)

@@ -1,4 +1,4 @@
-"""The built-in workflow definitions and the example definition are valid and readable."""
+"""The built-in workflows and the example workflow are valid, and their prompts are complete."""
 
 import re
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ def test_dialectic_workflow_without_a_needed_edge_is_refused(
 def prompt_context(
     dag: Dag, stage: Stage, step: RecipeStep, *, models: list[str], feedback: str | None
 ) -> Mapping[str, Json]:
-    """Return the template variables of a prompt for a job of this step."""
+    """Return the values that the prompt template of a step can use."""
     inputs: list[Json] = [
         {
             "documentKey": wanted.document_key,

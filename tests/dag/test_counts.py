@@ -55,7 +55,7 @@ def test_every_last_step_of_a_stage_begins_a_document_lineage() -> None:
 
 
 def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
-    """Return how many units of work and outputs a step has, by the table of strategies."""
+    """Return the numbers of jobs and of outputs that the documented strategy gives to a step."""
     n, lineages, reviewers = len(run.models), len(run.prior.lineages), len(run.prior.authors)
     if step.skip:
         return 0, 0
@@ -78,7 +78,7 @@ def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
 
 
 @given(recipes(), models(), models())
-def test_expected_job_and_output_counts_of_any_recipe_are_correct(
+def test_job_and_output_counts_of_any_recipe_follow_the_strategies(
     recipe: Recipe, now: list[str], before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))
@@ -147,7 +147,7 @@ def test_job_total_of_10000_steps_and_100_models_is_exact(strategy: Strategy) ->
 
 
 @decision("B10")
-def test_very_large_stage_passes_on_every_lineage_once() -> None:
+def test_very_large_stage_passes_every_document_lineage_on_once() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))

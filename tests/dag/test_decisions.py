@@ -1,4 +1,4 @@
-"""Every design decision about runs has a marked test, except those that need a database."""
+"""Every design decision about runs names a test, or is tested with a database elsewhere."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,8 @@ from decision_proofs import RUN_DECISIONS
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
 
-#: Design decisions whose tests need a database: B17 (jobs that end at the same time) and X3
-#: (started stages).
+#: Design decisions whose tests need a database: B17 is about jobs that end at the same time, and X3
+#: about started stages.
 STORED = {"B17", "X3"}
 
 

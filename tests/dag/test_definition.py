@@ -241,7 +241,7 @@ def test_schema_errors_and_graph_errors_are_reported_together() -> None:
     ]
 
 
-def test_no_error_is_reported_that_follows_from_another_one() -> None:
+def test_invalid_step_key_causes_no_further_errors_about_the_step() -> None:
     unnamed = {**STEP, "stepKey": 1, "outputType": "essay"}
     reader = {**STEP, "stepKey": "b", "inputsRequired": [{"documentKey": "essay"}]}
     data = make_definition()
@@ -262,7 +262,7 @@ def test_arbitrary_json_as_definition_raises_bad_recipe(data: object, strict: bo
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=JSON, strict=st.booleans())
-def test_definition_with_one_changed_value_reports_no_consequences(
+def test_definition_with_one_changed_value_mixes_no_kinds_of_errors(
     data: st.DataObject,
     dag: Dag,
     value: object,
@@ -293,7 +293,7 @@ def test_deeply_nested_definition_does_not_overflow_the_stack() -> None:
         ("bad_form", f"{STEPS_AT}[0].prompt")
     ]
     assert read_definition({**make_definition(), "more": deep}, strict=False).slug == "d"
-    # The nested list is taken apart in a loop, because Python would free it recursively.
+    # Take the nested list apart in a loop, because Python would free it recursively.
     while isinstance(deep, list) and deep:
         deep = deep.pop()
 

@@ -1,4 +1,4 @@
-"""Semantic errors in workflow definitions that match the schema."""
+"""Errors in workflow definitions that the schema cannot find, such as missing edges."""
 
 import pytest
 from hypothesis import given

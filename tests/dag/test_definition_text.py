@@ -1,4 +1,4 @@
-"""Parsing of workflow definitions: valid, invalid and hostile texts."""
+"""Workflow definitions written as YAML or JSON: valid, invalid and hostile texts."""
 
 import json
 

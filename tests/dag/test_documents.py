@@ -1,4 +1,4 @@
-"""Readable documents, and the warning about a missing render job or rendered document."""
+"""Readable documents of a run, and the warning if one has no render job or no rendered page."""
 
 from random import Random
 
@@ -66,7 +66,7 @@ def test_superseded_version_of_a_document_is_not_available() -> None:
 
 
 @pytest.mark.parametrize("status", sorted(set(JobStatus) - {"completed"}))
-def test_uncompleted_render_job_without_a_document_is_ignored(status: str) -> None:
+def test_uncompleted_render_job_without_document_causes_no_warning(status: str) -> None:
     assert available_documents([RENDER._replace(status=status)], []) == {}
 
 

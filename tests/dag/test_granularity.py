@@ -4,13 +4,13 @@ from dag_builders import models
 from dag_runs import origins_of
 from waybook.dag.expansion.units import ProducedDocument, entry_origins, lineage_owners
 
-#: Origins that earlier documents pass on: five lineages of documents, by two authors.
+#: Documents of earlier stages: five lineages, written by two models.
 PRIOR = origins_of(
     [*[ProducedDocument("x", f"l/{number}") for number in range(4)], ProducedDocument("y", "l/4")]
 )
 
 
-def test_lineages_of_removed_models_are_divided_among_current_models() -> None:
+def test_document_lineages_of_removed_models_go_to_current_models() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",
@@ -21,7 +21,9 @@ def test_lineages_of_removed_models_are_divided_among_current_models() -> None:
 
 
 @given(models(), models())
-def test_every_lineage_is_assigned_to_a_current_model(now: list[str], before: list[str]) -> None:
+def test_every_document_lineage_is_assigned_to_a_current_model(
+    now: list[str], before: list[str]
+) -> None:
     prior = entry_origins(before)
     owners = lineage_owners(now, prior)
     assert tuple(owners) == prior.lineages

@@ -1,4 +1,4 @@
-"""Reports of runs in progress."""
+"""Reports of a run at several times: what may change between them, and what may not."""
 
 from random import Random
 

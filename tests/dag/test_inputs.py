@@ -20,7 +20,7 @@ MODELS = ["a", "b"]
 
 
 class ResolvedDag:
-    """DAG together with all documents that its runs produce and the inputs of each unit of work."""
+    """DAG with every document that its runs produce, and with the inputs of every job."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
         self.made = produced_documents(dag)

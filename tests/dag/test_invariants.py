@@ -1,4 +1,4 @@
-"""The seven invariants of a report: every report satisfies them, and the check finds violations."""
+"""Every report satisfies seven invariants, and the check finds each violation."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -42,14 +42,14 @@ def test_report_of_a_run_in_any_state_violates_no_invariant(dag: Dag, data: st.D
 
 
 def broken(change: Callable[[Report], object]) -> list[str]:
-    """Apply this change to the report of a completed stage; return the violated invariants."""
+    """Apply a change to the report of a completed stage; return the invariants that it violates."""
     changed = deepcopy(make_report(a=DONE, b=DONE))
     change(changed)
     return check(changed)
 
 
 def first(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
-    """Return the progress counts and steps of the report's first stage, which tests modify."""
+    """Return the progress counts and steps of the report's first stage, for tests to change."""
     stage = result["stages"][0]
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 

@@ -1,4 +1,4 @@
-"""Steps that are split by the items of a list: definition errors, jobs and inputs."""
+"""Steps with a job for each item of a list: errors in definitions, jobs and inputs."""
 
 import pytest
 
@@ -29,13 +29,13 @@ def test_job_of_an_item_continues_the_lineage_of_the_item() -> None:
     ]
 
 
-def test_items_are_distributed_over_the_models_in_turn() -> None:
+def test_jobs_of_items_are_assigned_to_the_models_in_turn() -> None:
     stage = make_stage("s", make_step("read", S.PER_ITEM, inputs=["contracts"]))
     units = make_stage_run(stage, ["a", "b"]).units("read")
     assert [unit.model for unit in units] == ["a", "b", "a"]
 
 
-def test_per_source_document_counts_models_where_per_item_counts_items() -> None:
+def test_per_item_step_has_job_per_item_not_per_document() -> None:
     by_document = make_step("read", S.PER_SOURCE_DOCUMENT, inputs=["contracts"])
     by_item = make_step("read", S.PER_ITEM, inputs=["contracts"])
     runs = [make_stage_run(make_stage("s", step), ["a", "b"]) for step in (by_document, by_item)]
@@ -59,7 +59,7 @@ def test_second_step_over_a_list_gets_documents_of_the_item() -> None:
         ]
 
 
-def test_summary_after_items_gets_the_documents_of_all_items() -> None:
+def test_all_to_one_step_after_item_step_gets_all_documents() -> None:
     steps = [
         make_step("read", S.PER_ITEM_AND_MODEL, inputs=["contracts"]),
         make_step("summary", S.ALL_TO_ONE, inputs=["read"]),
@@ -74,7 +74,7 @@ def test_summary_after_items_gets_the_documents_of_all_items() -> None:
 
 
 def stage_of(*steps: RecipeStep) -> Dag:
-    """Return a DAG with one stage, in which each step depends on the step before."""
+    """Return a DAG with one stage, in which each step depends on the previous one."""
     edges = make_chain(*(step.key for step in steps))
     return make_dag(make_stage("one", *steps, edges=edges))
 
@@ -108,19 +108,19 @@ def stage_of(*steps: RecipeStep) -> Dag:
         ),
     ],
 )
-def test_step_without_a_single_list_document_is_refused(dag: Dag, expected: str) -> None:
+def test_item_step_must_have_exactly_one_list_document(dag: Dag, expected: str) -> None:
     (error,) = definition_errors(dag)
     assert error.name == "item_list"
     assert error.at.startswith("stages[0].recipe.steps[")
     assert expected in error.message
 
 
-def test_limit_of_items_on_another_strategy_is_refused() -> None:
+def test_item_limit_on_a_step_of_another_strategy_is_refused() -> None:
     (error,) = definition_errors(stage_of(make_step("read", max_items=3)))
     assert (error.name, error.at) == ("max_items", "stages[0].recipe.steps[0].maxItems")
 
 
-def test_list_without_an_edge_from_the_producer_is_refused() -> None:
+def test_item_step_without_edge_from_the_list_step_is_refused() -> None:
     (error,) = definition_errors(make_dag(make_stage("one", FIND, READ)))
     assert error.name == "hidden_dependency"
 

@@ -1,4 +1,4 @@
-"""Workflow definitions of other systems: a report omits the invalid parts and shows the rest."""
+"""Invalid workflow definitions from other systems: a report omits only the invalid parts."""
 
 import pytest
 from hypothesis import given, settings
@@ -94,7 +94,7 @@ def test_snapshot_stage_without_valid_steps_and_edges_has_no_graph(recipe: objec
     assert result.warnings["antithesis"]
 
 
-def test_incomplete_steps_in_a_snapshot_keep_order_and_skip_flag() -> None:
+def test_incomplete_snapshot_steps_keep_position_and_skip_flag() -> None:
     definition = make_definition()
     definition["stages"][1]["recipe"] = {
         "steps": [

@@ -1,4 +1,4 @@
-"""The status of each step and stage, derived from the jobs of the steps."""
+"""The status of each step and stage follows from the jobs of the steps."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ S = ProgressStatus
 RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
 CLOSED, DONE = Evidence(closed=True), Evidence(done=2)
 
-#: Graph of four steps in a row, whose second step also leads to a fifth step, `side`.
+#: Graph of four steps in a row; the second step also leads to a fifth step, `side`.
 ROW = graph_of(
     make_recipe(
         *map(make_step, ["first", "second", "third", "last", "side"]),
@@ -48,7 +48,7 @@ def test_step_statuses_of_any_graph_follow_the_documented_rules(
 
 
 def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> ProgressStatus:
-    """Return a step's status, computed directly from the rules without optimization."""
+    """Return a step's status, computed directly from the documented rules."""
     own = evidence.get(key, Evidence())
     if own.closed:
         return S.COMPLETED
@@ -100,7 +100,7 @@ def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -
     return step, kind, status
 
 
-def test_every_job_status_counts_as_done_active_or_failed() -> None:
+def test_every_job_status_is_counted_as_done_active_or_failed() -> None:
     assert set(COUNTED) == set(JobStatus)
     assert {status for status, place in COUNTED.items() if place == COUNTED_FAILED} == FAILED_JOB
     assert {status for status, place in COUNTED.items() if place == IGNORED} == {"superseded"}

@@ -1,4 +1,4 @@
-"""Recipes as graphs of steps."""
+"""The recipe of a stage is a graph of steps: their order, and cycles."""
 
 from dataclasses import replace
 

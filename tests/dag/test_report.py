@@ -1,4 +1,4 @@
-"""The report: its schema, its counts, and the fields that are null."""
+"""The report of a run: its fields, its counts, and which fields are null."""
 
 from dag_builders import make_chain, make_dag, make_output, make_plan_step, make_stage, make_step
 from decision_proofs import decision
@@ -11,7 +11,7 @@ TOPICS = ("business-case", "feature-spec", "technical-approach", "success-metric
 PRODUCTS = ("product-requirements", "system-architecture", "tech-stack")
 HEADER, FINAL_HEADER = "prepare-pairwise-synthesis-header", "generate-final-synthesis-header"
 
-#: Stage of the worked example, with two `PLAN` steps and eleven `EXECUTE` steps.
+#: Stage of the example in the documentation, with two `PLAN` steps and eleven `EXECUTE` steps.
 SYNTHESIS = make_stage(
     "synthesis",
     make_plan_step(HEADER),
@@ -97,7 +97,7 @@ def test_unstarted_stage_has_zero_counts_in_the_report() -> None:
     }
 
 
-def test_run_report_has_the_documented_fields_in_order() -> None:
+def test_run_report_has_the_documented_fields_in_documented_order() -> None:
     dag = make_dag(
         make_stage("thesis", make_step("write", outputs=[make_output("text", "# Text")]))
     )

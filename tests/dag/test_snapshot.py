@@ -1,4 +1,4 @@
-"""Snapshots of other systems: their content, anomalies, and invalid snapshots."""
+"""Snapshots of other systems: the report of a valid one, warnings, and refused ones."""
 
 import json
 from contextlib import suppress
@@ -225,7 +225,7 @@ JUNK: list[object] = [
 
 
 def spoiled(value: Any, chance: Random, most: int) -> Any:  # noqa: ANN401 - JSON
-    """Return a copy of JSON data with up to this many parts removed or replaced by junk."""
+    """Return a copy of JSON data in which up to `most` values are removed or replaced by junk."""
     copy = json.loads(json.dumps(value))
     for _ in range(chance.randint(1, most)):
         inner, last = copy, None

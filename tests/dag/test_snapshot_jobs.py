@@ -1,4 +1,4 @@
-"""Jobs of a snapshot, which are counted in groups, compared with a row by row count."""
+"""A report counts the jobs of a snapshot in groups, with the same result as one by one."""
 
 from collections import Counter
 
@@ -33,7 +33,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "continues": IDS,
     "documentKey": st.sampled_from(["text", None, {}]),
 }
-#: Rows that are valid, incomplete, or not rows at all.
+#: Job rows that are valid or incomplete, and values that are no rows.
 RAWS: st.SearchStrategy[list[object]] = st.lists(
     st.fixed_dictionaries({name: VALUES[name] for name in FIELDS})
     | st.fixed_dictionaries({}, optional=VALUES)

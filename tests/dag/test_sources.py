@@ -1,4 +1,4 @@
-"""Documents of a step: their keys, their producers, and the primary source of the step."""
+"""Documents of a step: their keys, the steps that produce them, and the step's main source."""
 
 from hypothesis import given
 

@@ -1,4 +1,4 @@
-"""Order of a DAG's stages, the models of each stage, and the expected counts of a stage."""
+"""Map of a workflow: the order of stages, the models of each stage, and expected job counts."""
 
 import pytest
 from hypothesis import given, settings
@@ -52,7 +52,7 @@ def test_job_counts_of_a_map_equal_the_expected_counts(dag: Dag) -> None:
 
 @settings(max_examples=100)
 @given(dags(), st.data())
-def test_job_counts_before_lists_are_known_bound_the_final_counts(
+def test_job_count_bounds_before_lists_are_known_include_final_counts(
     dag: Dag, data: st.DataObject
 ) -> None:
     graphs = graphs_of(dag)
@@ -77,7 +77,7 @@ def test_job_counts_before_lists_are_known_bound_the_final_counts(
         assert counts.limits == {}
 
 
-def test_map_shows_known_bounded_and_unknown_counts() -> None:
+def test_map_shows_known_job_counts_upper_bounds_and_unknown_counts() -> None:
     steps = [
         make_plan_step("find", outputs=["clauses"]),
         make_step("read", Strategy.PER_ITEM_AND_MODEL, inputs=["contracts"], max_items=40),
@@ -95,7 +95,7 @@ def test_map_shows_known_bounded_and_unknown_counts() -> None:
     assert after["expected"] == {"total": 65, "steps": {"find": 1, "read": 60, "look": 4}}
 
 
-def test_list_of_a_skipped_step_is_known_to_be_empty() -> None:
+def test_item_step_after_a_skipped_list_step_has_no_jobs() -> None:
     steps = [
         make_plan_step("find", outputs=["clauses"], skip=True),
         make_step("look", Strategy.PER_ITEM, inputs=["clauses"], max_items=9),

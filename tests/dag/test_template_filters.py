@@ -73,7 +73,7 @@ def test_template_can_check_the_type_of_a_value(value: Json, kinds: set[str]) ->
     assert {name for name, test in TESTS.items() if test(value)} == kinds
 
 
-def test_every_template_filter_and_test_is_implemented() -> None:
+def test_every_documented_template_filter_and_type_test_exists() -> None:
     assert set(engine.FILTERS) == set(FILTERS)
     assert set(engine.TESTS) == set(TESTS)
 

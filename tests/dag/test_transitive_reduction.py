@@ -1,4 +1,4 @@
-"""Removal of redundant edges from maps, which would otherwise show too many lines."""
+"""Maps omit edges that follow from other edges, and limit the number of drawn edges."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,8 +46,8 @@ def test_map_with_few_edges_draws_all_of_the_edges() -> None:
 
 
 def test_map_limits_drawn_edges_even_if_none_is_redundant() -> None:
-    # Every box of the first half directly precedes every box of the second half, so no edge is
-    # implied by other edges.
+    # Every box of the first half precedes every box of the second half directly, so no edge follows
+    # from others.
     edges = [(a, b) for b in range(100, 200) for a in range(100)]
     drawn_edges, undrawn = thin_edges(200, edges)
     assert len(drawn_edges) == LINES_PER_BOX * 200

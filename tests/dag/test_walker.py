@@ -19,14 +19,14 @@ CLOSED = replace(DONE, closed=True)
 
 
 class Event(StrEnum):
-    """Events that can happen to a job or a stage."""
+    """Events that can happen to a job, and the retry of all failed jobs."""
 
-    FINISH = "its unit is done"
-    CONTINUE = "it ends, and another goes on with its unit"
-    FAIL = "it fails, and is tried again"
-    DIE = "its worker is never heard of again; the lease runs out"
-    GIVE_UP = "it fails for good"
-    RETRY = "a person has everything tried again that failed for good"
+    FINISH = "the job completes its unit of work"
+    CONTINUE = "the job ends, and a new job continues its unit of work"
+    FAIL = "the job fails, and can be claimed again"
+    DIE = "the agent of the job disappears, and the lease expires"
+    GIVE_UP = "the job fails permanently"
+    RETRY = "a person retries every job that failed permanently"
 
 
 Events = Sequence[tuple[Event, int]]
@@ -41,12 +41,12 @@ class Job:
 
 @dataclass(slots=True)
 class Workshop:
-    """Simulated stage that applies and checks the walker's decisions, with jobs in memory."""
+    """Simulated stage with jobs in memory; it opens and closes steps as `walk` decides."""
 
     run: StageRun
     jobs: dict[str, list[Job]] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
-    #: Jobs of the stage that can be worked on, and jobs that have failed permanently.
+    #: Jobs of the stage that an agent can work on, and jobs that failed on their last attempt.
     open: list[Job] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
     made: dict[str, list[ProducedDocument]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Workshop:
         return walk(self.run.graph, states, self.count_of)
 
     def happen(self, event: Event, choice: int) -> None:
-        """Apply one event to a job and run the walker, as one transaction would."""
+        """Apply one event to a job, then call `walk`, as one transaction would."""
         if event is Event.RETRY:
             for job in self.failed:
                 self.offer(job)
@@ -101,7 +101,7 @@ class Workshop:
         self.open.append(job)
 
     def follow(self, step_changes: Walk) -> None:
-        """Apply the walker's decision; create the jobs for every unit of an opened step."""
+        """Check and apply a decision of `walk`; create every job of an opened step."""
         place = {key: number for number, key in enumerate(self.run.graph.order)}
         for keys in (step_changes.closed, step_changes.opened):
             assert list(keys) == sorted(keys, key=place.__getitem__)

@@ -1,4 +1,4 @@
-"""Layout of random diagrams: no boxes overlap, and no line crosses a box."""
+"""Layout of maps, tested on random ones: no boxes overlap, and no line crosses a box."""
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
@@ -22,7 +22,7 @@ from waybook.dag.diagram.routing import (
 WIDTHS = st.sampled_from([None, 100, 500, 1000])
 STACKS = st.sampled_from([2, 3, 9])
 
-#: Area in a drawing, as its left, top, right and bottom coordinates.
+#: Rectangle in a drawing: its left, top, right and bottom coordinates.
 Area = tuple[int, int, int, int]
 
 
@@ -47,7 +47,7 @@ def meet(first: Area, other: Area) -> bool:
 
 
 def between(point: Point, other: Point) -> Area:
-    """Return the rectangle covered by a line between two points, at least one unit wide."""
+    """Return the rectangle that a line between two points covers, at least one unit wide."""
     (left, right), (top, bottom) = sorted((point[0], other[0])), sorted((point[1], other[1]))
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
@@ -106,7 +106,7 @@ def box_edges(layout: Layout) -> set[tuple[int, int]]:
 
 
 def check_frames(layout: Layout) -> None:
-    """Check that each frame encloses its lane, and that the frames are stacked vertically."""
+    """Check that each frame encloses the boxes of its lane, and that no frames overlap."""
     assert all(a.y + a.height < b.y for a, b in pairwise(layout.frames))
     for box in layout.boxes if layout.frames else ():
         assert within(area(box), area(layout.frames[box.lane]))

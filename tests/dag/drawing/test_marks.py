@@ -1,4 +1,4 @@
-"""Statuses and counts that a report adds to a map."""
+"""The statuses and counts of a run or plan that are shown on a map."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_drawn_stage_shows_how_many_steps_and_documents_are_done() -> None:
     assert marks.stage("antithesis") == Annotation("not_started")
 
 
-def test_stage_with_a_cycle_is_drawn_with_status_unknown() -> None:
+def test_stage_with_a_cycle_is_drawn_with_unknown_status() -> None:
     broken = json.loads(json.dumps(SNAPSHOT))
     broken["dag"]["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     drawing = drawing_from_snapshot(broken)

@@ -1,4 +1,4 @@
-"""SVG diagrams: well formed for any text, self-contained, no status shown by color alone."""
+"""SVG of maps: well formed for any text, self-contained, and no status is shown by color alone."""
 
 import re
 from collections import Counter
@@ -22,12 +22,12 @@ HOSTILE = [
     *("' onload='x", "\u202e\u0301" * 50, "W" * 1000, " \n\t ", ""),
 ]
 ALLOWED = {*("svg", "title", "style", "g", "a", "rect", "path", "text")}
-#: Attributes that a drawing may contain. None of these attributes can run or fetch anything.
+#: Attributes that a drawing may contain. None of them can run code or load anything.
 ATTRIBUTES = {
     *("viewBox", "width", "height", "class", "role", "aria-label", "x", "y", "rx", "d"),
     *("data-step", "data-steps", "data-status", "data-stage", "transform", "text-anchor", "href"),
 }
-#: Statuses of a step or a stage that a map may show.
+#: Every status that a step or a stage can have on a map.
 ON_A_MAP = {*map(str, StepStatus), *map(str, ProgressStatus), "stalled"}
 NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40))
 

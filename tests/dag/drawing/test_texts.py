@@ -1,4 +1,4 @@
-"""Mermaid and Markdown versions of a map."""
+"""Maps as Mermaid and Markdown texts."""
 
 import re
 
