@@ -1,7 +1,7 @@
 """PostgreSQL 15 clusters for one test: WAL archive, copies, recovery, standby and crash.
 
-Each cluster ends with the test run, even if the run crashes, because it runs only while the test
-controller holds a pipe open.
+A cluster runs only while the test process holds a pipe open, so it ends with the test run, even
+after a crash of the run.
 """
 
 import os
@@ -33,7 +33,7 @@ def _user() -> str | None:
 
 
 def run(program: str, *words: str | Path) -> None:
-    """Run a PostgreSQL program as the operating-system user that owns the clusters."""
+    """Run a PostgreSQL program as the operating-system user that owns the cluster files."""
     command: list[str | Path] = [FIFTEEN / program, *words]
     done = subprocess.run(
         command, check=False, user=_user(), capture_output=True, text=True, cwd="/"
@@ -43,7 +43,7 @@ def run(program: str, *words: str | Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """PostgreSQL cluster in a separate directory, which also contains its socket."""
+    """PostgreSQL cluster in a directory of its own, which also contains its socket."""
 
     home: Path
 
@@ -96,8 +96,7 @@ class Cluster:
         """Kill the PostgreSQL server as a power cut would, and wait until it stops answering."""
         kill_processes(self.postmaster)
         eventually(lambda: not _answers(self.admin_dsn), "the server is gone")
-        # Remove the PID file, because another process may get the process id that the file
-        # contains.
+        # Remove the PID file, because another process may get the process id in it.
         (self.data / "postmaster.pid").unlink()
 
     def ask(self, question: str, *values: object) -> object:
@@ -126,7 +125,7 @@ def _new_home() -> Path:
 
 @contextmanager
 def own_cluster(**settings: str) -> Iterator[Cluster]:
-    """Yield a durable cluster with a migrated database; remove it and its copies afterwards."""
+    """Yield a cluster whose commits are durable, with a migrated database; remove it at the end."""
     if not FIFTEEN.exists():
         POSTGRES_15.skip(f"{FIFTEEN} does not exist")
     before = {*Path(os.environ[PLACE]).glob("own-*")}

@@ -1,4 +1,4 @@
-"""Helpers for backup tests: a database with rows in every table, its copy, and comparisons."""
+"""Helpers for backup tests: fill every table of a database, copy it, and compare two databases."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ LEFT_OUT = {"web_session", "passage_embedding", "passage_deletion", "passage_qua
 
 
 async def fill(world: OrgEnv) -> None:
-    """Insert rows into every table: two active orgs, an erased user, tokens, and notifications."""
+    """Insert rows into every table: two orgs with work, an erased user, tokens, notifications."""
     await all_foreign_records(world.agent)
     await create_foreign_records(world)
     await add_user(world.place, world.agent, "eve")
@@ -56,7 +56,7 @@ def restore_into(place: ServerDatabase, path: Path) -> None:
 
 @contextmanager
 def empty_database(server: Server) -> Iterator[ServerDatabase]:
-    """Yield an empty database without any migration applied."""
+    """Yield an empty database to which no migration has been applied."""
     with new_database(server, template="template0") as place:
         yield place
 
@@ -86,6 +86,5 @@ def orgs_of(place: ServerDatabase) -> list[UUID]:
 
 
 async def check_audit_of(place: ServerDatabase) -> None:
-    """Verify every audit chain of every org in a database."""
     async with open_test_database(place) as database:
         await check_audit(Services(database=database), *orgs_of(place))

@@ -1,4 +1,4 @@
-"""Audit anchors: reveal deletions that leave a database internally consistent."""
+"""Audit anchors detect deletions after which the database looks consistent."""
 
 from pathlib import Path
 
@@ -104,7 +104,7 @@ async def test_audit_anchor_check_passes_after_user_was_erased(
 
 
 @pytest.mark.parametrize("is_anchored_first", [True, False])
-async def test_erasure_of_a_user_does_not_explain_a_deleted_chain(
+async def test_anchor_check_reports_deleted_chain_despite_erasure_of_a_user(
     own_world: OrgEnv, tmp_path: Path, *, is_anchored_first: bool
 ) -> None:
     own_world.is_sound = False

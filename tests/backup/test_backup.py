@@ -1,4 +1,4 @@
-"""Backup of a database in use, restored into another database with the same rows and audit."""
+"""A backup of a database in use, restored elsewhere, has the same rows and a valid audit."""
 
 import asyncio
 import stat
@@ -64,7 +64,7 @@ async def test_restored_backup_has_the_same_rows_in_every_table(
 async def test_backup_taken_during_writes_restores_a_consistent_snapshot(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
-    """The backup pauses in the middle until concurrent writers have written."""
+    """The backup stops in the middle until two agents have written more rows."""
     await fill(own_world)
     file = tmp_path / "backup.zip"
     started, written = threading.Event(), threading.Event()
@@ -106,8 +106,7 @@ async def test_backup_from_postgres_15_can_be_restored_on_postgres_18(
             await fill(world)
             back_up(old, file)
         restore_into(new, file)
-        # Exclude generated columns from the comparison, because each server computes the word stems
-        # in them separately.
+        # Exclude generated columns: each server version computes the word stems in them itself.
         assert all_rows(new, generated=False) == all_rows(old, generated=False)
         await check_audit_of(new)
 
@@ -246,7 +245,7 @@ def test_backup_leaves_out_tables_with_types_of_a_database_extension(
 
 
 async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path) -> None:
-    """The backup waits in its first block until it is canceled, and never writes a second block."""
+    """The backup waits in its first block until it is canceled."""
     await fill(own_world)
     reached, canceled = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
@@ -271,7 +270,7 @@ async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path)
 def test_schema_has_only_tables_and_triggers_that_backup_supports(
     shared_place: ServerDatabase,
 ) -> None:
-    """The backup handles no sequences, no triggers, and no tables without an `org_id`."""
+    """A backup supports no sequences, no triggers, and no tables without an `org_id`."""
     with psycopg.connect(shared_place.admin_dsn) as admin:
         carried = {table.name for table in org_tables(admin)}
         relations = admin.execute(

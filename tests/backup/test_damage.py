@@ -1,4 +1,4 @@
-"""Damaged archives and killed processes: the database is unchanged and no files remain."""
+"""After damage to an archive or a killed process, the database is unchanged and no file is left."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ FLIPS = 60
 
 @pytest.fixture(scope="module")
 def original(eighteen: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the backup archive of a small database with rows in most tables."""
+    """Return the backup of a small database that has rows in most tables."""
     file = tmp_path_factory.mktemp("archives") / "backup.zip"
 
     async def fill(place: ServerDatabase) -> None:
@@ -47,7 +47,7 @@ def copy(eighteen: Server) -> Iterator[ServerDatabase]:
 
 
 def contents(file: Path) -> tuple[object, list[list[bytes]]]:
-    """Return the manifest and the blocks of a backup archive, after verifying the archive."""
+    """Verify a backup archive; return its manifest and its blocks."""
     with open_archive(file) as archive:
         archive.verify(lambda *_: None)
         return archive.manifest, [[*archive.blocks(member)] for member in archive.manifest.members]
@@ -98,7 +98,7 @@ def test_backup_with_a_flipped_bit_is_rejected_or_restores_unchanged(
 def test_restore_is_rolled_back_if_damage_appears_while_loading(
     original: Path, copy: ServerDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The check before loading is disabled, so that the damage must be detected during loading."""
+    """The check before loading is disabled, so that only loading can detect the damage."""
     monkeypatch.setattr(Archive, "verify", lambda *_: None)
     file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
     with open_archive(original) as archive:
@@ -113,7 +113,7 @@ def test_restore_is_rolled_back_if_damage_appears_while_loading(
 
 
 def test_backup_archive_with_a_replaced_file_is_rejected(original: Path, tmp_path: Path) -> None:
-    """The zip file has valid zip checksums, but one row is missing from one of its files."""
+    """The checksums of the zip file are valid, but a row is missing from one of its files."""
     file = tmp_path / "replaced.zip"
     with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
         for name in source.namelist():
@@ -157,7 +157,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def is_left_alone(place: ServerDatabase) -> bool:
-    """Return whether no other connection to this database is open."""
+    """Return whether nobody else is connected to this database."""
     with psycopg.connect(place.admin_dsn) as admin:
         ((others,),) = admin.execute(
             """select count(*) from pg_stat_activity

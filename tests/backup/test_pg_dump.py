@@ -1,4 +1,4 @@
-"""The documented backup with `pg_dump`, by a role that bypasses row-level security."""
+"""The documented way to back up with `pg_dump`, as a role that bypasses row-level security."""
 
 import subprocess
 from collections.abc import Iterator

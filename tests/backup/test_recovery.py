@@ -1,4 +1,4 @@
-"""Point-in-time recovery and failover on a PostgreSQL 15 that an operator runs."""
+"""Recovery to a point in time, and failover to a standby, on PostgreSQL 15."""
 
 import asyncio
 import contextlib

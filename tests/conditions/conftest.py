@@ -1,4 +1,4 @@
-"""Fixtures that evaluate conditions with Waybook and with a CEL reference implementation."""
+"""Fixtures that evaluate conditions with Waybook and with a reference implementation of CEL."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-# Ignore the type checker's error: the package contains type stubs, but no `py.typed` marker.
+# The package contains type stubs, but no `py.typed` marker.
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from waybook.conditions.condition import VARIABLES, compile_condition
@@ -14,8 +14,8 @@ from waybook.conditions.evaluator import start
 from waybook.conditions.values import Budget, ConditionError, Json
 from waybook.errors import BadExpression
 
-#: Function that evaluates a condition. It returns the value as text that distinguishes 1, 1.0 and
-#: true, or "error" if the evaluation fails, or "refused" if the condition does not compile.
+#: Function that evaluates a condition. It returns the value as a text that is different for 1, 1.0
+#: and true; or "error" if the evaluation fails, or "refused" if the condition does not compile.
 Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]
 
 
@@ -56,7 +56,7 @@ def ours() -> Reading:
 
 @pytest.fixture(scope="session")
 def real() -> Reading:
-    """Return an evaluator of the reference CEL implementation, with static type checks disabled."""
+    """Return an evaluator that uses the CEL library, without static type checks."""
     env = cel.NewEnv(variables=dict.fromkeys(VARIABLES, cel.Type.DYN))
 
     def read(source: str, values: Mapping[str, Json]) -> str:

@@ -1,4 +1,4 @@
-"""No condition can make its evaluation expensive; the tests measure cost units, not time."""
+"""No condition is expensive to evaluate; the tests measure the cost in units, not in time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Evaluation cost of conditions: charged before each operation, and limited by a budget."""
+"""Evaluating a condition uses up a budget: each operation is charged before it starts."""
 
 from contextlib import suppress
 
@@ -18,7 +18,7 @@ from waybook.conditions.values import (
 )
 
 SAME = compile_condition("result.one == result.other")
-#: Cost of a comparison before it compares any pair of values.
+#: Cost of a comparison, without the cost of the values that it compares.
 MIN_BUDGET = 10
 
 

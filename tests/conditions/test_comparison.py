@@ -1,4 +1,4 @@
-"""Comparisons of one field with one value: written as an expression and read back."""
+"""The form for conditions turns a comparison of a field into an expression, and reads it back."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from waybook.conditions.condition import (
 )
 from waybook.conditions.values import Json
 
-#: Characters that a JSON string, and so a form field, can contain.
+#: Texts that a JSON string, and so a field of the form, can contain.
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 FIELDS = st.sampled_from(
     ("result", "confidence", "report.text", "step.attempt", 'result["a b"]', "result.items[0].n")

@@ -1,4 +1,4 @@
-"""Public interface of conditions: outcomes, refused expressions, and error messages."""
+"""Evaluation of conditions, refused expressions, and error messages."""
 
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError

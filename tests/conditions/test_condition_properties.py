@@ -1,4 +1,4 @@
-"""Any text compiles or is refused; a compiled condition can be evaluated with any values."""
+"""Properties of any expression: it compiles or is refused, and evaluates as in CEL."""
 
 import re
 import string

@@ -39,8 +39,8 @@ def _forms(text: str) -> tuple[str, ...]:
     return tuple(form.strip() for form in text.split(" ; "))
 
 
-# Templates of expressions, by kind. A placeholder {kind} is replaced by an expression of that kind,
-# and {kind:x} by an expression of that kind that may refer to x.
+# Templates of expressions, by kind. An expression of that kind replaces a placeholder such as
+# {kind}; if the placeholder is {kind:x}, the expression may refer to x.
 LEAVES: Mapping[str, tuple[str, ...]] = {
     "bool": _forms("true ; false ; result.bool"),
     "int": _forms(

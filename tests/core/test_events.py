@@ -1,4 +1,4 @@
-"""Change events passed between processes."""
+"""Encoding of change events that one process sends to another."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Forecasts: bounded by the history, never negative, and monotone."""
+"""Forecasts: within the range of earlier runs, never negative, and larger for more work."""
 
 from math import isclose
 
@@ -23,7 +23,7 @@ COUNTS = st.integers(min_value=1, max_value=20_000)
 
 
 def at_most(first: float, second: float) -> bool:
-    """Return whether a value is at most another, apart from rounding."""
+    """Return whether the first value is at most the second, apart from rounding."""
     return first <= second or isclose(first, second, rel_tol=1e-9, abs_tol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Ids: every single wrong character and every swap of two characters is detected."""
+"""Ids: an id with one wrong character or two swapped characters is detected as invalid."""
 
 from itertools import combinations
 

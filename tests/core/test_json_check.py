@@ -1,4 +1,4 @@
-"""Exact size limits of tool arguments, which are checked before anything else."""
+"""Size limits of tool arguments, which are checked before the tool is called."""
 
 from typing import Any
 
@@ -92,5 +92,5 @@ LARGE = {
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_large_json_value_gets_the_full_check(kind: str) -> None:
+def test_large_json_value_is_checked_completely(kind: str) -> None:
     assert not is_plain_json(LARGE[kind])

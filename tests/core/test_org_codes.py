@@ -1,4 +1,4 @@
-"""Codes of orgs at the end of secrets: decision 0093."""
+"""Codes that identify an org, at the end of secrets: decision 0093."""
 
 from hypothesis import given
 from hypothesis import strategies as st

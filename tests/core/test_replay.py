@@ -87,7 +87,7 @@ def test_invalid_json_of_a_change_raises_replay_error(raw: dict[str, Json]) -> N
         list(changes_from_json(raw))
 
 
-def test_audited_rows_omit_the_last_seen_time() -> None:
+def test_audited_rows_of_a_plan_omit_the_last_seen_time() -> None:
     plan = make_plan(make_step())
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]
 
