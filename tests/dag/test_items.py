@@ -42,7 +42,7 @@ def test_per_item_step_has_job_per_item_not_per_document() -> None:
     assert [len(run.units("read")) for run in runs] == [2, 3]
 
 
-def test_second_step_over_a_list_gets_documents_of_the_item() -> None:
+def test_job_of_later_item_step_gets_documents_of_that_item() -> None:
     steps = [
         make_step("read", S.PER_ITEM_AND_MODEL, inputs=["contracts"]),
         make_step("check", S.PER_ITEM_AND_MODEL, inputs=["contracts", "read"]),

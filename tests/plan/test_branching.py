@@ -49,7 +49,7 @@ def submitted(plan: Plan, result: Json = None) -> Decision[StepDone]:
     return submit(plan, step_id(1), Submission(result_summary=result), make_context())
 
 
-def test_continue_condition_that_fires_is_recorded_but_changes_no_step() -> None:
+def test_continue_condition_is_recorded_but_changes_no_step() -> None:
     done = submitted(make_running_plan(make_condition(1, "true")))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.entries[0].details["branches"] == [
@@ -179,7 +179,7 @@ def test_cheap_condition_after_expensive_ones_still_fires() -> None:
     assert statuses(done.plan)[0] == S.COMPLETED
 
 
-def test_result_evaluates_only_the_conditions_of_the_completed_step() -> None:
+def test_completing_a_step_evaluates_only_conditions_of_that_step() -> None:
     done = submitted(make_running_plan(make_condition(2, "true", BranchAction.FAIL)))
     assert done.plan.status is PlanStatus.EXECUTING
     assert not [change for change in changes_of(done) if change.entity == "condition"]
@@ -189,7 +189,7 @@ def test_result_evaluates_only_the_conditions_of_the_completed_step() -> None:
 @pytest.mark.parametrize(
     ("action", "status"), [(BranchAction.FAIL, "failed"), (BranchAction.CONTINUE, "executing")]
 )
-def test_approval_evaluates_conditions_with_the_reviewed_result(
+def test_approval_of_a_step_evaluates_conditions_on_the_reviewed_result(
     action: BranchAction, status: str
 ) -> None:
     condition = make_condition(1, "result == 7 && confidence == null", action)

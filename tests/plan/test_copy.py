@@ -1,4 +1,4 @@
-"""Copies of plans: new ids, results of the original plan, and steps that are pending again."""
+"""Copies of plans: new ids, the results of the original, and steps that are pending again."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from waybook.plan.submit import Submission, submit
 
 
 class History:
-    """Plan, and the changes of each of its audit entries."""
+    """Plan with the changes of each of its audit entries."""
 
     def __init__(self) -> None:
         adds = NewCondition(
@@ -50,7 +50,7 @@ class History:
         self.keep(submit(self.plan, step.id, result, make_context(ANN)))
 
     def rows(self, seq: int | None = None) -> Rows:
-        """Return the rows as of audit entry number `seq`, by default the current rows."""
+        """Return the rows of the plan after audit entry `seq`; without `seq`, the current rows."""
         return replay(change for entry in self.entries[:seq] for change in entry)
 
     def copied(
@@ -158,7 +158,7 @@ def test_plan_copy_at_any_audit_entry_replays_to_same_rows() -> None:
         assert next_step(made.plan, make_context(BOB)).plan.seq > made.plan.seq
 
 
-def test_copy_option_sets_the_name() -> None:
+def test_name_option_sets_the_name_of_the_copied_plan() -> None:
     made = History().copied(options=CopyOptions(name="Lakes"))
     (row,) = rows_of(made)["plan"].values()
     assert row["name"] == "Lakes"
@@ -166,7 +166,7 @@ def test_copy_option_sets_the_name() -> None:
     assert made.plan.created_at != NOON
 
 
-def test_copying_a_plan_with_nothing_left_is_refused() -> None:
+def test_copying_a_plan_without_open_steps_is_refused() -> None:
     history = History()
     for order in (1, 2, 3, 4):
         history.work(order)

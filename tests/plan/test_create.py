@@ -20,7 +20,7 @@ def test_create_plan_writes_single_audit_entry() -> None:
     assert made.plan.seq == 1
 
 
-def test_plan_created_in_a_skill_execution_records_the_execution_id() -> None:
+def test_plan_created_during_a_skill_execution_has_the_execution_id() -> None:
     new = NewPlan(name="n", research_question="q", steps=(make_new_step(),), skill_execution_id="x")
     (entry,) = create(new, make_context()).entries
     assert entry.details["skillExecutionId"] == "x"
@@ -37,7 +37,7 @@ def test_create_plan_without_steps_raises_invalid_input() -> None:
 
 
 @decision("A22")
-def test_condition_of_a_new_plan_refers_to_steps_by_id() -> None:
+def test_condition_of_a_new_plan_names_steps_by_id() -> None:
     tied = make_new_condition(1, action=BranchAction.SKIP_TO, target_step_order=2)
     plan = create(
         make_new_plan(make_new_step(), make_new_step(), conditions=(tied,)), make_context()

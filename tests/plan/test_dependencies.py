@@ -1,4 +1,4 @@
-"""Dependencies between steps: after any change, no step waits forever."""
+"""Dependencies between steps: no change of a plan can make a step wait forever."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def make_plan_of(*steps: NewStep, sequential: bool = False) -> Plan:
 
 
 def taken(plan: Plan) -> tuple[Plan, int | None]:
-    """Claim the next step; return the changed plan and the step's number."""
+    """Claim the next step; return the changed plan and the number of the claimed step."""
     decision = next_step(plan, make_context(), another=True)
     reply = decision.reply
     return decision.plan, reply.step.order if isinstance(reply, StepReady) else None
@@ -63,7 +63,7 @@ def test_steps_of_a_sequential_plan_are_claimed_in_order() -> None:
         assert (nothing, claimed) == (None, order)
 
 
-def test_step_with_dependencies_need_not_wait_in_a_sequential_plan() -> None:
+def test_sequential_step_with_dependencies_waits_only_for_dependencies() -> None:
     plan = make_plan_of(
         waiting_for(), waiting_for(), waiting_for(1), waiting_for(), sequential=True
     )
@@ -76,7 +76,7 @@ def test_step_with_dependencies_need_not_wait_in_a_sequential_plan() -> None:
     assert taken(done(done(plan, 2), 3))[1] == 4
 
 
-def test_sequential_step_does_not_wait_for_a_blocked_step() -> None:
+def test_sequential_step_does_not_wait_for_an_earlier_blocked_step() -> None:
     plan = make_plan_of(waiting_for(3), waiting_for(), waiting_for(), sequential=True)
     for order in (2, 3, 1):
         plan, claimed = taken(plan)
@@ -93,7 +93,7 @@ def test_new_plan_with_circular_dependencies_is_refused() -> None:
 
 
 def branch(*steps: NewStep) -> NewCondition:
-    """Return a condition of the first step that adds these steps."""
+    """Return a condition of the first step; it always fires and adds these steps."""
     return NewCondition(
         after_step_order=1, expression="true", action=BranchAction.ADD_STEPS, steps=steps
     )
@@ -104,7 +104,7 @@ def plan_with_branch(*steps: NewStep, added: tuple[NewStep, ...]) -> Plan:
     return create(new, make_context()).plan
 
 
-def test_steps_added_by_a_branch_depend_on_each_other_and_others() -> None:
+def test_steps_added_by_a_condition_can_depend_on_any_step() -> None:
     added = (waiting_for(), waiting_for(2, 4))
     plan = plan_with_branch(waiting_for(), waiting_for(), waiting_for(1), added=added)
     old = [step.id for step in plan.steps]
@@ -121,7 +121,7 @@ def test_step_added_by_condition_may_depend_on_later_steps() -> None:
     assert plan.steps[2].depends_on == (plan.steps[0].id,)
 
 
-def test_condition_of_a_branch_step_can_name_other_added_steps() -> None:
+def test_condition_of_an_added_step_can_name_other_added_steps() -> None:
     again = NewCondition(
         expression="result == 'weak'", action=BranchAction.REPEAT, from_step_order=2, max_repeats=1
     )
@@ -136,13 +136,15 @@ def test_condition_of_a_branch_step_can_name_other_added_steps() -> None:
     assert plan.steps[4].depends_on == (plan.steps[3].id,)
 
 
-def test_step_that_a_branch_step_depends_on_cannot_be_removed() -> None:
+def test_dependency_of_a_step_in_a_condition_cannot_be_removed() -> None:
     plan = plan_with_branch(waiting_for(), waiting_for(), added=(waiting_for(3),))
     with pytest.raises(NotModifiable, match="depends on it"):
         modify(plan, (RemoveStep(plan.steps[1].id),), make_context())
 
 
 @pytest.mark.parametrize("added", [(waiting_for(9),), (waiting_for(2),)])
-def test_branch_steps_with_impossible_dependencies_are_refused(added: tuple[NewStep, ...]) -> None:
+def test_condition_adding_steps_with_impossible_dependencies_is_refused(
+    added: tuple[NewStep, ...],
+) -> None:
     with pytest.raises(InvalidStepReference):
         plan_with_branch(waiting_for(), added=added)

@@ -1,4 +1,4 @@
-"""Media types: recognition of text types, and file name extensions."""
+"""Media types: which are text types, and the file extension of each."""
 
 import re
 

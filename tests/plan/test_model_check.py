@@ -24,14 +24,14 @@ from waybook.plan.model import CLOSED_PLAN, PlanStatus
 
 WALKED = WIDE_SHAPES if os.environ.get("WAYBOOK_WALK") == "wide" else SHAPES
 
-#: Error codes that calls are expected to return during the walk through all states. Any other
-#: exception ends the walk.
+#: Error codes that calls are expected to return during the check of all states. Any other exception
+#: ends the check.
 MET = {
     *("INVALID_STEP_REFERENCE", "INVALID_TRANSITION", "NOT_AWAITING_REVIEW", "NOT_MODIFIABLE"),
     *("PLAN_TERMINAL", "STALE_ATTEMPT", "STALE_PLAN"),
 }
 MET_BY_SHAPE = {DEPENDING.name: MET | {"FORBIDDEN"}}
-#: Minimum numbers of visited states, so that a walk that ends too early fails the test.
+#: Minimum number of visited states of each plan: a check that ends too early fails.
 MIN_STATES = {
     BRANCHING.name: 10_000,
     MODIFYING.name: 1_500,
@@ -63,5 +63,5 @@ def test_every_reachable_plan_state_is_valid_and_can_be_closed(
 
 
 def is_emptied(state: State) -> bool:
-    """Return whether all steps were removed before any was started, so that no work is left."""
+    """Return whether all steps were removed before any was started, so that there is no work."""
     return state.status is PlanStatus.PLANNING and not state.steps

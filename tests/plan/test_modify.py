@@ -72,7 +72,7 @@ def test_modifying_a_plan_that_awaits_review_raises_not_modifiable() -> None:
     assert "waitSeconds" in refusal.value.next_call.args
 
 
-def test_modification_of_a_stalled_plan_first_resumes_the_plan() -> None:
+def test_modifying_a_stalled_plan_first_sets_status_executing() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
     done = modified(plan, RetryStep(step_id(1)))
     assert [entry.details["action"] for entry in done.entries] == ["resumed", "retry_step"]

@@ -55,7 +55,7 @@ def test_next_step_during_review_returns_awaiting_review() -> None:
 
 
 @decision("A18")
-def test_next_step_of_a_plan_without_steps_returns_nothing_pending() -> None:
+def test_next_step_of_a_plan_without_steps_returns_no_step() -> None:
     plan = make_created_plan(1)
     empty = modify(plan, (RemoveStep(plan.steps[0].id),), make_context()).plan
     assert empty.status is PlanStatus.PLANNING
@@ -74,7 +74,7 @@ def test_next_step_returns_the_held_step_to_the_session() -> None:
 
 
 @decision("A10")
-def test_next_step_with_another_argument_gives_a_second_step() -> None:
+def test_claim_with_argument_another_returns_a_second_step() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     assert taken(plan, another=True).step.order == 2
 

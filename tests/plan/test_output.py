@@ -1,4 +1,4 @@
-"""Outputs of plans: several versions of a deliverable, also after the plan is completed."""
+"""Outputs of plans: their versions and media types, also after the plan is completed."""
 
 from dataclasses import replace
 
@@ -90,7 +90,7 @@ def test_too_many_outputs_are_refused() -> None:
     assert not store_output(COMPLETE, REPORT, full, make_context()).reply.is_new
 
 
-def test_output_is_missing_until_required_media_type_is_stored() -> None:
+def test_required_output_is_missing_until_its_media_type_is_stored() -> None:
     there = stored(replace(REPORT, media_type="text/csv"))
     assert is_missing([], "text/markdown")
     assert is_missing(there, "text/markdown")
@@ -108,7 +108,7 @@ def test_storing_output_records_new_session_only_on_open_plan() -> None:
 
 
 def stored(*handed_in: NewOutput) -> list[Output]:
-    """Submit these outputs in order; return the stored outputs."""
+    """Submit these outputs in order; return the outputs as stored."""
     there: list[Output] = []
     for minutes, new in enumerate(handed_in):
         reply = store_output(COMPLETE, new, there, make_context(minutes=minutes)).reply

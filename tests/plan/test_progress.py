@@ -26,7 +26,7 @@ def test_progress_percentage_of_zero_steps_is_zero() -> None:
 
 
 @decision("A19")
-def test_current_step_is_in_review_or_first_in_progress() -> None:
+def test_current_step_is_step_in_review_or_first_in_progress() -> None:
     both = make_plan(make_step(S.IN_PROGRESS), make_step(S.AWAITING_INPUT))
     assert (current_step(both) or both).id == step_id(2)
     running = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS), make_step(S.IN_PROGRESS))
@@ -61,7 +61,7 @@ def test_adding_steps_leaves_number_of_done_steps_unchanged() -> None:
         (PlanState.EXECUTING, [S.FAILED, S.PENDING], None),
     ],
 )
-def test_plan_outcome_reflects_plan_status_and_failed_steps(
+def test_plan_outcome_depends_on_plan_status_and_failed_steps(
     state: PlanState, steps: list[StepStatus], outcome: str | None
 ) -> None:
     assert plan_outcome(state, steps) == outcome

@@ -1,4 +1,4 @@
-"""The branch action `repeat`, and conditions of steps that are added later."""
+"""Conditions with the action `repeat`, and conditions of steps that are added later."""
 
 from dataclasses import replace
 
@@ -77,7 +77,7 @@ def test_repeat_condition_copies_dependencies_and_conditions() -> None:
     assert plan.status is PlanStatus.FAILED
 
 
-def test_repeated_step_has_round_reason_and_latest_results() -> None:
+def test_repeated_step_has_repetition_number_reason_and_latest_results() -> None:
     doubt = replace(repeat(2, 1), expression="result.score < 5", reason="too weak")
     plan = plan_with(make_new_step("Draft."), make_new_step("Criticize."), conditions=(doubt,))
     assert round_of(plan, plan.steps[0]) is None
@@ -102,7 +102,7 @@ def test_repeated_step_has_round_reason_and_latest_results() -> None:
 
 
 def exhausted(then: OnExhausted | None, *, dependent: bool = False) -> tuple[Plan, StepDone]:
-    """Return a plan whose loop of one step is still true after its only repetition."""
+    """Return a plan whose condition is still true after its only allowed repetition."""
     loop = replace(repeat(1, None, 1), on_exhausted=then)
     last = make_new_step("Write.", depends_on=(1,) if dependent else ())
     plan = plan_with(make_new_step("Draft."), last, conditions=(loop,))
@@ -123,7 +123,7 @@ def test_plan_continues_by_default_after_the_last_repetition(then: OnExhausted |
     assert [loop.is_exhausted for loop in current_loops(plan)] == [True]
 
 
-def test_plan_can_fail_after_the_last_repetition() -> None:
+def test_plan_fails_after_the_last_repetition_if_configured() -> None:
     plan, done = exhausted(OnExhausted.FAIL)
     assert plan.status is PlanStatus.FAILED
     assert plan.fail_reason == (
@@ -132,7 +132,7 @@ def test_plan_can_fail_after_the_last_repetition() -> None:
     assert done.branches[0].as_json()["onExhausted"] == "fail"
 
 
-def test_names_inside_quoted_text_are_not_read_as_values() -> None:
+def test_quoted_text_in_a_condition_is_not_reported_as_value() -> None:
     loop = replace(repeat(1, None), expression="result.kind == 'step' && confidence < 0.5")
     plan = plan_with(make_new_step(), conditions=(loop,))
     submission = Submission(result_summary={"kind": "step"}, confidence=0.25)
@@ -140,7 +140,7 @@ def test_names_inside_quoted_text_are_not_read_as_values() -> None:
     assert done.branches[0].values == {"result.kind": "step", "confidence": 0.25}
 
 
-def test_long_values_of_a_repeated_condition_are_cut() -> None:
+def test_long_values_reported_for_a_repeat_condition_are_shortened() -> None:
     loop = replace(repeat(1, None), expression="size(result) > 1")
     plan, done = submitted(plan_with(make_new_step(), conditions=(loop,)), 1, ["x" * 999, 1])
     (text,) = done.branches[0].values.values()
@@ -186,7 +186,7 @@ def test_repeat_condition_loads_only_the_texts_of_repeated_steps() -> None:
     assert texts_to_repeat(plan, ids[0]) == set()
 
 
-def test_condition_of_a_step_added_by_a_branch_is_evaluated() -> None:
+def test_condition_of_a_step_added_by_a_condition_is_evaluated() -> None:
     inner = NewCondition(
         expression="result == 'skip'", action=BranchAction.SKIP_TO, target_step_order=4
     )

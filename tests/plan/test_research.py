@@ -1,4 +1,4 @@
-"""Stored research: versions, deduplicated sources, and the reply about a closed plan."""
+"""Stored research: versions, sources that are stored once, and research after a plan is closed."""
 
 from dataclasses import replace
 

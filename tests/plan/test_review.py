@@ -37,7 +37,7 @@ REVIEW_REQUEST = ReviewRequest(
 
 
 def make_waiting_plan(*others: StepStatus) -> Plan:
-    """Return a plan whose first step awaits review."""
+    """Return a plan whose first step awaits review; the other steps have these statuses."""
     return make_plan(make_step(S.AWAITING_INPUT), *map(make_step, others), review=make_review(1))
 
 
@@ -216,7 +216,7 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
         (ReviewSurface.FORM, "ann"),
     ],
 )
-def test_only_modify_decision_in_a_form_leaves_the_step_with_holder(
+def test_modify_decision_leaves_step_with_holder_only_in_chat_form(
     place: ReviewSurface, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

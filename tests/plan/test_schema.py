@@ -52,8 +52,8 @@ def test_invalid_result_schema_is_refused_with_the_path() -> None:
     assert refusal.value.details["at"] == "$.properties.a.type"
 
 
-#: JSON Schema keywords whose evaluation cost has no known bound. The list is written independently
-#: of the code under test.
+#: JSON Schema keywords that may take unlimited time to check. The list does not use that of the
+#: code, so that the two can be compared.
 OF_UNKNOWN_COST = {
     *("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "pattern", "patternProperties"),
     *("unevaluatedItems", "unevaluatedProperties", "uniqueItems"),

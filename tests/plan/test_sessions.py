@@ -41,7 +41,7 @@ def test_resuming_a_newly_created_plan_writes_no_audit_entry() -> None:
     assert resume_session(taken.plan, make_context(BOB)).entries == ()
 
 
-def test_unnamed_session_or_closed_plan_records_no_session() -> None:
+def test_unnamed_session_and_session_on_closed_plan_are_not_recorded() -> None:
     assert not is_new_session(make_plan(make_step()), None)
     assert not is_new_session(make_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
     draft = Draft(make_plan(make_step()), make_context(PAT))

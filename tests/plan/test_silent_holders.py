@@ -1,4 +1,4 @@
-"""Steps of inactive holders: another agent gets the step, at most a limited number of times."""
+"""Steps of inactive holders go to another agent, at most a limited number of times."""
 
 from datetime import timedelta
 
@@ -32,7 +32,7 @@ S = StepStatus
 
 
 def held_by_ann(**values: object) -> Plan:
-    """Return a plan whose only step was claimed by Ann at noon."""
+    """Return a plan with one step, which Ann claimed at noon."""
     step = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session=ANN.session)
     return make_plan(step._replace(**values))  # type: ignore[arg-type]  # names are Step's own
 
@@ -53,7 +53,7 @@ def test_step_of_inactive_holder_goes_to_the_next_caller() -> None:
     assert taken.entries[-1].details["silentMinutes"] == 31
 
 
-def test_step_is_not_handed_out_before_the_stall_threshold() -> None:
+def test_held_step_cannot_be_claimed_before_the_stall_threshold() -> None:
     assert isinstance(asked(held_by_ann(), BOB, 30), NothingPending)
     assert isinstance(asked(held_by_ann(stall_seconds=60), BOB, 2), StepReady)
     seen = NOON + timedelta(minutes=20)
@@ -72,7 +72,7 @@ def test_holder_asking_for_another_step_gets_a_different_step() -> None:
     assert isinstance(reply, NothingPending)
 
 
-def test_pending_steps_come_before_steps_of_inactive_holders() -> None:
+def test_pending_steps_are_claimed_before_steps_of_inactive_holders() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session=ANN.session)
     plan = make_plan(silent, make_step())
     taken = next_step(plan, make_context(BOB, minutes=45))
@@ -121,7 +121,7 @@ def test_retry_by_a_person_resets_the_count_of_inactive_holders() -> None:
     assert back.step(step_id(1)).silent_holders is None
 
 
-def test_claim_from_an_inactive_holder_resumes_the_stalled_plan() -> None:
+def test_claim_by_another_agent_resumes_a_stalled_plan() -> None:
     stalled = held_by_ann()._replace(status=PlanStatus.STALLED)
     taken = next_step(stalled, make_context(BOB, minutes=60))
     assert isinstance(taken.reply, StepReady)

@@ -104,7 +104,7 @@ def test_repeated_result_of_the_holder_is_not_stored(
 
 @pytest.mark.parametrize("actor", [BOB, ANN._replace(session="other"), ANN._replace(session=None)])
 @pytest.mark.parametrize("status", [S.COMPLETED, S.IN_PROGRESS])
-def test_result_without_attempt_counts_only_from_the_holder(
+def test_result_without_attempt_is_accepted_only_from_the_holder(
     actor: Actor, status: StepStatus
 ) -> None:
     plan = make_plan(make_step(status, held_by="ann", held_session="a"), make_step())
@@ -120,7 +120,7 @@ def test_result_without_attempt_counts_only_from_the_holder(
     assert artifact.new["content"] == DONE.values()
 
 
-def test_result_without_attempt_counts_for_a_step_without_holder() -> None:
+def test_result_without_attempt_is_accepted_if_step_has_no_holder() -> None:
     unheld = make_step(S.IN_PROGRESS, held_by=None, held_session=None)
     done = submit(make_plan(unheld, make_step()), step_id(1), DONE, make_context(BOB))
     assert done.refusal is None

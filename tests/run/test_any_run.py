@@ -1,7 +1,7 @@
-"""Any run ends after any sequence of events, and satisfies every invariant in between.
+"""Any run can be completed after any events, and every invariant holds at all times.
 
-The invariants in `run_invariants` are checked after every decision. With `WAYBOOK_WALK=wide`, many
-more runs are tested.
+Every decision is followed by a check of the invariants in `run_invariants`. With
+`WAYBOOK_WALK=wide`, many more runs are tested.
 """
 
 import os
@@ -40,7 +40,7 @@ def affordable(dag: Dag) -> tuple[str, ...]:
 
 @st.composite
 def diamonds(draw: st.DrawFn) -> Dag:
-    """Generate four stages, of which two run in parallel."""
+    """Generate a workflow of four stages, of which the second and the third run in parallel."""
     first, left, right, last = (
         Stage(slug, slug, draw(recipes(3, stage=slug)))
         for slug in ("first", "left", "right", "last")

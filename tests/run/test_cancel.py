@@ -1,4 +1,4 @@
-"""Cancellation of runs: ended jobs, kept documents, and calls refused afterwards."""
+"""Cancellation of runs: documents are kept, and later calls are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Copies of runs: stages copied with new ids, and the stage that starts again."""
+"""Copies of runs: completed stages are copied with new ids, and a later stage starts again."""
 
 import pytest
 
@@ -19,7 +19,7 @@ TRANSITIONS = [("first", "left"), ("first", "right"), ("left", "last"), ("right"
 
 @pytest.fixture
 def world() -> RunEnv:
-    """Return a run of four stages, of which the first two have feedback."""
+    """Return a run of four stages; a person gave feedback on the first two."""
     stages = [
         make_stage(slug, make_plan_step(f"{slug}-step", Strategy.PER_MODEL))
         for slug in ("first", "left", "right", "last")
@@ -79,7 +79,7 @@ def test_documents_of_a_copied_run_refer_to_the_original_documents(world: RunEnv
     assert originals.isdisjoint(document.id for document in decision.documents)
 
 
-def test_copying_a_run_without_earlier_feedback_is_refused(world: RunEnv) -> None:
+def test_run_copy_from_a_stage_needs_feedback_on_earlier_stages(world: RunEnv) -> None:
     with pytest.raises(InvalidTransition, match="the stage 'right' before it"):
         copied(world, "last")
     world.feedback("right")

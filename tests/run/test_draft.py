@@ -61,7 +61,7 @@ def test_setting_the_same_value_records_no_change() -> None:
     assert changes_of(draft.decide(None)) == [Change(Entity.STAGE_STEP, "only/a", "failed", 0, 1)]
 
 
-def test_audited_run_changes_use_column_names_and_json_values() -> None:
+def test_audited_run_changes_have_column_names_and_json_values() -> None:
     world = make_world()
     draft = RunDraft(world.run, world.chart, world.moment(ANN))
     job = world.jobs("a")[0]
@@ -80,7 +80,7 @@ def test_audited_run_changes_use_column_names_and_json_values() -> None:
 
 
 @given(st.text(), st.text())
-def test_texts_and_joined_text_have_different_hashes(text: str, other: str) -> None:
+def test_hash_of_two_texts_differs_from_hash_of_joined_text(text: str, other: str) -> None:
     assert text_hash(text, other) != text_hash(text + other)
     assert text_hash(text) == text_hash(text)
     assert len(text_hash(text, other)) == 64

@@ -63,7 +63,7 @@ def test_job_that_fails_on_the_last_attempt_fails_permanently() -> None:
     assert world.step("a").failed == 1
 
 
-def test_failure_that_is_not_retryable_fails_the_job_immediately() -> None:
+def test_error_that_is_not_retryable_fails_the_job_permanently() -> None:
     world = single_job()
     failed = world.fail(world.claim(), retryable=False)
     assert (failed.status, failed.completed_at) == (J.FAILED, NOON)

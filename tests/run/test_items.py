@@ -1,4 +1,4 @@
-"""Runs with steps that are split by the items of a list."""
+"""Runs in which a step has a job for each item of a list."""
 
 import json
 
@@ -20,7 +20,7 @@ S = Strategy
 
 
 def contracts() -> Stage:
-    """Return a stage: each model reads each item of the input, and one job sums up."""
+    """Return a stage: each model reads each item of the run's input, then one job summarizes."""
     steps = [
         make_step("read", S.PER_ITEM_AND_MODEL, inputs=["items"]),
         make_step("summary", S.ALL_TO_ONE, inputs=["read"]),
@@ -29,7 +29,7 @@ def contracts() -> Stage:
 
 
 def planned(**values: object) -> Dag:
-    """Return two stages: the first lists items and looks at each, the second reads each."""
+    """Return two stages: the first lists items and has a job for each; so has the second."""
     first = [
         make_plan_step("find", outputs=["clauses"]),
         make_step("look", S.PER_ITEM, inputs=["clauses"], **values),  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def test_empty_list_closes_the_step_immediately() -> None:
     assert len(world.jobs("summary")) == 1
 
 
-def test_run_without_the_list_in_the_input_is_refused() -> None:
+def test_starting_a_run_without_the_required_input_list_is_refused() -> None:
     stage = make_stage("only", make_step("read", S.PER_ITEM, inputs=["contracts"]))
     with pytest.raises(InvalidInput, match="`contracts` must be a JSON array"):
         make_run(stage)
@@ -83,7 +83,7 @@ def test_submitted_list_creates_a_job_per_item() -> None:
 
 
 @pytest.mark.parametrize("text", ["three clauses", '{"clauses": ["a"]}', '["a", null]'])
-def test_result_that_is_no_list_is_refused_and_the_job_stays_held(text: str) -> None:
+def test_result_that_is_not_the_required_list_is_refused(text: str) -> None:
     world = make_run(planned())
     job = world.claimed(world.jobs("find")[0])
     with pytest.raises(InvalidInput, match="clauses"):
@@ -92,7 +92,9 @@ def test_result_that_is_no_list_is_refused_and_the_job_stays_held(text: str) -> 
     listed(world, ["a"])
 
 
-def test_list_that_would_make_too_many_jobs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submitted_list_that_makes_too_many_jobs_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stages, "MAX_JOBS", 5)
     world = make_run(planned())
     with pytest.raises(TooLarge, match=r"6 jobs .* a shorter list"):
@@ -120,7 +122,7 @@ def test_list_of_a_skipped_step_creates_no_jobs() -> None:
     assert world.jobs("look") == []
 
 
-def test_regenerated_document_does_not_replace_a_list_in_use() -> None:
+def test_regenerated_list_does_not_replace_a_list_in_use() -> None:
     world = make_run(planned())
     listed(world, ["a", "b"])
     (document,) = world.documents("find")
@@ -133,7 +135,7 @@ def test_regenerated_document_does_not_replace_a_list_in_use() -> None:
     assert len(world.jobs("read")) == 2
 
 
-def test_regenerated_document_replaces_a_list_that_is_not_in_use() -> None:
+def test_regenerated_list_replaces_a_list_that_is_not_in_use() -> None:
     find, other = make_plan_step("find", outputs=["clauses"]), make_plan_step("other")
     look = make_step("look", S.PER_ITEM, inputs=["clauses"])
     stage = make_stage("one", find, other, look, edges=[("find", "look"), ("other", "look")])
@@ -169,7 +171,7 @@ def test_copy_uses_the_latest_list_that_no_copied_step_used(*, is_used: bool, jo
 
 
 def copied(world: RunEnv) -> RunRowStore:
-    """Return a copy of the run from its second stage on, with all its invariants checked."""
+    """Copy the run from its second stage on; check all invariants and return the copy."""
     latest = {world.records.latest(id_).id for id_ in world.records.documents}
     documents = [
         OriginalDocument(

@@ -18,7 +18,7 @@ def test_result_for_the_current_attempt_of_a_job_is_accepted() -> None:
     require_holder(job, job.attempt, BOB)
 
 
-def test_result_without_attempt_counts_only_from_the_holder_of_the_job() -> None:
+def test_job_result_without_attempt_is_accepted_only_from_the_holder() -> None:
     job = single_job().claim()
     require_holder(job, None, ANN)
     for other in (BOB, ANN._replace(session="other"), ANN._replace(session=None)):

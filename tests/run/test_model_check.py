@@ -1,4 +1,4 @@
-"""Model check of the run rules: makes every call in every state of a small stage.
+"""Model check of the run rules: every call is made in every state of a small stage.
 
 With `WAYBOOK_WALK=wide`, every job may use all its attempts, and the test takes some minutes more.
 """
@@ -15,26 +15,26 @@ from waybook.dag.model import JobStatus, Stage, Strategy
 from waybook.run import failure, next_job
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
-#: Error codes that calls are expected to return during the walk through all states. Any other
-#: exception ends the walk.
+#: Error codes that calls are expected to return during the check of all states. Any other exception
+#: ends the check.
 MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
 CANCELED = {"RUN_CANCELED"}
 
 
 def sequential_stages() -> Stage:
-    """Return a stage of two steps in sequence; each step has one job per model."""
+    """Return a stage of two steps, one after the other; each has one job per model."""
     steps = [make_plan_step(key, Strategy.PER_MODEL) for key in ("a", "b")]
     return make_stage_run(*steps, edges=make_chain("a", "b"))
 
 
 def joining_stages() -> Stage:
-    """Return a stage: a step depends on two steps, one with a job per model, one with one job."""
+    """Return a stage: one step depends on two parallel steps, of which one has a job per model."""
     steps = [make_plan_step("b", Strategy.PER_MODEL), make_plan_step("a"), make_plan_step("c")]
     return make_stage_run(*steps, edges=[("a", "c"), ("b", "c")])
 
 
 def item_stages() -> Stage:
-    """Return a stage: a step lists items, one has a job per item, and one depends on all jobs."""
+    """Return a stage of three steps: list items, work on each item, and use all results."""
     steps = [
         make_plan_step("list"),
         make_plan_step("read", Strategy.PER_ITEM, inputs=["list"]),
@@ -45,7 +45,7 @@ def item_stages() -> Stage:
 
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limit jobs to two attempts: the same cases as with four, with far fewer states."""
+    """Limit jobs to two attempts: this has the same cases as four attempts, in far fewer states."""
     if not WIDE:
         monkeypatch.setattr(failure, "MAX_ATTEMPTS", 2)
         monkeypatch.setattr(next_job, "MAX_ATTEMPTS", 2)

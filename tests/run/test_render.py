@@ -14,13 +14,13 @@ def two_documents() -> RunEnv:
 
 
 def documents(world: RunEnv) -> tuple[int | None, int]:
-    """Return the numbers of expected and of available documents in the report."""
+    """Return the number of documents that the report expects, and of those available."""
     assert world.report is not None
     stage = world.report["stages"][0]
     return stage["documentsExpected"], stage["documentsAvailable"]
 
 
-def test_document_is_available_once_rendered() -> None:
+def test_document_is_available_only_after_rendering() -> None:
     world = two_documents()
     assert documents(world) == (2, 0)
     assert world.render(most=1) == 1

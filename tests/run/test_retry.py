@@ -45,7 +45,7 @@ def test_retry_resets_every_failed_job_of_a_stage_to_pending() -> None:
     assert world.run.completed_at is not None
 
 
-def test_retried_job_gets_all_attempts_again() -> None:
+def test_retried_job_has_the_full_number_of_attempts_again() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     for _ in range(MAX_ATTEMPTS):
         world.fail(world.claim())

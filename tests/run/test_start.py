@@ -59,7 +59,7 @@ def test_audit_of_a_started_run_contains_workflow_and_input() -> None:
     }
 
 
-def test_duplicate_models_of_a_run_are_used_only_once() -> None:
+def test_model_named_twice_at_the_start_is_used_only_once() -> None:
     world = make_run(two_stages(), ["beta", "alpha", "beta"])
     assert world.stage("one").models == ("beta", "alpha")
     assert [job.model for job in world.jobs("one-work")] == ["beta", "alpha"]

@@ -21,7 +21,7 @@ S = Strategy
 
 
 def single_job(*outputs: str | Output) -> RunEnv:
-    """Return a run of one job with these documents, by default one with the step's key."""
+    """Return a run of one job that produces these documents, by default one with the step's key."""
     return make_run(make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=outputs)))
 
 
@@ -162,7 +162,7 @@ def test_last_part_stores_a_document_of_all_parts(parts: list[str]) -> None:
     assert len(world.jobs("a")) == len(parts)
 
 
-def test_retry_of_a_failed_part_keeps_all_earlier_parts() -> None:
+def test_retry_of_a_failed_text_part_keeps_all_earlier_parts() -> None:
     world = single_job()
     world.submit(world.claim(), "One, ", continues=True)
     world.fail(world.claim(), retryable=False)
@@ -172,7 +172,7 @@ def test_retry_of_a_failed_part_keeps_all_earlier_parts() -> None:
     assert [document.content for document in world.documents("a")] == ["One, two."]
 
 
-def test_last_part_may_name_the_document_key() -> None:
+def test_last_part_of_a_text_may_name_the_document_key() -> None:
     world = single_job("text")
     world.submit(world.claim(), "One, ", continues=True)
     world.submit(world.claim(), handed("two.", "text", "alpha"))
@@ -192,7 +192,7 @@ def test_text_with_too_many_parts_is_refused() -> None:
 
 
 @pytest.mark.parametrize("continues", [False, True])
-def test_continuation_refuses_texts_for_two_documents(*, continues: bool) -> None:
+def test_partial_result_with_texts_of_two_documents_is_refused(*, continues: bool) -> None:
     world = single_job("text", "data")
     world.submit(world.claim(), "One, ", continues=True)
     job = world.claim()
@@ -201,7 +201,7 @@ def test_continuation_refuses_texts_for_two_documents(*, continues: bool) -> Non
     assert world.job(job).status is J.PROCESSING
 
 
-def test_text_without_document_name_becomes_every_job_document() -> None:
+def test_unnamed_text_is_stored_as_every_document_of_the_job() -> None:
     world = make_plan_for_all()
     world.submit(world.claim(), "For all.")
     assert places(world, "plan") == [
