@@ -264,7 +264,7 @@ def test_only_failed_or_running_steps_can_be_retried(status: StepStatus) -> None
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
 
 
-def test_plan_stays_open_if_call_fails_and_retries_last_step() -> None:
+def test_failing_and_retrying_last_step_together_keeps_plan_open() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING
