@@ -1,4 +1,4 @@
-"""Embedded database for tests of commands, shared by all tests of a pytest worker."""
+"""Fixtures for tests of commands: all tests of a pytest worker share an embedded database."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`waybook mcp` process with limits on memory and CPU time, for resource-exhaustion tests."""
+"""A `waybook mcp` process with limits on memory and CPU time, for tests with hostile input."""
 
 import asyncio
 import json
@@ -15,8 +15,8 @@ from typing import Any
 from patience import PATIENCE_SECONDS
 
 MEBIBYTE = 1024 * 1024
-#: Limits on the resources used after startup: memory in bytes at any time, and total CPU time in
-#: seconds.
+#: Limits for the process after startup: bytes of memory at any time, and seconds of CPU time in
+#: total.
 MEMORY = 200 * MEBIBYTE
 SECONDS = 100
 HELLO = {
@@ -34,7 +34,7 @@ def limit(process: int) -> None:
 
 @dataclass
 class Session:
-    """MCP client of a stdio server that can also send arbitrary bytes."""
+    """Connection to a `waybook mcp` process, which can also send arbitrary bytes."""
 
     process: Process
     last_id: int = 0
@@ -47,7 +47,7 @@ class Session:
             await self.process.stdin.drain()
 
     async def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        """Send a valid request and return its result; keep other messages for later."""
+        """Send a valid request and return its result; store other messages that arrive before."""
         self.last_id += 1
         identity = f"sound {self.last_id}"
         message = {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
@@ -55,7 +55,7 @@ class Session:
         return (await self.hear(identity))["result"]
 
     async def hear(self, identity: str | int | None) -> dict[str, Any]:
-        """Return the response to the request with this id; keep other messages for later."""
+        """Return the response to the request with this id; store messages that arrive before."""
         assert self.process.stdout is not None
         while True:
             line = await self.process.stdout.readline()
@@ -66,7 +66,7 @@ class Session:
             self.said.append(message)
 
     async def works(self) -> None:
-        """Check that a call succeeds, as soon as the database has started."""
+        """Check that a call succeeds; repeat the call until the database has started."""
         call = {"name": "list_active_plans", "arguments": {}}
         while (answer := await self.ask("tools/call", **call))["isError"]:
             assert "the database is still starting" in answer["content"][0]["text"]
@@ -85,8 +85,8 @@ async def limited_session(*words: str) -> AsyncIterator[Session]:
     """Start a stdio server and limit its resources once it is running."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "waybook", "mcp", *words),
-        # Disable background work: it would import further modules later, and these would count
-        # toward the memory limit.
+        # Disable background work: it would import more modules later, and these count toward the
+        # memory limit.
         env={**os.environ, "NO_COLOR": "1", "WAYBOOK_SWEEP_SECONDS": "0"},
         stdin=PIPE,
         stdout=PIPE,

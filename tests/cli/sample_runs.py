@@ -1,4 +1,4 @@
-"""Sample runs for tests of commands, each in a given state."""
+"""Runs in a certain state, such as completed, for tests of commands."""
 
 from cli.terminal import Terminal
 from org_env import AgentClient, Body
@@ -11,7 +11,7 @@ MODELS = ["alpha", "beta", "gamma"]
 
 
 def agent_in(here: AppSession) -> AgentClient:
-    """Return an agent that calls tools through the dispatcher."""
+    """Return an agent whose tool calls are made in this process."""
     dispatcher = ServerDispatcher(here.app.services, here.app.calls)
     return AgentClient(dispatcher, here.app.caller(Channel.MCP))
 
@@ -27,7 +27,7 @@ async def work(agent: AgentClient, run: Body, jobs: int) -> None:
 
 
 def run_in_progress(terminal: Terminal, name: str) -> str:
-    """Return a dialectic run in its second stage, with a job held by ada and a failed job."""
+    """Return a dialectic run in its second stage; ada holds a job, and another job failed."""
 
     async def act(here: AppSession) -> str:
         agent = agent_in(here)

@@ -1,4 +1,4 @@
-"""Client of a `waybook mcp` or `waybook serve` process, for tests of the addresses in replies."""
+"""Clients of `waybook mcp` and `waybook serve` processes, for tests of the URLs in replies."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def get_page(url: str, **headers: str) -> httpx2.Response:
 
 
 def opens(url: str) -> bool:
-    """Return whether the page opens; False if no process serves it now."""
+    """Return whether the page at this URL opens; False if no server answers."""
     try:
         return get_page(url).status_code == 200
     except httpx2.TransportError:

@@ -1,4 +1,4 @@
-"""Test terminal that runs commands in this process, on an embedded database."""
+"""Test terminal: runs commands in the test process, on an embedded database."""
 
 import asyncio
 import json

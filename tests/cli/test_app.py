@@ -1,4 +1,4 @@
-"""The command line as a whole: help, imports, error output, logs, and `waybook call`."""
+"""The command line in general: help, imports, errors, logs, and `waybook call`."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from waybook.core.hidden_characters import contains_hidden
 from waybook.settings import LoadedSettings, Settings
 
 
-def test_command_table_has_the_short_help_of_each_command() -> None:
+def test_short_help_in_command_table_equals_help_of_each_command() -> None:
     for target, short_help in COMMANDS.values():
         assert load(f"waybook.cli.{target}").get_short_help_str(limit=100) == short_help
 
@@ -59,7 +59,7 @@ def test_server_imports_every_tool_before_the_first_call() -> None:
     assert ran.stdout.strip() == ""
 
 
-def test_unknown_command_is_a_usage_error() -> None:
+def test_unknown_command_exits_with_a_usage_error() -> None:
     assert CliRunner().invoke(app, ["dance"]).exit_code == 2
 
 
@@ -153,7 +153,7 @@ def _missing() -> None:
 
 
 def broken() -> Exception:
-    """Return an exception that has another exception as its cause."""
+    """Return an exception that contains secrets and has another exception as its cause."""
     try:
         try:
             _missing()

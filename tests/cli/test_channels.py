@@ -1,4 +1,4 @@
-"""`waybook mcp`, `waybook serve` and the Python client, tested with real processes."""
+"""`waybook mcp`, `waybook serve` and the Python client as processes, and the Python API."""
 
 import ast
 import asyncio
@@ -37,7 +37,7 @@ def test_serve_command_answers_http_client_and_exits_on_sigterm(terminal: Termin
         asyncio.run(work(address))
 
 
-#: Program that runs the command line, and sends itself SIGTERM when it prints its first text.
+#: Program that runs the command line and sends itself SIGTERM as soon as it prints anything.
 SIGNALED_AT_FIRST_OUTPUT = """
 import os, signal, sys
 from waybook.cli.app import main
@@ -100,7 +100,7 @@ def every_error(kind: type[errors.WaybookError] = errors.WaybookError) -> Iterat
         yield from every_error(below)
 
 
-def test_every_error_code_has_exception_class() -> None:
+def test_every_error_code_has_an_exception_class() -> None:
     codes = {kind.code for kind in every_error()}  # type: ignore[attr-defined]  # they are errors
     assert set(KINDS) == codes
 

@@ -1,4 +1,4 @@
-"""Edits of client configuration files keep all other content, and can be undone exactly."""
+"""Edits of clients' configuration files keep all other content and can be undone exactly."""
 
 import json
 import tomllib
@@ -231,7 +231,9 @@ def test_error_for_broken_toml_config_names_the_line(text: str, message: str) ->
 
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("is_http", [False, True])
-def test_waybook_entry_of_every_client_can_be_read_and_removed(name: str, *, is_http: bool) -> None:
+def test_waybook_entry_in_each_client_config_is_read_and_removed(
+    name: str, *, is_http: bool
+) -> None:
     client = CLIENTS[name]
     if is_http and client.url_field is None:
         return

@@ -1,4 +1,4 @@
-"""`waybook connect`: writes real files in an empty home, and tests them with real calls."""
+"""`waybook connect` writes the configuration of a client and tests it with a real call."""
 
 import json
 import os
@@ -18,7 +18,7 @@ OTHERS = '{\n    "theme": "dark",\n    "mcpServers": {\n        "x": {"command":
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty home directory, which is also the current folder."""
+    """Return an empty home directory; it is also the current directory."""
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "APPDATA", "WAYBOOK_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -62,7 +62,7 @@ def test_connect_writes_config_that_starts_a_working_server(
 
 
 def place_setting(home: Path, name: str, value: str) -> None:
-    """Write a setting to the configuration file, where the client's server reads it."""
+    """Write a setting to the configuration file that the server started by the client reads."""
     file = home / ".config" / "waybook" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(f"{name} = {json.dumps(value)}\n")
@@ -178,7 +178,7 @@ def test_connect_remove_keeps_later_changes_and_writes_a_backup(
     file = home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text(OTHERS)
-    # No server answers, but the configuration is written.
+    # The configuration is written although no server answers.
     terminal.run("connect", "cursor", "--http", "http://127.0.0.1:9", "--yes")
     assert '"waybook"' in file.read_text()
     file.write_text(file.read_text().replace('"dark"', '"light"'))
@@ -224,7 +224,7 @@ def test_connect_hides_token_and_names_token_variable(
 
 
 def authorization(home: Path) -> Any:  # noqa: ANN401 - JSON
-    """Return the header in the configuration of Claude Code."""
+    """Return the authorization header in the configuration of Claude Code."""
     entry = json.loads((home / ".claude.json").read_text())["mcpServers"]["waybook"]
     return entry["headers"]["Authorization"]
 

@@ -1,4 +1,4 @@
-"""`waybook demo`: its events, its documents, and its verification of the audit."""
+"""`waybook demo`: the events that it shows, its documents, and its audit."""
 
 import os
 import re
@@ -19,7 +19,7 @@ PROGRAM = Path(sys.executable).with_name("waybook")
 
 
 def output_of(*command: str, **variables: str) -> str:
-    """Return the output of a program that finds `waybook` only by its path, and logs nothing."""
+    """Return the output of a program that knows `waybook` only by its path; it must log nothing."""
     bare = {**os.environ, "PATH": os.defpath, **variables}
     ran = subprocess.run(command, check=True, capture_output=True, text=True, env=bare)
     assert ran.stderr == ""
@@ -35,8 +35,8 @@ def played(terminal: Terminal) -> str:
 def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played: str) -> None:
     assert "the plan is complete" in played
     assert "verified: replay gives exactly the stored state" in played
-    # Plans are listed newest first. There may be several demo plans, because the demo runs again if
-    # the tests of this module are run in two parts.
+    # Take the newest plan, which is listed first: the demo ran twice if pytest split this module's
+    # tests.
     plan, *_ = [
         p for p in terminal.json_output("plans", "--all") if p["name"] == STORY["plan"]["name"]
     ]

@@ -1,4 +1,4 @@
-"""`waybook export` and `import`: complete exports, and files of other tools."""
+"""`waybook export` and `import`: exports are complete, and files of other tools are read."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ WITHOUT_ADMIN = ALL_SCOPES - {Scope.ADMIN}
 
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Terminal]:
-    """Return a second, empty data directory."""
+    """Yield a terminal with a second, empty data directory."""
     with make_data_directory(parent=run_directory()) as place, attach(place / "data") as attached:
         yield Terminal(attached.data_dir)
 

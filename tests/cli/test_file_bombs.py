@@ -1,4 +1,4 @@
-"""Hostile input files and lines: clean errors within limits of memory and time."""
+"""Hostile files and input lines: a clean error, within limits of memory and time."""
 
 import json
 import subprocess
@@ -23,10 +23,10 @@ from waybook.errors import Misconfigured
 from waybook.integrations.config import WebhookSettings
 from waybook.settings_reading import MAX_FILE_BYTES, read_settings
 
-#: Memory limit of a command in kilobytes, and its time limit in seconds.
+#: Limits for a command: memory in kilobytes, and seconds.
 ROOM = 700_000
 ENDLESS = "/dev/zero"
-#: Path of a file that can be opened, but from which every read fails.
+#: Path of a file that can be opened but not read.
 UNREADABLE = "/proc/self/mem"
 NOWHERE = "postgresql://127.0.0.1:1/none"
 ADD = ("dag", "add", "--database-url", NOWHERE)
@@ -35,7 +35,7 @@ FEEDBACK = ("feedback", "run", "stage", "-", "--database-url", NOWHERE)
 
 
 def little(*words: str, typed: str = "/dev/null") -> subprocess.CompletedProcess[str]:
-    """Run a command with limited memory, with a file as its stdin."""
+    """Run a command with a memory limit and with this file as its stdin."""
     limited = f'ulimit -v {ROOM}; exec "$@" <"$0"'
     command = ["sh", "-c", limited, typed, sys.executable, "-m", "waybook", *words]
     done = subprocess.run(
@@ -55,7 +55,7 @@ def here(*words: str, typed: bytes = b"") -> Result:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file of 50 MB that would take 1 GB of memory once parsed."""
+    """Return a file of 50 MB that takes 1 GB of memory once it is parsed."""
     file = tmp_path_factory.mktemp("large") / "lists"
     with file.open("wb") as written:
         written.write(b"[")
@@ -188,15 +188,15 @@ PLAN = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"create_r
 
 
 def in_a_plan(value: str) -> bytes:
-    """Return a plan creation request that is valid except for this research question."""
+    """Return a request to create a plan; only the research question may be invalid."""
     return f'{PLAN}"arguments":{{"name":"a","researchQuestion":{value},{STEPS}}}}}}}'.encode()
 
 
 def stored(attachment: Attachment) -> dict[str, int]:
-    """Return the row counts of the tables that a request to create a plan writes to.
+    """Return the number of rows in each table that creating a plan writes to.
 
-    Other tables may grow at the same time, because a session also finishes background work that
-    earlier sessions left.
+    Other tables are not counted, because a session may also do background work that an earlier
+    session left.
     """
     with psycopg.connect(attachment.admin_dsn) as admin:
         count = sql.SQL("select count(*) from {}")
@@ -205,7 +205,7 @@ def stored(attachment: Attachment) -> dict[str, int]:
 
 
 def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
-    """Yield the bytes of a request that contains a string of about `size` bytes."""
+    """Yield the bytes of a request with a string of about `size` bytes."""
     yield before + b'"'
     for _ in range(size // MEBIBYTE):
         yield b"x" * MEBIBYTE

@@ -1,4 +1,4 @@
-"""First start on an empty machine: what is created, what is reported, and what stops it."""
+"""First start on a new machine: what is created and printed, and how it can be interrupted."""
 
 import ast
 import json
@@ -34,13 +34,13 @@ def test_doctor_has_no_warning_before_and_after_first_use(empty: Path) -> None:
         assert [check for check in report["checks"] if check["state"] != "ok"] == []
 
 
-#: Libraries and modules that take long to import.
+#: Libraries and modules that are slow to import.
 LIBRARIES = (
     "anyio cryptography httpx2 jinja2 jsonschema jwt markdown_it mcp mcp_types numpy pydantic "
     "starlette uvicorn waybook.app.registry waybook.bootstrap waybook.dag.diagram.svg "
     "waybook.dag.templates.engine yaml"
 )
-#: For each set of these libraries, the commands that need them for what they do.
+#: For each set of these libraries, the commands that import exactly this set.
 NEEDED = {
     "": (
         "plans",
@@ -70,7 +70,7 @@ NEEDED = {
     "pydantic waybook.app.registry": ("call ping", "status PLAN --json"),
     "yaml": ("dag list", "template list"),
 }
-#: Program that runs several commands, and then lists the libraries that each has imported.
+#: Program that runs several commands and lists the libraries that each command imported.
 RUN = """
 import sys
 from waybook.cli.app import main

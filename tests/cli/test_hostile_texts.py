@@ -1,4 +1,4 @@
-"""Control characters in stored texts are shown by commands, not interpreted by the terminal."""
+"""Commands escape control characters in stored texts, so that the terminal does not obey them."""
 
 import json
 import sys
@@ -18,8 +18,7 @@ from waybook.cli.output import print_text
 from waybook.cli.runtime import AppSession, get_console
 from waybook.core.hidden_characters import count_hidden
 
-#: Kinds of characters that a terminal interprets as commands, or that reorder the text of its
-#: lines.
+#: Kinds of characters that a terminal obeys as commands, or that reorder the text of a line.
 OBEYED = {"control", "bidi"}
 MARKUP = "[red]approved[/red]"
 SHORT = next(piece for piece in samples(180) if MARKUP in piece)

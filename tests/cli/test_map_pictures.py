@@ -1,4 +1,4 @@
-"""Drawings of progress: files in SVG, Mermaid and Markdown, bars and timelines."""
+"""Progress as pictures: SVG, Mermaid and Markdown files, and bars and timelines in the terminal."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Orgs, users and tokens on the command line, their permissions, and their erasure."""
+"""Commands for orgs, users and tokens: permissions, secrets and erasure."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ def org(terminal: Terminal) -> str:
 
 
 def make_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> Any:  # noqa: ANN401 - JSON
-    """Add a user with all scopes to the org; return a token of that user."""
+    """Add a user with all scopes to the org; return a token of this user."""
     terminal.say("user", "add", user, "--org", org, "--scope", "admin")
     return terminal.json_output("token", "add", user, "--label", "laptop", "--org", org, *more)
 
@@ -194,7 +194,7 @@ async def _over_stdio(terminal: Terminal, org: str, token: Any) -> None:  # noqa
 
 
 def test_admin_token_of_the_team_guide_opens_tokens_page(terminal: Terminal) -> None:
-    """Follow the commands of the guide, and open pages with each of the tokens."""
+    """Run the commands of the guide, and open pages with each token that they create."""
     guide = Path("docs/how-to/serve-a-team.md").read_text("utf-8")
     wanted = ("waybook org add", "waybook user add", "waybook token add")
     lines = [shown.text for shown in commands(guide) if shown.text.startswith(wanted)]

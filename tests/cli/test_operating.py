@@ -126,7 +126,7 @@ def test_commands_print_the_grant_that_the_database_user_lacks(
 
 
 async def _first_words_of_mcp(terminal: Terminal) -> str:
-    """Return the first line that `waybook mcp` logs to stderr, before any tool call."""
+    """Return the first line that `waybook mcp` logs before any tool call."""
     command = (sys.executable, "-m", "waybook", "mcp", "--data-dir", str(terminal.data_dir))
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert process.stderr is not None
@@ -190,7 +190,7 @@ def metrics(version: str, leads: int) -> str:
 
 @contextmanager
 def server(ready: int = 200, shown: str | None = None) -> Iterator[str]:
-    """Serve the health checks, and the metrics for the token; yield the URL."""
+    """Run a server with health checks, and metrics for callers with the token; yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

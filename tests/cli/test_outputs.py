@@ -1,4 +1,4 @@
-"""`waybook outputs`, `output` and `documents`: list, print, and save without overwriting files."""
+"""`waybook outputs`, `output` and `documents`: lists, contents, and files that are saved."""
 
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath

@@ -57,7 +57,7 @@ def test_plans_command_output_fits_terminal_width(
     assert "◐ executing" in output
 
 
-def test_canceled_plan_is_canceled_in_every_command(terminal: Terminal) -> None:
+def test_every_command_shows_a_canceled_plan_as_canceled(terminal: Terminal) -> None:
     plan_id = terminal.plan("Called off", 1)
     cancel = {"action": "cancel_plan", "reason": "Not needed."}
     terminal.call("modify_plan", planId=plan_id, modifications=[cancel])
@@ -149,7 +149,7 @@ FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of lo
 
 @pytest.fixture(scope="module")
 def stored(terminal: Terminal) -> Body:
-    """Store research with an overlong title, terminal color codes in its text, and sources."""
+    """Store research with an overlong title, color codes in its text, and sources."""
     plan_id = terminal.plan("Where research is stored", 1)
     pages = [{"title": f"Page {n}", "url": f"https://example.org/{n}"} for n in range(5)]
     return terminal.call(

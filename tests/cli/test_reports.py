@@ -1,4 +1,4 @@
-"""`waybook report` and `map`: snapshots of any system, without a database."""
+"""`waybook report` and `map`: they read snapshots of any system, and need no database."""
 
 import json
 import runpy
@@ -37,7 +37,7 @@ NO_SNAPSHOT: Body = {"jobs": []}
 
 
 def run(*words: str, typed: object = None) -> Result:
-    """Run a command with this input: a string unchanged, any other value as JSON."""
+    """Run a command; `typed` is its input: a string as it is, any other value as JSON."""
     text = typed if isinstance(typed, str) else json.dumps(typed)
     return CliRunner().invoke(app, words, input=text)
 
@@ -281,7 +281,7 @@ def test_example_script_converts_export_for_report_and_map(
         ("upstream_failed", "failed"),
     ],
 )
-def test_airflow_state_determines_step_status(state: str | None, status: str) -> None:
+def test_airflow_task_state_determines_step_status(state: str | None, status: str) -> None:
     assert converted_statuses("airflow", [{"task_id": "load", "state": state}]) == {"load": status}
 
 

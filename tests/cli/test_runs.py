@@ -1,4 +1,4 @@
-"""`waybook runs`, `run`, `feedback`, and the audit of runs."""
+"""`waybook runs`, `run` and `feedback`, and the audit of runs."""
 
 import io
 from contextlib import closing
@@ -103,7 +103,7 @@ def test_run_command_with_json_flag_prints_valid_report(terminal: Terminal, half
 
 
 async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Body, str, str]:
-    """Return the replies of three tools, and the texts of the run list and the run page."""
+    """Return the replies of three tools, and the texts of the run list and of the run's page."""
     agent = AgentClient(ServerDispatcher(here.app.services, here.app.calls), here.call.caller)
     async with make_browser(agent) as browser:
         pages = [main_text(await browser.get(path)) for path in ("/runs", f"/runs/{run_id}")]
@@ -185,7 +185,7 @@ def test_run_command_output_fits_terminal_size(
         assert all(len(line) <= columns for line in shown)
 
 
-# Feedback
+# Tests of feedback.
 
 
 def test_feedback_command_starts_next_stage_and_is_audited(terminal: Terminal) -> None:

@@ -1,4 +1,4 @@
-"""`waybook template`: list, show, save and use."""
+"""`waybook template`: list, show, save and use templates."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`waybook watch` and `waybook review` in a pseudo-terminal that changes its size."""
+"""`waybook watch` and `waybook review` in a pseudo-terminal whose size changes."""
 
 import contextlib
 import fcntl
@@ -25,7 +25,7 @@ HOME = "\x1b[H"
 
 @dataclass
 class Screen:
-    """Pseudo-terminal in which a program runs, and all output of the program."""
+    """Pseudo-terminal in which a program runs, with everything that the program printed."""
 
     pty: int
     process: subprocess.Popen[bytes]
@@ -63,7 +63,7 @@ class Screen:
 
     @property
     def frames(self) -> list[list[str]]:
-        """Return each screen drawn on the terminal's alternate screen, as lines without colors."""
+        """Return each full-screen view that the program drew, as lines without colors."""
         _, _, live = self.text.partition("\x1b[?1049h")
         live = live.partition("\x1b[?1049l")[0]
         return [ESCAPE.sub("", frame).splitlines() for frame in live.split(HOME)[1:]]

@@ -1,17 +1,17 @@
-"""`waybook usage`, and the usage shown by `waybook status` and `waybook run`."""
+"""`waybook usage`, and the usage that `waybook status` and `waybook run` show."""
 
 import pytest
 
 from cli.terminal import Body, Terminal
 from waybook.store.driver.queries import new_uuid
 
-#: Model names that no other test uses, because all tests of a process share one database.
+#: Model names that no other test uses; all tests of a process share one database.
 A_MODEL, B_MODEL = f"a-{new_uuid()[-6:]}", f"b-{new_uuid()[-6:]}"
 
 
 @pytest.fixture(scope="module")
 def spent(terminal: Terminal) -> tuple[str, str]:
-    """Return a plan whose budget is nearly used up, and a run with reported usage."""
+    """Return a plan that has nearly used up its budget, and a run with reported usage."""
     step = {"stepType": "search", "instructions": "Look."}
     named: Body = {"name": "Costly rivers", "researchQuestion": "Which?", "steps": [step, step]}
     plan = terminal.call("create_research_plan", **named, budget={"tokens": 1_500, "costUsd": 9})

@@ -1,4 +1,4 @@
-"""`waybook webhooks`, and the webhook checks of `waybook doctor`, with a local receiver."""
+"""`waybook webhooks`, and the webhook checks of `waybook doctor`."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from webhook_env import SECRET
 
 
 class Receiver(ThreadingHTTPServer):
-    """HTTP server that answers with `status` and keeps the bodies it receives."""
+    """HTTP server that answers with `status` and stores the bodies that it receives."""
 
     status = 204
     got: list[dict[str, object]]
@@ -71,7 +71,7 @@ def test_webhooks_list_command_shows_delivered_test_message(
     assert doctor(terminal)["notices"]["state"] == "ok"
 
 
-def test_failed_test_webhook_can_be_retried_with_retry_command(
+def test_retry_command_delivers_a_test_webhook_that_failed(
     terminal: Terminal, receiver: Receiver
 ) -> None:
     receiver.status = 410
