@@ -1,4 +1,4 @@
-"""Changes to users and tokens, and replay of the audit entries about them."""
+"""Changes of users and tokens, and the replay of their audit entries."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import count

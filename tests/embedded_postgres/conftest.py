@@ -1,4 +1,4 @@
-"""Fixtures: an unused data directory, and one with an initialized PostgreSQL cluster."""
+"""Fixtures: an empty data directory, and one in which a PostgreSQL cluster was created."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Directories for embedded PostgreSQL data, and snapshots of file permissions."""
+"""Data directories for tests of the embedded PostgreSQL, and their permissions."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def make_data_directory(mode: int = 0o755, parent: Path | None = None) -> Iterat
 
 
 def remove_data_directory(data_dir: Path) -> None:
-    """Stop the data directory's supervisor process and remove its files in other directories."""
+    """Stop the supervisor process of a data directory, and remove its files elsewhere."""
     for keeper in keepers(data_dir):
         with suppress(ProcessLookupError):
             os.kill(keeper, signal.SIGTERM)
@@ -47,7 +47,7 @@ def server_home(data_dir: Path) -> ServerDirectory:
 
 
 def permissions(*paths: Path) -> dict[Path, tuple[int, int, int]]:
-    """Return the mode, owner and group of these paths and of all their parent directories."""
+    """Return the mode, owner and group of these paths and of their parent directories."""
     every = {above for path in paths for above in (path, *path.parents)}
     stats = {path: path.lstat() for path in every}
     return {path: (stat.S_IMODE(s.st_mode), s.st_uid, s.st_gid) for path, s in stats.items()}

@@ -1,4 +1,4 @@
-"""Helpers for processes: clients of the embedded PostgreSQL, its servers, its supervisors."""
+"""Helpers for the processes of the embedded PostgreSQL: clients, servers and supervisors."""
 
 import json
 import os
@@ -50,12 +50,12 @@ OURS = Surroundings()
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Process that attaches to the embedded PostgreSQL until its stdin ends or it is killed."""
+    """Process that uses the embedded PostgreSQL until its stdin is closed or it is killed."""
 
     process: subprocess.Popen[str]
 
     def complete(self) -> dict[str, str]:
-        """Wait until the client process has attached; return the result it reports."""
+        """Wait until the client process uses the database; return what it reports."""
         assert self.process.stdout is not None
         reply: dict[str, str] = json.loads(self.process.stdout.readline())
         return reply
@@ -76,7 +76,7 @@ class Client:
 def start_client(
     data_dir: Path, *, durable: bool = False, grace: float = 0.0, around: Surroundings = OURS
 ) -> Client:
-    """Start a client process without waiting until it has attached to the database."""
+    """Start a client process; do not wait until it uses the database."""
     durability = "durable" if durable else "fleeting"
     process = subprocess.Popen(
         [around.python, "-c", CLIENT, data_dir, durability, str(grace)],
@@ -114,9 +114,9 @@ def eventually(condition: Callable[[], T], what: str) -> T:
 
 
 def postmasters(cluster: Path) -> list[int]:
-    """Return the process ids of the cluster's PostgreSQL servers, without their children.
+    """Return the ids of the main processes of the cluster's PostgreSQL servers.
 
-    A process whose parent cannot be read has exited during the scan, and is omitted.
+    A process whose parent cannot be read has just ended, and is left out.
     """
     parents = {pid: _parent(pid) for pid in _processes() if _directory(pid) == cluster}
     return [pid for pid, parent in parents.items() if parent and parent not in parents]
@@ -144,7 +144,7 @@ def _processes() -> list[int]:
 
 
 def process_state(pid: int) -> str:
-    """Return the letter of the process's state, `Z` also for a process that does not exist."""
+    """Return the state of a process as a letter, with `Z` if the process does not exist."""
     return _status(pid)[0]
 
 

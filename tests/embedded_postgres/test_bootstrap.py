@@ -1,4 +1,4 @@
-"""The three roles and the database, as shown by the system catalog of the embedded server."""
+"""The embedded server's three roles, database and settings, as the system catalog shows them."""
 
 from collections.abc import Iterator
 

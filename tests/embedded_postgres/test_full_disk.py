@@ -1,4 +1,4 @@
-"""Full disk: the first start, calls and the readiness check name it, and then recover."""
+"""A full disk is reported at startup, by calls and by the readiness check; later calls succeed."""
 
 import asyncio
 import json
@@ -24,14 +24,14 @@ from waybook.transport.http.metrics import Operations
 
 SMALL_MEGABYTES = 20
 LARGE_MEGABYTES = 200
-#: Text of a step that fills pages which a full disk cannot provide.
+#: Text of a step, so long that a few calls fill the small disk.
 LONG_TEXT = "Measure the discharge of the river. " * 400
 MAX_CALLS = 100
 
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """Yield a data directory on a disk of 20 MB; skip the test where mounting is forbidden."""
+    """Yield a data directory on a disk of 20 MB; skip the test if mounting is not permitted."""
     with make_data_directory() as place:
         disk.make_disk(place / "disk", SMALL_MEGABYTES)
         if not disk.can_be_filled(place / "disk"):

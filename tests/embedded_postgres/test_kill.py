@@ -1,4 +1,4 @@
-"""kill -9 of any process at any time: no data is lost, and no process or file is left behind."""
+"""After `kill -9` of any process at any time, no data is lost and no process or file is left."""
 
 import os
 import signal
@@ -81,7 +81,7 @@ def test_database_supervisor_has_separate_session_and_survives_sigint(used: Path
         for number in (signal.SIGINT, signal.SIGHUP):
             os.kill(keeper, number)
         before = postmasters(server_home(used).cluster)
-        # The killed server is restarted within the time limit only if the supervisor is alive.
+        # Only a running supervisor restarts the killed server within the time limit.
         kill(*before)
         eventually(lambda: reached(dsn), "the server is back")
         assert keepers(used) == [keeper]
@@ -97,7 +97,7 @@ def test_client_restarts_database_server_after_sigterm_to_supervisor(used: Path)
 
 
 def make_orphan(used: Path) -> int:
-    """Kill a supervisor and its client process; return the pid of the orphaned server."""
+    """Kill a supervisor and its client; return the process id of the server that is left."""
     client = start_client(used)
     client.complete()
     client.process.send_signal(signal.SIGSTOP)
@@ -153,8 +153,8 @@ def test_database_server_without_supervisor_and_socket_is_replaced(used: Path) -
         assert len(postmasters(home.cluster)) == 1
 
 
-# Moments during the first start, each with a function that detects the moment by its visible
-# effect.
+# Moments during the first start, each with a function that returns a true value once the moment has
+# come.
 MOMENTS: dict[str, Callable[[Path], object]] = {
     "the keeper has begun": lambda d: (
         ControlDirectory(d).supervisor_lock.exists()

@@ -1,4 +1,4 @@
-"""A cluster outside of its data directory is removed along with the data directory."""
+"""If a data directory is deleted, its cluster in another directory is removed too."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from waybook.embedded_postgres.data_directory import ORPHAN_SECONDS, claim, remo
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 LATER = ORPHAN_SECONDS + 60
-#: User id under which no process runs.
+#: Id of a user that runs no process.
 UNUSED_USER = 64_321
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
@@ -29,14 +29,14 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
 
 @pytest.fixture
 def hidden() -> Iterator[Path]:
-    """Yield a data directory that the server's OS user cannot access."""
+    """Yield a data directory that the operating-system user of the server cannot read."""
     with make_data_directory(0o700) as place:
         yield place / "data"
 
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    """Yield a directory for clusters; the tests create data directories in its parent."""
+    """Yield a directory for clusters; data directories are created beside it."""
     with make_data_directory(0o700) as place:
         (place / "clusters").mkdir()
         yield place / "clusters"
@@ -47,7 +47,7 @@ def record_of(home: ServerDirectory) -> Path:
 
 
 def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirectory]:
-    """Create a cluster as a supervisor leaves it; return its control and server directories."""
+    """Create the files of a cluster; return its control directory and its server directory."""
     control_dir, home = ControlDirectory(base.parent / name), ServerDirectory(base / name)
     control_dir.directory.mkdir(parents=True)
     home.cluster.mkdir(parents=True)
@@ -57,7 +57,7 @@ def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirecto
 
 
 def removed_after_a_month(base: Path) -> list[Path]:
-    """Run two cleanup scans, the second one much later; return the clusters that they remove."""
+    """Run the cleanup now and as if a month later; return every cluster that was removed."""
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 
@@ -82,13 +82,12 @@ def test_cleanup_marks_unused_files_before_a_later_removal(hidden: Path) -> None
         assert "app_dsn" in client.complete()
         home = server_home(hidden)
         for keeper in keepers(hidden):
-            # The supervisor is paused, so that it does not notice the removal of the data
-            # directory.
+            # Pause the supervisor, so that it does not notice that the data directory is deleted.
             os.kill(keeper, signal.SIGSTOP)
         servers = postmasters(home.cluster)
         shutil.rmtree(hidden)
         kill(*keepers(hidden))
-        # The cluster is not removed, because a server still uses it.
+        # A server still uses the cluster, so the cleanup keeps it.
         assert remove_orphans([home.directory.parent]) == []
         assert home.cluster.exists()
         for server in servers:

@@ -1,4 +1,4 @@
-"""File locations: short socket paths, private directories, permissions unchanged by root."""
+"""File locations of the embedded PostgreSQL: short socket paths, private directories, owners."""
 
 import importlib.util
 import os
@@ -31,7 +31,7 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
 
 @pytest.fixture
 def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield a data directory whose path is too long for a socket, and the socket's directory."""
+    """Yield a data directory with a path too long for a socket, and the directory of its socket."""
     deep = data_dir / ("deep" * 20) / ("deeper" * 10)
     directory = socket_directory(ServerDirectory(deep / "server"))
     yield deep, directory

@@ -1,4 +1,4 @@
-"""Attaching to the embedded PostgreSQL: one server for all clients, its pid file and its log."""
+"""All clients of a data directory share one server; its pid file and its log."""
 
 import os
 import stat
@@ -95,7 +95,7 @@ def test_data_directory_that_cannot_be_created_raises_misconfigured(data_dir: Pa
 
 @contextmanager
 def open_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
-    """Run, as the server's OS user, a process that could be mistaken for the server."""
+    """Run a process that could be mistaken for the server, as the user of the server."""
     account = server_account()
     user = account.uid if account.is_other_user else None
     process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")
@@ -110,7 +110,7 @@ RECORDS = ("cluster/postmaster.pid", f"socket/{SOCKET_NAME}.lock")
 
 
 def write_record(data_dir: Path, record: str, content: str) -> None:
-    """Write a pid file in PostgreSQL's format."""
+    """Write a pid file in the format of PostgreSQL, with this content."""
     home = server_home(data_dir)
     path = home.directory / record
     path.write_text(content)

@@ -1,8 +1,8 @@
-"""Network guard for every Python process of a test run: refuses and records outside connections.
+"""Guard against network access: test processes cannot connect to other machines.
 
-Python imports a module named `sitecustomize` automatically if its folder is on the path, so
-programs that tests start are guarded too. Code that bypasses Python's sockets, such as libuv, is
-covered by `make harness NAME=test-offline` instead.
+Python imports a module named `sitecustomize` at startup if its folder is on the path, so this also
+guards Python programs that tests start. Every refused attempt is recorded. Code that does not use
+Python's sockets, such as libuv, is covered by `make harness NAME=test-offline` instead.
 """
 
 import errno
@@ -10,11 +10,9 @@ import os
 import sys
 from ipaddress import ip_address
 
-#: Name of the environment variable that contains the path of the file in which connection attempts
-#: are recorded.
+#: Environment variable with the path of the file in which refused attempts are recorded.
 NOTED = "WAYBOOK_TEST_NETWORK"
-#: Python audit events with a network address, each with the index of the address in the arguments
-#: of the event.
+#: Python audit events that have a network address, and the index of the address in their arguments.
 EVENTS = {
     "socket.connect": 1,
     "socket.sendto": 1,
@@ -29,7 +27,7 @@ def is_local_address(address: object) -> bool:
     """Return whether an address is local: loopback, a Unix socket, or absent."""
     if isinstance(address, tuple):
         address = address[0] if address else None
-        # The first part of an address is a number only for netlink and similar local protocols.
+        # Only in the addresses of netlink and similar local protocols is the first part a number.
         if isinstance(address, int):
             return True
     elif isinstance(address, str | bytes) and address[:1] in {"/", b"/", "\0", b"\0"}:
@@ -44,7 +42,7 @@ def is_local_address(address: object) -> bool:
 
 
 def watch(event: str, args: tuple[object, ...]) -> None:
-    """Refuse network connections to other machines."""
+    """Refuse a connection to another machine, and record the attempt."""
     place, noted = EVENTS.get(event), os.environ.get(NOTED)
     if place is None or noted is None or is_local_address(args[place]):
         return
@@ -54,7 +52,7 @@ def watch(event: str, args: tuple[object, ...]) -> None:
 
 
 def install() -> None:
-    """Install the network guard once per process; it cannot be removed."""
+    """Install the guard once in this process; it cannot be removed."""
     if not hasattr(sys, "is_guarded"):
         setattr(sys, "is_guarded", True)  # noqa: B010 - it has no such attribute
         sys.addaudithook(watch)

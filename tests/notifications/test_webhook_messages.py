@@ -1,4 +1,4 @@
-"""Webhook messages: content, signatures, and retries."""
+"""Webhook messages: their content, signatures and retries."""
 
 import base64
 import hashlib
@@ -40,7 +40,7 @@ TEXTS = load_templates({})
 MAX_BYTES = 20_000
 
 chances = st.floats(0, 1)
-#: Any text that an agent may use as a name.
+#: Texts that an agent may use as a name.
 names = st.text(max_size=2_000)
 
 
@@ -114,7 +114,7 @@ def test_slack_message_with_any_name_contains_no_angle_brackets(
 
 
 def odd_in_all(value: Json) -> Json:
-    """Return a copy of the value with a hidden character in every string."""
+    """Return a copy of the value with a hidden character in each string."""
     match value:
         case str():
             return f"{value}\u202e"
