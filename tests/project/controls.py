@@ -1,4 +1,4 @@
-"""Security controls: each with a threat, an edit that removes it, and tests that then fail."""
+"""Security controls: for each, the threat, the edit that removes the control, and the tests."""
 
 import tomllib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ TABLES = ROOT / "tools" / "controls"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """Source text of a security control, and the replacement that removes the control."""
+    """Edit of the source: the text of a security control, and the text without the control."""
 
     file: str
     text: str
@@ -25,22 +25,21 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Security control: protection against one threat."""
+    """Protection against one threat, and the tests that must fail without it."""
 
     #: Sentence about the control that becomes false when the control is removed.
     name: str
-    #: Threat that the control counters, as worded in its row of the table in
-    #: docs/concepts/trust.md.
+    #: Threat that the control prevents, as named in the table in docs/concepts/trust.md.
     threat: str
-    #: Source edits that remove the control. If several protections are each sufficient, the edits
-    #: remove all of them.
+    #: Edits of the source that remove the control. If each of several protections is sufficient,
+    #: the edits remove all of them.
     breaks: tuple[Mutation, ...]
-    #: Test files or single tests, at least one of which must fail without the control.
+    #: Test files or single tests; without the control, at least one of them must fail.
     tests: tuple[str, ...]
 
 
 def controls() -> Iterator[Control]:
-    """Yield every security control, in the order of the tables."""
+    """Yield every security control, in the order of the files that define them."""
     for table in sorted(TABLES.glob("*.toml")):
         for threat, rows in tomllib.loads(table.read_text("utf-8")).items():
             for row in rows:

@@ -1,4 +1,4 @@
-"""Measures of plain language in the source, tests, templates and docs."""
+"""Measures of plain language in the source, the tests, the templates and the docs."""
 
 import ast
 import gc
@@ -33,7 +33,7 @@ NAMES: Final = frozenset(
 CONSTANT: Final = re.compile(
     r"^_?(?:MOST|LONGEST|LARGEST|LEAST|FEWEST|DEEPEST|WIDEST|NARROWEST|SHORTEST|FARTHEST)(?:_|$)"
 )
-#: Pronouns that test names must not contain; a test name must name the role.
+#: Pronouns that a test name must not contain, because the name must say who or what is meant.
 PRONOUNS: Final = frozenset(
     {"it", "its", "itself", "they", "them", "their", "theirs", "he", "him", "his", "she", "her"}
     | {"we", "us", "our", "ours", "you", "your", "who", "whom", "whose", "what"}
@@ -55,7 +55,7 @@ STRINGS: Final = frozenset({ast.Constant, ast.JoinedStr})
 BODIES: Final = frozenset({ast.Module, ast.ClassDef})
 SCOPES: Final = BODIES | {ast.FunctionDef, ast.AsyncFunctionDef}
 REFERENCES: Final = frozenset({ast.Name, ast.Attribute})
-#: For each kind of syntax node that binds a name, the field of the node that contains the name.
+#: For each kind of syntax tree node that binds a name, the field that contains the name.
 BINDINGS: Final[Mapping[type[ast.AST], str]] = {
     ast.Name: "id",
     ast.Attribute: "attr",
@@ -71,7 +71,7 @@ BINDINGS: Final[Mapping[type[ast.AST], str]] = {
 
 
 class Text(NamedTuple):
-    """Text or name with its location in a file."""
+    """Text or name, with the file and line in which it occurs."""
 
     file: str
     line: int
@@ -80,7 +80,7 @@ class Text(NamedTuple):
 
 @dataclass(slots=True)
 class Corpus:
-    """Texts and names to be measured, grouped by kind."""
+    """All texts and names of the repository, by kind."""
 
     docstrings: list[Text] = field(default_factory=list)
     comments: list[Text] = field(default_factory=list)
@@ -88,7 +88,8 @@ class Corpus:
     queries: list[Text] = field(default_factory=list)
     #: String constants of the source that are not docstrings.
     strings: list[Text] = field(default_factory=list)
-    #: Names of variables, parameters, attributes, functions and classes, where they are bound.
+    #: Names of variables, parameters, attributes, functions and classes, at the place that defines
+    #: them.
     names: list[Text] = field(default_factory=list)
     constants: list[Text] = field(default_factory=list)
     tests: list[Text] = field(default_factory=list)
@@ -97,7 +98,7 @@ class Corpus:
 
 
 class Allowed(NamedTuple):
-    """Permitted match of a language measure, with the reason."""
+    """Exception from a language measure, with the reason."""
 
     file: str
     text: str
@@ -107,8 +108,8 @@ class Allowed(NamedTuple):
 @cache
 def corpus(root: Path = ROOT) -> Corpus:
     """Read all texts and names of the repository."""
-    # Disable garbage collection: reading creates a million syntax nodes and no garbage, so garbage
-    # collection would double the time and free nothing.
+    # Disable garbage collection, which would double the time and free nothing: reading creates a
+    # million syntax tree nodes and no garbage.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -134,7 +135,7 @@ def _read(root: Path) -> Corpus:
 
 def _query_comments(root: Path) -> Iterator[Text]:
     for path in sorted((root / SOURCE).rglob("*.sql")):
-        # Skip migrations, because published migrations never change.
+        # Skip migrations: published migrations never change.
         if path.parent.name != "migrations":
             yield from _blocks(path, str(path.relative_to(root)))
 
@@ -151,7 +152,7 @@ def _blocks(path: Path, file: str) -> Iterator[Text]:
             block = None
 
 
-# Python
+# Functions that read Python files.
 
 
 def _read_module(read: Corpus, path: Path, file: str) -> None:
@@ -206,7 +207,7 @@ def _read_docstring(
     node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
     file: str,
 ) -> set[int]:
-    """Record a node's docstring; return the id of its constant, to be skipped later."""
+    """Record a node's docstring; return the ids of the string nodes to skip later."""
     match node.body:
         case [ast.Expr(value=ast.Constant(value=str(text)) as constant), *_]:
             read.docstrings.append(Text(file, constant.lineno, text.strip()))
@@ -244,10 +245,10 @@ def _is_test(name: str, file: str) -> bool:
 
 
 def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
-    """Yield the Python comments, with consecutive comment lines as one comment.
+    """Yield the Python comments; consecutive comment lines are one comment.
 
-    A comment is the text after a # that is not in a string. The tokenizer is not used, because
-    it would take most of the time.
+    A comment is the text after a # outside of strings. The tokenizer is not used, because it is
+    slow.
     """
     block: Text | None = None
     for number, line in enumerate(text.split("\n") if "#" in text else (), 1):
@@ -269,10 +270,10 @@ def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
 
 
 def _comment_column(line: str, number: int, strings: list[Span]) -> int:
-    """Return the column at which the comment of a line starts, or -1 if it has none."""
+    """Return the column at which the comment in a line starts, or -1 if there is none."""
     column = line.find("#")
     while column >= 0:
-        # Convert the column to bytes, because the column offsets of the syntax tree are in bytes.
+        # Convert the column to bytes, in which the syntax tree counts.
         position = (number, len(line[:column].encode()))
         index = bisect_right(strings, (position, position))
         if not any(start <= position < end for start, end in strings[max(0, index - 9) : index]):
@@ -302,14 +303,14 @@ def _sentences(path: Path, file: str) -> Iterator[Text]:
 
 
 def _shortened(match: re.Match[str]) -> str:
-    # Keep inline code and the text of links at their position in the sentence, and replace
-    # comments by blanks.
+    # Keep inline code and link texts at their place in the sentence, and replace comments with
+    # spaces.
     if match["label"] is not None:
         return match["label"]
     return match[0] if match[0].startswith("`") else _blanked(match)
 
 
-# Measures
+# Measures of language.
 
 
 class Measure(NamedTuple):
@@ -373,7 +374,7 @@ def measures(root: Path = ROOT, allowed: tuple[Allowed, ...] = ()) -> list[Measu
 
 
 def is_allowed(hit: Text, allowed: Iterable[Allowed]) -> bool:
-    """Return whether a match of a language measure is on the allow-list."""
+    """Return whether a list of exceptions contains this match of a measure."""
     return any(hit.file == entry.file and entry.text in hit.text for entry in allowed)
 
 

@@ -1,10 +1,10 @@
-"""Maximum number of matches for each language measure, and the permitted matches."""
+"""Maximum number of matches of each language measure, and the exceptions from the measures."""
 
 from typing import Final
 
 from project.language import Allowed
 
-#: Maximum number of hits of each language measure. The limits may be lowered, but are never raised.
+#: Maximum number of matches of each language measure. A limit may be lowered, never raised.
 LIMITS: Final = {
     "docstrings opening with a question word": 0,
     "comments of queries opening with a question word": 0,

@@ -1,4 +1,4 @@
-"""Files, modules and pages of the repository, for tests of its structure."""
+"""The repository's files, modules and pages, read for tests of their structure."""
 
 import ast
 import gc
@@ -19,7 +19,7 @@ _HEADING = re.compile(r"^(#+) +(.+?) *$")
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """Source module: its path, text and syntax tree."""
+    """Module of the source: its path, its text and its syntax tree."""
 
     path: Path
     text: str
@@ -33,7 +33,7 @@ class Module:
 
 @cache
 def modules() -> tuple[Module, ...]:
-    # Without garbage collection: parsing creates a million syntax nodes and no garbage.
+    # Disable garbage collection: parsing creates a million syntax tree nodes and no garbage.
     gc.disable()
     try:
         paths = [(path, path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py"))]
@@ -63,7 +63,7 @@ def read(*parts: str) -> str:
 
 
 def headings(text: str, level: int | None = None) -> list[str]:
-    """Return the headings of a page without backticks; lines in code blocks do not count."""
+    """Return the headings of a page, without backticks; lines of code blocks are no headings."""
     matches = (_HEADING.match(line) for line in prose_lines(text))
     return [
         matched[2].replace("`", "")

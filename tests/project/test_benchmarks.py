@@ -1,4 +1,4 @@
-"""Benchmarks and the capacity model: limits, drivers of other systems, and their pages."""
+"""Benchmarks, the capacity model of a fleet, and the pages that show their results."""
 
 import json
 import re
@@ -28,7 +28,7 @@ from systems import SYSTEMS, System
 from tools import performance
 
 
-def test_benchmark_of_dashboard_pages_renders_every_page() -> None:
+def test_benchmark_of_dashboard_pages_loads_every_page() -> None:
     run = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "pages.py"), "--rounds", "1"],
         env={"PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'tests/support'}"},

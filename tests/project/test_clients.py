@@ -1,4 +1,4 @@
-"""The matrix of tested clients: its page, its lock files and its drivers agree."""
+"""Tested clients: the list in the source agrees with the page, the lock files and the scripts."""
 
 import re
 from dataclasses import replace
@@ -31,11 +31,11 @@ def test_failures_shown_on_clients_page_are_exactly_the_known_failures() -> None
         assert failed == set(client.known_failures), label
 
 
-def test_every_client_has_a_driver_and_no_script_is_unused() -> None:
+def test_every_client_has_a_script_and_every_script_is_used() -> None:
     assert {client.driver for client in CLIENTS} == set(DRIVERS.glob("drive_*.py"))
 
 
-def test_every_client_lock_file_belongs_to_a_client() -> None:
+def test_every_lock_file_of_clients_belongs_to_a_listed_client() -> None:
     locks = {*LOCKS.glob("*.lock"), *LOCKS.glob("*/package-lock.json")}
     assert {client.lock for client in CLIENTS} == locks
 
@@ -56,7 +56,7 @@ def test_clients_tested_in_ci_are_in_the_list_of_clients() -> None:
 
 
 def changes(*facts: tuple[str, str, str]) -> list[dict[str, str]]:
-    """Return audit changes, each with an entity, a field and a new value."""
+    """Return audit changes with these entities, fields and new values."""
     return [{"entity": entity, "field": name, "to": value} for entity, name, value in facts]
 
 
@@ -67,7 +67,7 @@ def test_client_test_reports_an_event_missing_from_the_audit(reason: str) -> Non
     assert missing_facts(audit, "codex-http") == [reason]
 
 
-def test_client_test_reports_nothing_missing_after_a_complete_scenario() -> None:
+def test_client_test_reports_no_missing_event_after_complete_scenario() -> None:
     assert missing_facts({"codex-http": changes(*FACTS.values())}, "codex-http") == []
     assert missing_facts({}, "codex-http") == ["no plan was created"]
 

@@ -1,4 +1,4 @@
-"""Commands and tool calls in the documentation exist and accept the arguments shown."""
+"""Commands, tool calls and code in the documentation are valid."""
 
 import ast
 import importlib
@@ -21,8 +21,8 @@ from waybook.cli.app import app
 from waybook.settings import Settings
 
 COMMAND = re.compile(r"^\$ (?:\S*/)?waybook (.+)$", re.MULTILINE)
-#: Pattern for a command in a shell block, which may follow variable assignments or another command.
-#: Shell blocks contain no prompt.
+#: Pattern for a command in a shell block, without the prompt. Variable assignments or another
+#: command may precede the command.
 SHELL_COMMAND = re.compile(
     r"(?:^|&& )(?:WAYBOOK_\w+=\S+ )*waybook ([^&\n]+?) *(?=&&|$)", re.MULTILINE
 )

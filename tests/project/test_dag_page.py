@@ -1,4 +1,4 @@
-"""The guides to workflows and conditions cover every field, and their examples are true."""
+"""Pages about workflows and conditions: complete lists of fields, and examples that are true."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, Te
 from waybook.errors import BadExpression
 
 PAGE = read("how-to", "write-a-dag.md")
-#: Names in code spans in the first cell of each table row of the page.
+#: Names in backticks in the first cell of each table row of the page.
 NAMED = {
     name
     for row in re.findall(r"^\| (.+?) \|", PAGE, re.MULTILINE)
@@ -72,7 +72,7 @@ LINES = [
 
 
 def outcome(expression: str) -> tuple[str, str]:
-    """Return an expression's outcome as the documentation page writes it, and its error message."""
+    """Return the outcome of an expression as the page writes it, and the error message."""
     try:
         condition = compile_condition(expression)
     except BadExpression as refused:

@@ -1,4 +1,4 @@
-"""Decision records: uniform heads, mutual links, file names and index entries that are true."""
+"""Decision records: their heads, the links between them, and their index."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ ROW = re.compile(r"^\| \[(.+)\]\((.+\.md)\) \| (\w+) \| (\S+) \|$", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Link to another record, which is replaced or replaces this one, wholly or in part."""
+    """Link between two records, one of which replaces all or part of the other."""
 
     title: str
     file: str
@@ -43,7 +43,7 @@ class Record:
 
 
 def parse(file: str, text: str) -> Record:
-    """Return the head of a record; it is an error if a field is missing or malformed."""
+    """Return the head of a record; raise an error if a field is missing or malformed."""
     head = HEAD.match(text)
     assert head is not None, f"{file}: the head is not in the usual form"
     older = [OLDER.fullmatch(item) for item in items(head["replaces"])]
@@ -60,7 +60,7 @@ def parse(file: str, text: str) -> Record:
 
 
 def items(field: str) -> list[str]:
-    """Return the values of a field: none, one on its line, or several as a nested list."""
+    """Return the values of a field: none, one on the same line, or several as a nested list."""
     values = field.strip().removeprefix("- ").split("\n    - ")
     return [] if values == ["none"] else values
 
@@ -87,7 +87,7 @@ def problems(all_records: Sequence[Record]) -> Iterator[str]:
 
 
 def link_problems(record: Record, by_file: Mapping[str, Record]) -> Iterator[str]:
-    """Yield the links of a record to a missing record, and to one that does not link back."""
+    """Yield an error for each link to a missing record or to one that does not link back."""
     for link in (*record.replaces, *record.replaced_by):
         other = by_file.get(link.file)
         if other is None or link.title != other.title:

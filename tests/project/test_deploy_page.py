@@ -1,4 +1,4 @@
-"""Deployment page: its commands work from a copy of the repository."""
+"""The commands on the deployment page work in a copy of the repository."""
 
 import os
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from project.repository import ROOT, code_blocks, read, sections
 
-#: Replacements of programs that build, install or start services; `python3` makes an environment
-#: whose programs do nothing.
+#: Replacements of programs that build, install or start services. The replacement of `python3`
+#: creates an environment whose programs do nothing.
 PROGRAMS = {
     "make": 'test "$1" = wheel && mkdir dist && touch dist/waybook-0-py3-none-any.whl',
     "python3": 'mkdir -p "$3/bin" "$3/lib" && ln -s /bin/true "$3/bin/pip"'

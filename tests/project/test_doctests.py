@@ -1,4 +1,4 @@
-"""Examples in docstrings return the results they show."""
+"""Examples in docstrings are executed, and must return the results that they show."""
 
 import doctest
 import io
@@ -8,7 +8,7 @@ from pathlib import Path
 from project.repository import ROOT, SOURCE
 
 TESTS = ROOT / "tests"
-#: Folders with importable modules, each with the folder that is on the import path.
+#: Folders with modules, each with the folder from which they are imported.
 FOLDERS = {SOURCE: SOURCE.parent, TESTS: TESTS}
 PROMPT = "    >>> "
 MIN_DOCSTRINGS = 150

@@ -1,4 +1,4 @@
-"""Example programs: each runs against a real server with a separate database."""
+"""Example programs run against a real server and complete their plans."""
 
 import os
 import re
@@ -23,7 +23,7 @@ ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Start `waybook serve` on its own database and yield its address once it is ready."""
+    """Start `waybook serve` with a database of its own; yield its URL once it is ready."""
     with make_data_directory(parent=run_directory()) as place:
         command = [
             sys.executable,

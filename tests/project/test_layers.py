@@ -1,4 +1,4 @@
-"""Test layers, and the report of failed, endless and skipped tests."""
+"""Layers of tests, such as unit tests; and reports of failed, endless and skipped tests."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from run_place import PLACE
 
 
 def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.CompletedProcess[str]":
-    """Write each of the files into a test folder of the same name, and run pytest on them."""
+    """Write each file into a test folder of the same name, and run pytest on these files."""
     for name, text in files.items():
         (folder / name).mkdir(exist_ok=True)
         (folder / name / f"test_{name}.py").write_text(text, "utf-8")
@@ -23,7 +23,7 @@ def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.Comple
         shutil.copy(TESTS / name, folder)
     settings = ["-c", f"{ROOT}/pyproject.toml", f"--rootdir={folder}", "-p", "no:cacheprovider"]
     paths = ["-o", f"pythonpath={folder} {ROOT / 'harness'} {TESTS} {TESTS / 'support'}"]
-    # The planted run creates and removes a directory of its own.
+    # Remove this variable: the new test run creates a directory of its own.
     variables = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *settings, *paths, *options, *files],
@@ -38,7 +38,7 @@ def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.Comple
 # Tests of layers.
 
 
-#: Modules that are slow to import and that the rules do not need.
+#: Modules that are slow to import, and that tests of the rules must not import.
 HEAVY = ("psycopg", "mcp", "starlette", "waybook.app.dispatcher")
 
 
@@ -141,12 +141,12 @@ def test_after():
 
 
 def test_failed_or_endless_test_does_not_end_other_tests(tmp_path: Path) -> None:
-    # The process of the endless test exits, and another one takes its place.
+    # pytest ends the process of the endless test and starts another.
     limit = ("-o", "faulthandler_timeout=3")
     done = run_planted(tmp_path, "-n", "1", "--dist", "worksteal", "-q", *limit, plan=PLANTED)
     assert "3 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     assert "INTERNALERROR" not in done.stdout
-    # The test's own failure and the failure to format it.
+    # Both errors are shown: the failed assertion, and the error while it was formatted.
     assert "AssertionError: assert 7 == 0" in done.stdout
     assert "ZeroDivisionError" in done.stdout
 
@@ -161,7 +161,7 @@ def test_missing_test_path_is_refused_before_test_workers_start(tmp_path: Path) 
 def test_test_summary_names_a_missing_program_and_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In CI, the planted test would fail, because CI must run the tests in a browser.
+    # In CI, the test would fail instead of being skipped, because CI must run the browser tests.
     monkeypatch.delenv("CI", raising=False)
     skipped = "from missing_programs import CHROMIUM\n\ndef test_x(): CHROMIUM.skip('planted')\n"
     done = run_planted(tmp_path, "-q", plan=skipped)

@@ -1,4 +1,4 @@
-"""Source modules: sizes, names, docstrings, imports between layers, and no SQL."""
+"""Modules of the source: sizes, names, docstrings, imports between layers, and no SQL."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_MODULES_PER_FOLDER = 30
 
-#: Module names that do not describe the content of the module.
+#: Module names that say nothing about the content of the module.
 NAMELESS = {"base", "common", "helpers", "manager", "misc", "shared", "types", "util", "utils"}
 
 #: Public names of `import waybook`. Adding a name requires a deliberate decision.
@@ -92,8 +92,8 @@ def opening(module: Module) -> str:
 # Tests of imports.
 
 
-#: Modules that import other modules by name, in order to load only the modules that are used: the
-#: commands, the Python API, Jinja and YAML, and optional endpoints.
+#: Modules that import other modules by name, so that only modules in use are loaded: commands, the
+#: Python API, Jinja and YAML, and optional endpoints.
 IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
     "src/waybook/app/registry.py",
@@ -141,7 +141,7 @@ def test_source_does_not_use_type_checking_guard() -> None:
 
 
 def test_internal_init_files_are_empty() -> None:
-    # Users import from these packages, so their init files may have content.
+    # Users import from these packages, so their `__init__.py` may have content.
     public = {SOURCE, SOURCE / "client"}
     inner = [m for m in modules() if m.path.name == "__init__.py" and m.path.parent not in public]
     assert [module.name for module in inner if module.text] == []
@@ -159,8 +159,7 @@ QUERY = re.compile(
     r"\s*(select\s+\S|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|with\s+\w+\s+as\s*\()"
 )
 
-#: Queries that are too small for a file of their own: the current time, and the list of orgs for a
-#: sweep.
+#: Queries too small for a `.sql` file: the current time, and the orgs for a sweep.
 ALLOWED = {"select app_now()", "select org_id from org"}
 
 NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Database rows are read by field name outside the store, never by position."""
+"""Code outside of the store reads database rows by field name, never by position."""
 
 import ast
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ READS = frozenset(
         *("read_org", "read_directory", "read_global", "read_by_secret", "read_by_slug"),
     }
 )
-#: Nesting depth of a value: 3 for the results of several statements, 2 for the rows of one
-#: statement, 1 for one row, and 0 for other values.
+#: Nesting depth of values: 3 for the results of several statements, 2 for the rows of a statement,
+#: 1 for a row, and 0 for others.
 RESULTS, ROWS, ROW, OTHER = 3, 2, 1, 0
 
 
 class PositionalReads(ast.NodeVisitor):
-    """Visitor that finds the lines in a function that read a database row by position."""
+    """Visitor that finds the lines of a function that read a database row by position."""
 
     def __init__(self, function: ast.FunctionDef | ast.AsyncFunctionDef, *, named: bool) -> None:
         self.lines: list[int] = []
@@ -119,15 +119,15 @@ def _is_position(index: ast.expr) -> bool:
 
 
 def positional_reads(tree: ast.Module, *, named: bool) -> Iterator[int]:
-    """Yield the lines that read rows by position; `named` adds parameters named `row`."""
+    """Yield the lines that read rows by position; if `named`, a parameter `row` is a row too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from PositionalReads(node, named=named).lines
 
 
 def reads_by_position(module: Module) -> bool:
-    # Check parameters named `row` only in the `app` package, because elsewhere such a parameter may
-    # also be a row of a table on the screen.
+    # Outside of the package `app`, a parameter named `row` may also be a row of a table on the
+    # screen.
     return any(positional_reads(module.tree, named=module.name.startswith(APP)))
 
 

@@ -1,4 +1,7 @@
-"""SQL of the database owner filters by org, because RLS may not apply to it: decision 0045."""
+"""Every query that the database owner runs filters by org: decision 0045.
+
+Row-level security may not apply to the owner.
+"""
 
 import re
 from collections.abc import Iterator
@@ -9,16 +12,15 @@ from project.repository import Module, modules
 from waybook.store.driver.queries import Query, load
 from waybook.store.maintenance.migrate import bundled_migrations
 
-#: Statements of a sweep over all orgs. They need no org condition, because they list the orgs and
-#: read none of their data.
+#: Statements that list the orgs and read none of their data, so they need no org condition.
 OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
 
-#: Statements that are executed once for each row, with the full primary key of the row.
-#: `Owner.do_each` counts the rows that they changed.
+#: Statements that are executed for each row, with the primary key of the row. `Owner.do_each`
+#: checks the number of changed rows.
 BY_KEY = {"reseal_entry"}
 
-#: Statements that copy rows into a table that they create. The org condition is in the part of the
-#: statement that reads the rows.
+#: Statements that copy rows into a table that they create; the query that reads the rows has the
+#: org condition.
 COPIES = {"copy_calls"}
 
 IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
@@ -26,8 +28,8 @@ LOADED = re.compile(r'\bload\(\s*"([\w/]+)"')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
 NAMED_TABLE = re.compile(r"\b(?:from|join|update|into)\s+(\{table\}|\w+)")
-#: Org condition of a table in a query: its `org_id` is compared with the org parameter, or with the
-#: `org_id` of another table.
+#: Org condition of a table in a query: a comparison of its `org_id` with the org parameter, or with
+#: the `org_id` of another table.
 CONDITION = re.compile(r"\b(?:\w+\.)?org_id = (?:%\(org_id\)s|\w+\.org_id)|\(org_id, ")
 EXPLICIT = "%(org_id)s"
 RETURNING = re.compile(r"\breturning (?:\w+\.)?org_id$")
@@ -53,7 +55,7 @@ def org_tables() -> set[str]:
 
 
 def forgotten(query: Query) -> str | None:
-    """Return the clause that a query lacks to be safe without row-level security, or None."""
+    """Return the clause that a query needs to be safe without row-level security, or None."""
     ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
     if query.name in COPIES:
         ours.remove("{table}")

@@ -1,4 +1,4 @@
-"""Documentation pages and their site: up to date, linked, consistent with the source."""
+"""Documentation pages: up to date, with valid links, and in agreement with the source."""
 
 import re
 import subprocess
@@ -30,13 +30,12 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 MAX_README_LINES = 150
 MAX_TERMS = 28
 MAX_TARGETS = 16
-#: Pattern for a sentence that is followed by another sentence on the same line. Lists of short
-#: sentences are allowed.
+#: Pattern for two sentences on one line. A list of short sentences does not match.
 TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
 
 
 def test_generated_files_are_current(shared_place: ServerDatabase) -> None:
-    """The help is generated in a new process, because click caches the help of commands."""
+    """The commands' help is generated in a new process, because click caches it."""
     database = ("--database", shared_place.owner_dsn)
     command = [sys.executable, "-m", "tools.generate", "--check", *database]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -55,7 +54,7 @@ def test_relative_links_in_the_docs_have_existing_targets() -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Return whether a link's file exists and, if the link has an anchor, its heading exists."""
+    """Return whether the file of a link exists and, if the link has an anchor, the heading too."""
     path, _, anchor = link.partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.exists():
@@ -78,7 +77,7 @@ def test_docs_have_at_most_a_single_sentence_per_line() -> None:
     assert lines == []
 
 
-# README
+# Tests of the README and of commands.
 
 
 def test_readme_line_count_is_below_limit() -> None:
@@ -141,7 +140,7 @@ def test_docs_pages_that_list_condition_actions_name_every_action() -> None:
 
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-#: Areas of commits that are no packages: two parts of `transport`, and what is outside of `src`.
+#: Areas of commits that are not packages: two parts of `transport`, and what is outside of `src`.
 OTHER_AREAS = frozenset(
     {"mcp", "web", "docs", "tests", "harness", "tools", "benchmarks", "examples", "deploy"}
     | {"build", "lang"}
@@ -152,7 +151,7 @@ def packages() -> set[str]:
     return {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 
 
-def test_documented_commit_areas_are_the_packages_and_few_other_words() -> None:
+def test_documented_commit_areas_are_packages_and_known_other_areas() -> None:
     lines = sections(PAGE, 2)["Commits"].splitlines()
     (listed,) = [line for line in lines if line.startswith("- The area is")]
     assert re.findall(r"`(\w+)`", listed) == [*sorted(packages()), *sorted(OTHER_AREAS)]
@@ -248,7 +247,7 @@ def test_published_figure_without_measurement_is_refused() -> None:
         read_cell(TABLE, "rate", "noise")
 
 
-def test_docs_page_for_fleet_operators_stays_short() -> None:
+def test_page_for_fleet_operators_has_at_most_a_thousand_words() -> None:
     assert len(read("operate.md").split()) <= MAX_WORDS
 
 

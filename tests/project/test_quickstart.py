@@ -1,4 +1,4 @@
-"""The checks of `make harness NAME=start-test`, which runs README and quickstart, detect errors."""
+"""`make harness NAME=start-test`, which runs the README and the quickstart, detects errors."""
 
 import shlex
 from typing import Any
@@ -13,12 +13,12 @@ STEPS = len(SCENARIO.steps)
 
 
 def plan_rows(*, status: str = "completed", name: str = SCENARIO.name) -> list[dict[str, str]]:
-    """Return the output of `waybook plans --json`."""
+    """Return the JSON of `waybook plans --json` for one plan."""
     return [{"name": name, "status": status}]
 
 
 def audit_entries(*, channel: str = "mcp", steps: int = STEPS) -> list[dict[str, Any]]:
-    """Return the output of `waybook audit list --json`, one entry for each completed step."""
+    """Return the JSON of `waybook audit list --json`, with an entry for each completed step."""
     done = {"entity": "step", "field": "status", "to": "completed"}
     origin = {"subject": "plan", "channel": channel, "sessionId": SCENARIO.name}
     return [{**origin, "changes": [{**done, "id": str(number)}]} for number in range(steps)]

@@ -1,4 +1,4 @@
-"""The reference has a heading for every tool, error, setting, command, event and metric."""
+"""The reference pages describe every tool, error, setting, command, event, table and metric."""
 
 import json
 import re
@@ -96,13 +96,13 @@ def test_audit_reference_lists_audited_fields_of_every_entity() -> None:
 
 
 def listed(section: str) -> set[str]:
-    """Return the names that a section lists in backticks, before the colon of each item."""
+    """Return the names in backticks before the colon of each list item of a section."""
     items = re.findall(r"^- (.+?):", section, re.MULTILINE)
     return {name for item in items for name in TICKED.findall(item)}
 
 
 def audited_fields() -> dict[str, set[str]]:
-    """Return the audited fields of each kind of row, as read from the SQL queries."""
+    """Return the audited fields of each kind of row, read from the SQL queries."""
     plans, runs, orgs, skills = (
         expand_parts((SOURCE / "store" / f"{name}.sql").read_text("utf-8"))
         for name in ("plans/load", "runs/load", "accounts/accounts", "plans/writer")
@@ -150,7 +150,7 @@ def test_retention_guide_has_the_defaults_of_the_settings() -> None:
 
 DASHBOARD = ROOT / "deploy" / "grafana" / "waybook.json"
 SERIES_NAME = re.compile(r"\b((?:waybook|process)_[a-z_]+)\b")
-#: Endings of the series of a histogram.
+#: Suffixes of the names under which Prometheus stores a histogram.
 SERIES = ("_bucket", "_sum", "_count")
 
 

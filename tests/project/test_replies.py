@@ -1,4 +1,4 @@
-"""The tools page documents exactly the fields that occur in replies."""
+"""The reference of the tools describes exactly the fields that occur in replies."""
 
 import re
 from collections import defaultdict
@@ -39,7 +39,7 @@ class Listening(AgentClient):
 
 
 def documented() -> dict[str, set[str]]:
-    """Return the documented reply fields of each tool: the names in backticks before a colon."""
+    """Return the reply fields that the page describes for each tool."""
     page = sections(read("reference", "tools.md"), 2)
     return {name: fields_in(sections(page[name], 3)["Reply"]) for name in TOOLS}
 
@@ -130,7 +130,7 @@ async def make_copy(agent: AgentClient) -> None:
 
 
 async def research_that_grows(agent: AgentClient) -> None:
-    """Store several versions of research, some with too many sources to show, and a late result."""
+    """Store versions of research, some with more sources than a reply shows, and a late result."""
     args = await valid_call(agent, "store_research")
     stored = [await agent.call("store_research", **args) for _ in range(2)]
     args["sources"] = [{"title": f"Page {n}", "quote": "x" * 2_000} for n in range(20)]
@@ -220,7 +220,7 @@ async def make_long_read(agent: AgentClient) -> None:
 
 
 async def make_step_with_a_past(agent: AgentClient) -> None:
-    """Create a step with a dependency, a failure and a late result, sent back by a review."""
+    """Create a step with a dependency, a failure and a late result; a review sends it back."""
     plan = await agent.plan(steps=[make_step(), make_step(dependsOn=[1])])
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
@@ -235,7 +235,7 @@ async def make_step_with_a_past(agent: AgentClient) -> None:
 
 
 async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> None:
-    """Take over a step from an inactive holder that had stored an artifact."""
+    """Claim a step from an inactive holder, who stored an artifact before."""
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="silent")
     named = {"planId": plan["planId"], "stepId": taken["stepId"], "kind": "note"}
@@ -246,7 +246,7 @@ async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> Non
     await agent.take(plan, sessionId="next")
 
 
-# Runs
+# Calls that work on runs.
 
 
 async def make_run_that_ends_well(agent: AgentClient) -> None:
@@ -292,7 +292,7 @@ class Forgetful:
 
 
 async def extracts(agent: Listening) -> None:
-    """Extract data without a language model, then with a valid and an invalid model reply."""
+    """Extract data: without a language model, then with a valid and with an invalid model reply."""
     args: Body = {"text": "The Nile.", "schema": {"type": "object"}}
     await agent.call("extract_data", **args)
     for text in ("{}", "[]"):
@@ -311,7 +311,7 @@ async def looks_at_plans_and_runs(agent: AgentClient) -> None:
 
 
 async def maps_in_a_chat(agent: AgentClient) -> None:
-    """Draw maps of plans: too large, unchanged since the last call, under review, and failed."""
+    """Draw maps of plans: too large, unchanged since the last call, in review, and failed."""
     await agent.call("draw_map", planId=(await agent.plan(150))["planId"])
     plan = await agent.plan(1)
     named = {"planId": plan["planId"]}

@@ -1,4 +1,4 @@
-"""Environments built by `tools/setup_env.py`, which every `make` target uses, without a network."""
+"""`tools/setup_env.py`, which creates `.venv` for every `make` target, tested offline."""
 
 import hashlib
 import os
@@ -13,7 +13,8 @@ import pytest
 from project.repository import ROOT
 from tools.setup_env import Environment, pip_settings, uv_variables
 
-#: Python without the modules that create environments, as in Debian without python3-venv.
+#: Program that runs without the modules that create environments, as on Debian without
+#: `python3-venv`.
 WITHOUT_VENV = """
 import runpy, sys
 import importlib.util as util
@@ -27,7 +28,7 @@ ABSENT = f"absent==1.0 --hash=sha256:{64 * '0'}\n"
 
 
 class Checkout:
-    """Folder with the program, a lock file that names one package, and an index with its wheel."""
+    """Folder with `setup_env.py`, a lock file with one package, and a package index."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -62,7 +63,7 @@ class Checkout:
     def set_up(
         self, *prefix: str, python: str = sys.executable
     ) -> subprocess.CompletedProcess[str]:
-        """Run the program. The only index is the folder, so uv cannot be downloaded."""
+        """Run `setup_env.py`; the only package index is the folder, so uv cannot be downloaded."""
         variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.root / "index")}
         command = [python, *prefix, str(self.program), ".venv", "tiny.lock"]
@@ -89,7 +90,7 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_setup_recovers_from_missing_venv_module_and_failed_installation(
     checkout: Checkout,
 ) -> None:
-    """One environment serves all steps: to create it takes longer than all of them together."""
+    """All cases use one environment, because creating one takes longer than all cases together."""
     locked = checkout.write_package("1.0")
     (checkout.environment / "half-made").mkdir(parents=True)
     first = checkout.set_up("-c", WITHOUT_VENV)
@@ -105,7 +106,7 @@ def test_setup_recovers_from_missing_venv_module_and_failed_installation(
         "uv failed (it cannot be downloaded); installing with pip instead, which takes longer.",
     ]
     assert checkout.installed_version() == "1.0"
-    # The README puts `.venv/bin` on the PATH, so `python3` is then the one of the environment.
+    # After the README's setup, `python3` is that of `.venv`, because `.venv/bin` is on the PATH.
     again = checkout.set_up(python=str(checkout.environment / "bin" / "python"))
     assert (again.returncode, again.stderr) == (0, "")
     checkout.lock(ABSENT)

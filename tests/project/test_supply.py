@@ -1,4 +1,4 @@
-"""Supply chain: every dependency is pinned by hash and listed in the bill of materials."""
+"""Every dependency is pinned by hash, and listed in the bill of materials."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 def packages(lock: Path) -> dict[str, tuple[str, set[str]]]:
-    """Return every package of a lock file: its version, and its permitted hashes."""
+    """Return the version and the permitted hashes of every package in a lock file."""
     entries = re.split(r"^(?=\S)", lock.read_text(), flags=re.MULTILINE)
     named = [(PINNED.match(entry), entry) for entry in entries if entry.strip()]
     return {m[1]: (m[2], set(HASH.findall(entry))) for m, entry in named if m}
@@ -47,7 +47,7 @@ def test_makefile_installs_packages_from_lock_files_only() -> None:
 
 
 def test_pip_and_uv_install_the_environment_with_hashes() -> None:
-    """`--no-deps` keeps the installers from adding packages that no lock file names."""
+    """With `--no-deps`, the installers add no package that is not in a lock file."""
     program = (ROOT / "tools" / "setup_env.py").read_text()
     assert re.findall(r'"sync", "--require-hashes"|"install", "--no-deps"', program) == [
         '"install", "--no-deps"',
@@ -58,7 +58,7 @@ def test_pip_and_uv_install_the_environment_with_hashes() -> None:
 
 @pytest.mark.parametrize("name", ["run.lock", "build.lock"])
 def test_development_lock_file_includes_every_package_of_other_lock_files(name: str) -> None:
-    """One environment has both installed: `make test` must not replace what `make demo` uses."""
+    """`make demo` and `make test` use one environment, so `make test` must not replace packages."""
     parts = packages(ROOT / "requirements" / name)
     assert parts.items() <= packages(ROOT / "requirements" / "dev.lock").items()
 
