@@ -13,7 +13,7 @@ SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3),
 
 @pytest.fixture(scope="module")
 def long_plan(terminal: Terminal) -> str:
-    """Return a plan of sixty steps: some completed, one failed, one in progress."""
+    """Return a plan of sixty steps: twenty completed, one failed, one in progress."""
     plan_id = terminal.plan("A long plan with a name that does not fit anywhere at all", 60)
 
     async def work(here: AppSession) -> None:

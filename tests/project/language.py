@@ -176,7 +176,7 @@ def _read_module(read: Corpus, path: Path, file: str) -> None:
 
 
 def _nodes(tree: ast.Module) -> Iterator[Any]:
-    """Yield every syntax tree node, parents first, in two thirds of the time of `ast.walk`."""
+    """Yield every node of a syntax tree, parents first, faster than `ast.walk` does."""
     open_nodes: list[ast.AST] = [tree]
     while open_nodes:
         node = open_nodes.pop()
