@@ -157,7 +157,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def is_left_alone(place: ServerDatabase) -> bool:
-    """Return whether nobody else is connected to this database."""
+    """Return whether this database has no other connection."""
     with psycopg.connect(place.admin_dsn) as admin:
         ((others,),) = admin.execute(
             """select count(*) from pg_stat_activity

@@ -1,4 +1,4 @@
-"""Every design decision about runs names a test, or is tested with a database elsewhere."""
+"""Every design decision about runs is named in a test, here or in a test with a database."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A report counts the jobs of a snapshot in groups, with the same result as one by one."""
+"""A report counts the jobs of a snapshot in groups; counting one by one gives the same result."""
 
 from collections import Counter
 

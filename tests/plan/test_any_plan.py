@@ -301,7 +301,9 @@ others = st.tuples(st.sampled_from(changes), st.integers(0, 2**12))
     new=new_plans() | new_plans(is_tied=True),
     calls=st.lists(claims | others, min_size=10, max_size=40),
 )
-def test_claimed_step_had_no_open_dependency_at_any_time(new: NewPlan, calls: list[Move]) -> None:
+def test_claimed_step_never_had_a_dependency_that_is_still_open(
+    new: NewPlan, calls: list[Move]
+) -> None:
     story = make_story(new)
     depended: dict[StepId, set[StepId]] = {}
     for name, number in calls:
@@ -352,7 +354,9 @@ def _check_claims(depended: dict[StepId, set[StepId]], before: Plan, plan: Plan)
 
 @decision("A22")
 @given(data=st.data(), count=st.integers(2, 12))
-def test_skip_to_skips_the_steps_between_after_reordering(data: st.DataObject, count: int) -> None:
+def test_skip_to_condition_after_reordering_skips_the_steps_between(
+    data: st.DataObject, count: int
+) -> None:
     target = data.draw(st.integers(2, count))
     skip = NewCondition(
         after_step_order=1, expression="true", action=BranchAction.SKIP_TO, target_step_order=target

@@ -270,7 +270,7 @@ def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
 
 
 def _comment_column(line: str, number: int, strings: list[Span]) -> int:
-    """Return the column at which the comment in a line starts, or -1 if there is none."""
+    """Return the column at which the comment in a line starts, or -1 for a line without comment."""
     column = line.find("#")
     while column >= 0:
         # Convert the column to bytes, in which the syntax tree counts.

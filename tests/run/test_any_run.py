@@ -23,6 +23,7 @@ WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
 NAMES = ("alpha", "beta", "gamma")
 #: Maximum number of jobs in one run.
 MAX_JOBS = 120
+#: Maximum number of random events in one run.
 RIOT = 250
 
 

@@ -45,7 +45,7 @@ def listed(world: RunEnv, items: list[object]) -> None:
     world.submit(world.claimed(world.jobs("find")[-1]), json.dumps(items))
 
 
-def test_list_of_the_input_has_a_job_per_item_and_model() -> None:
+def test_input_list_creates_a_job_per_item_and_model() -> None:
     world = make_run(contracts(), items=[f"contract {n}" for n in range(30)])
     assert world.step("read").total == 60
     assert world.run.lists == (RunList("items", 30),)
@@ -150,7 +150,7 @@ def test_regenerated_list_replaces_a_list_that_is_not_in_use() -> None:
 
 
 @pytest.mark.parametrize(("is_used", "jobs"), [(True, 2), (False, 1)])
-def test_copy_uses_the_latest_list_that_no_copied_step_used(*, is_used: bool, jobs: int) -> None:
+def test_run_copy_keeps_list_in_use_and_replaces_unused_list(*, is_used: bool, jobs: int) -> None:
     dag = planned()
     if not is_used:
         alone = make_stage("one", make_plan_step("find", outputs=["clauses"]))

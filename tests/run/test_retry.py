@@ -106,7 +106,7 @@ def test_retry_of_a_failed_regeneration_leaves_step_counts_unchanged() -> None:
 
 
 @decision("B1", "B6")
-def test_regenerating_in_a_closed_step_leaves_the_step_closed() -> None:
+def test_regenerating_a_document_of_a_closed_step_leaves_step_closed() -> None:
     world = two_steps()
     world.work("a")
     assert completed_steps(world) == 1
@@ -125,7 +125,7 @@ def test_regenerating_in_a_closed_step_leaves_the_step_closed() -> None:
     assert len(world.jobs("b")) == 2
 
 
-def test_regenerating_in_an_open_step_decrements_the_done_count() -> None:
+def test_regenerating_a_document_of_open_step_lowers_the_done_count() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)

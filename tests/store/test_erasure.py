@@ -83,7 +83,6 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
 
 
 async def make_notice(world: OrgEnv) -> None:
-    """Insert a pending notification."""
     with psycopg.connect(world.place.admin_dsn) as admin:
         for agent in (world.agent, world.other_org):
             admin.execute(

@@ -120,7 +120,9 @@ async def test_write_to_a_standby_returns_busy_and_closes_the_connection(
         assert await backend(database) != before
 
 
-async def test_read_only_transaction_on_a_primary_is_not_busy(place: ServerDatabase) -> None:
+async def test_write_in_read_only_transaction_on_primary_keeps_the_error(
+    place: ServerDatabase,
+) -> None:
     not_busy = pytest.raises(psycopg.errors.ReadOnlySqlTransaction)
     with opened(place, place.app_dsn) as database, not_busy:
         await database.read_org(LOCAL_ORG, "update plan set name = name")

@@ -1,4 +1,4 @@
-"""Leadership: one process per database is the leader; if it loses its connection, another is."""
+"""Leadership: one process per database leads; another takes over if the connection is lost."""
 
 import asyncio
 

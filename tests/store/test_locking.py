@@ -1,4 +1,4 @@
-"""A call that waited for a row lock reads the updated row, whatever query plan is used."""
+"""A call that waited for a row lock reads the updated row, with any query plan."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -41,7 +41,7 @@ def fresh(server: Server) -> Iterator[ServerDatabase]:
 def test_claimable_job_is_found_in_order_without_statistics(
     fresh: ServerDatabase, request_: JobRequest, settings: tuple[str, ...]
 ) -> None:
-    """With another index, a claim reads and sorts all jobs of the run: 4.5 to 6.6 ms."""
+    """With another index, a claim would read and sort all jobs of the run: 4.5 to 6.6 ms."""
     index = "job_open" if request_.model is None else "job_open_for_model"
     for statement in (
         jobs.claimable_statement(new_id(), request_),

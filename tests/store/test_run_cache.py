@@ -42,7 +42,7 @@ def make_job(job_id: str, status: JobStatus = JobStatus.PENDING) -> Job:
 
 
 def make_slot(*free: Job, held: tuple[Job, ...] = (), is_complete: bool = False) -> RunSlot:
-    """Return a slot with a cached run that has these free jobs and jobs in progress."""
+    """Return the cache entry of a run that has these free jobs and jobs in progress."""
     slot = RunSlot()
     slot.cached = CachedRun(
         run=RUN,

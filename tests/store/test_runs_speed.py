@@ -177,7 +177,7 @@ def test_frequent_run_query_uses_the_intended_index(
 
 
 def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
-    """The cache reads them with each 32 free jobs; a run may have thousands of free jobs."""
+    """The cache runs this query for every 32 free jobs; a run may have thousands of free jobs."""
     nodes = plan(full, cache.SQL["held_jobs"](run_id=new_uuid(), most=cache.MAX_HELD_JOBS))
     assert "job_holder" in {node.through for node in nodes}, nodes
 
@@ -185,7 +185,7 @@ def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
 def test_documents_of_a_lineage_are_found_by_index(
     full: ServerDatabase, named: tuple[str, str, str]
 ) -> None:
-    """Documents of other lineages would be one heap page each, and grow with the run."""
+    """Without the index, each document of another lineage would cost a page read."""
     nodes = plan(full, hot(*named)["documents_of_lineage"])
     (scan,) = [node for node in nodes if node.through == "document_place"]
     for column in ("run_id", "stage_slug", "document_key", "lineage"):
@@ -213,7 +213,7 @@ def test_run_queries_use_no_sequential_scan(
 
 
 async def test_most_updates_of_runs_and_steps_change_no_index(own_place: ServerDatabase) -> None:
-    """At least 90 % of the updates of a run and its steps change no index, over complete runs."""
+    """Complete three runs: at least 90 % of the updates of runs and steps must change no index."""
     async with make_env(own_place) as world:
         for _ in range(3):
             run = await world.agent.run("dialectic")

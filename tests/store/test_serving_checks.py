@@ -1,4 +1,4 @@
-"""Check at startup: a server refuses an unsuitable schema and migrates only if told to."""
+"""Check at startup: a server refuses an unsuitable schema, and migrates only if configured."""
 
 from collections.abc import Iterator
 
