@@ -262,7 +262,7 @@ def test_arbitrary_json_as_definition_raises_bad_recipe(data: object, strict: bo
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=JSON, strict=st.booleans())
-def test_definition_with_one_changed_value_mixes_no_kinds_of_errors(
+def test_changed_definition_reports_schema_errors_or_others_never_both(
     data: st.DataObject,
     dag: Dag,
     value: object,

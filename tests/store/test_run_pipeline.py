@@ -194,7 +194,7 @@ class FakeDatabase:
     st.lists(st.sampled_from(Fault), max_size=12),
     st.lists(st.integers(0, 2), min_size=1, max_size=20),
 )
-def test_committed_decisions_equal_the_reported_ones_in_order(
+def test_decisions_are_committed_exactly_as_reported_and_in_order(
     faults: list[Fault], pauses: list[int]
 ) -> None:
     reported, unknown, attempts = list[str](), list[str](), count()

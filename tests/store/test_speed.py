@@ -318,9 +318,9 @@ WORKED_PLANS, WORKED_STEPS = 100, 3
 async def test_only_a_plan_status_change_updates_an_index(own_place: ServerDatabase) -> None:
     """Claim and submit 300 steps; the status of each plan changes at its start and at its end.
 
-    The pages of the tables are nearly empty, so that new versions of a row fit on the same page. On full
-    pages, the number of index updates would also depend on when dead row versions are removed, and
-    so on concurrent transactions.
+    The pages of the tables are nearly empty, so that new versions of a row fit on the same page. On
+    full pages, the number of index updates would also depend on when dead row versions are removed,
+    and so on concurrent transactions.
     """
     with psycopg.connect(own_place.owner_dsn) as owner:
         for table in ("plan", "plan_step"):
