@@ -90,7 +90,7 @@ def test_too_many_outputs_are_refused() -> None:
     assert not store_output(COMPLETE, REPORT, full, make_context()).reply.is_new
 
 
-def test_output_in_another_media_type_than_required_is_missing() -> None:
+def test_required_output_is_missing_if_stored_in_another_media_type() -> None:
     there = stored(replace(REPORT, media_type="text/csv"))
     assert is_missing([], "text/markdown")
     assert is_missing(there, "text/markdown")

@@ -78,7 +78,7 @@ def test_request_review_while_review_is_open_raises_invalid_transition() -> None
 
 
 @pytest.mark.parametrize("attempt", [None, 1])
-def test_review_request_for_a_lost_step_stores_a_late_result(attempt: int | None) -> None:
+def test_review_request_of_a_former_holder_stores_late_result(attempt: int | None) -> None:
     step = make_step(S.IN_PROGRESS, attempt=2, held_by="bob")
     request = replace(REVIEW_REQUEST, attempt=attempt)
     refused = request_review(make_plan(step), step_id(1), request, make_context())

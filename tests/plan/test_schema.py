@@ -107,7 +107,7 @@ def test_too_large_result_schemas_are_refused_alone_or_together() -> None:
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH, 50_000])
 @pytest.mark.parametrize("keyword", ["not", "items", "const", "properties"])
-def test_a_schema_nested_too_deeply_is_refused(keyword: str, levels: int) -> None:
+def test_result_schema_nested_too_deeply_is_refused(keyword: str, levels: int) -> None:
     with pytest.raises(TooLarge):
         check_schema(nested(levels, keyword))
 

@@ -78,7 +78,7 @@ def test_claim_with_a_model_returns_only_jobs_of_that_model() -> None:
     assert world.claim(PAT).model == "alpha"
 
 
-def test_session_gets_the_held_job_again() -> None:
+def test_session_that_holds_a_job_gets_the_same_job_again() -> None:
     world = make_run(make_stage_run(make_step("a")))
     held = world.claim(ANN)
     world.pass_time(timedelta(minutes=1))
@@ -88,7 +88,7 @@ def test_session_gets_the_held_job_again() -> None:
     assert world.records.seen[held.id] == world.records.now
 
 
-def test_next_job_is_never_a_held_job_of_another_user() -> None:
+def test_claim_never_returns_a_job_that_another_user_holds() -> None:
     world = make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE), make_step("b")))
     held = world.claim(Actor("ann", Channel.MCP, "main"))
     decided = next_job(
