@@ -245,7 +245,6 @@ def test_backup_leaves_out_tables_with_types_of_a_database_extension(
 
 
 async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path) -> None:
-    """The backup waits in its first block until it is canceled."""
     await fill(own_world)
     reached, canceled = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()

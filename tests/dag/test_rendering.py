@@ -24,7 +24,6 @@ REL = 'rel="noopener noreferrer nofollow"'
 
 
 def page(text: str, template: str | None = None) -> Rendered:
-    """Return a rendered document with this content."""
     context = {
         **SAMPLE_CONTEXTS[TemplateKind.DOCUMENT],
         "text": text,

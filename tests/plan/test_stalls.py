@@ -66,7 +66,7 @@ def test_recent_heartbeat_prevents_a_step_from_stalling() -> None:
     assert last_heartbeat(make_step(S.IN_PROGRESS, in_progress_since=None)) is None
 
 
-def test_plan_stalls_when_the_first_step_stalls() -> None:
+def test_plan_stalls_as_soon_as_any_step_in_progress_stalls() -> None:
     seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
     short = make_step(S.IN_PROGRESS, stall_seconds=60)
     plan = make_plan(seen, short, make_step())

@@ -296,7 +296,6 @@ def _lines(file: str, text: str) -> Iterator[Text]:
 
 
 def _sentences(path: Path, file: str) -> Iterator[Text]:
-    """Yield the sentences of a documentation page."""
     text = _CODE.sub(_blanked, path.read_text(encoding="utf-8"))
     text = _INLINE.sub(_shortened, text)
     yield from (line for line in _lines(file, text) if not set(line.text) <= set("|-: "))
@@ -374,7 +373,6 @@ def measures(root: Path = ROOT, allowed: tuple[Allowed, ...] = ()) -> list[Measu
 
 
 def is_allowed(hit: Text, allowed: Iterable[Allowed]) -> bool:
-    """Return whether a list of exceptions contains this match of a measure."""
     return any(hit.file == entry.file and entry.text in hit.text for entry in allowed)
 
 

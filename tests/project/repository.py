@@ -54,7 +54,6 @@ def tracked() -> tuple[Path, ...]:
 
 @cache
 def pages() -> tuple[Path, ...]:
-    """Return every documentation page."""
     return (*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")))
 
 
