@@ -1,4 +1,4 @@
-"""Reports of a run at several times: what may change between them, and what may not."""
+"""Reports of runs in any state: the number of completed steps, and when a stage is completed."""
 
 from random import Random
 

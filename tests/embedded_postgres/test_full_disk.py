@@ -24,7 +24,7 @@ from waybook.transport.http.metrics import Operations
 
 SMALL_MEGABYTES = 20
 LARGE_MEGABYTES = 200
-#: Text of a step, so long that a few calls fill the small disk.
+#: Text of a step, so long that PostgreSQL needs new disk pages to store the text.
 LONG_TEXT = "Measure the discharge of the river. " * 400
 MAX_CALLS = 100
 

@@ -28,7 +28,7 @@ from waybook.store.maintenance import owner
 
 @pytest.fixture
 def canary() -> str:
-    """Return a unique word, with which the test finds texts that were not erased."""
+    """Return a unique word, which shows where a text was not erased."""
     return f"canary{new_uuid().replace('-', '')}"
 
 
