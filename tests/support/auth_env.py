@@ -27,7 +27,7 @@ EVERYTHING = (Scope.ADMIN,)
 
 
 def at(agent: AgentClient) -> RequestContext:
-    """Return a request context of this agent's user, for operations that no tool offers."""
+    """Return a context to call functions of the application directly, as this agent's user."""
     return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
 
 
@@ -59,12 +59,12 @@ def bearer(issued: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {issued.secret}"}
 
 
-#: Length of a fragment of a secret, long enough that it cannot occur in a text by chance.
+#: Number of characters after which a part of a secret cannot occur in a text by chance.
 PIECE = 12
 
 
 def leaks(text: str, secret: str) -> bool:
-    """Return whether a text contains a part of a secret, as plain text or as hexadecimal bytes."""
+    """Return whether a text contains 12 successive characters of a secret, plain or as hex."""
     pieces = {secret[at : at + PIECE] for at in range(len(secret) - PIECE + 1)}
     return any(piece in text or piece.encode().hex() in text for piece in pieces)
 
@@ -93,7 +93,7 @@ async def served(world: OrgEnv, **more: object) -> AsyncIterator[str]:
         yield address
 
 
-#: Query that returns a hash of a table's content, which differs after any change.
+#: Query for a hash of a table's content, which differs after any change of the table.
 DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) from $table t"
 
 

@@ -1,15 +1,15 @@
 """Small inputs that may be expensive to process: bodies, snapshots, definitions, Markdown.
 
-Each input is at most as large as its channel accepts. The server must reply to each with a result
-or a documented error.
+Each input is at most as large as the server accepts at its place. The server must answer each with
+a result or a documented error.
 """
 
 import json
 from typing import Final
 
 MEBIBYTE: Final = 1024 * 1024
-#: Size in bytes of a large value. It is a little smaller than the maximum request body, which also
-#: contains the enclosing JSON.
+#: Size in bytes of a large value. With the JSON around it, the value just fits into the largest
+#: request body that the server accepts.
 ROOM: Final = MEBIBYTE - 4_096
 
 #: Hostile JSON values, as text.
@@ -39,7 +39,7 @@ VALUES: Final = {
     "half of it": '{"a":[1,2,',
     "not a number": "NaN",
 }
-#: The JSON values that a file parser may fail to read because of their depth or length.
+#: Hostile JSON values whose nesting or length may make a JSON parser fail.
 DEEP: Final = {name: VALUES[name] for name in ("deep lists", "deep objects", "a million digits")}
 
 

@@ -24,11 +24,11 @@ Edges = Sequence[tuple[str, str]]
 ItemT = TypeVar("ItemT")
 
 EXTERNAL = ("brief", "feedback")
-#: Key of the list in the input of random runs.
+#: Key of the list of items in the input of random runs.
 ITEMS = "items"
 #: Key of a document that every step may produce, so that it may have several producers.
 COMMON = "common"
-#: Random numbers from which the properties of a step are derived.
+#: Random numbers; `_Dice` derives the properties of a step from one of them.
 NUMBERS = st.integers(0, 2**96)
 
 
@@ -48,7 +48,7 @@ def make_step(
     outputs: Iterable[str | Output] = (),
     **values: object,
 ) -> RecipeStep:
-    """Return a recipe step with EXECUTE jobs; strings in inputs and outputs are document keys."""
+    """Return a recipe step with `EXECUTE` jobs; a text in inputs or outputs is a document key."""
     step = RecipeStep(
         key=key,
         number=0,
@@ -111,7 +111,7 @@ def models(most: int = 4) -> st.SearchStrategy[list[str]]:
 
 @dataclass(slots=True)
 class _Dice:
-    """Source of random choices derived from one number; zero always selects the first option."""
+    """Source of random choices derived from one number; 0 always gives the first option."""
 
     number: int
 
@@ -123,7 +123,7 @@ class _Dice:
         return self.pick(range(count)) == count - 1
 
     def some(self, of: Sequence[ItemT], most: int = 2) -> list[ItemT]:
-        """Return up to `most` of these items, each at most once."""
+        """Return between zero and `most` of these items, without repetitions."""
         places = [self.pick(range(-1, len(of))) for _ in range(most)]
         return [of[place] for place in dict.fromkeys(places) if place >= 0]
 
@@ -134,7 +134,7 @@ class _Dice:
 
 @dataclass(slots=True)
 class _Draft:
-    """Builder of a random recipe, which adds each step after its dependencies."""
+    """Random recipe under construction; each step is added after the steps that it depends on."""
 
     stage: str
     #: For each earlier stage, the documents that it produces.
@@ -143,13 +143,13 @@ class _Draft:
     edges: list[tuple[str, str]] = field(default_factory=list)
     makes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     ancestors: dict[str, set[str]] = field(default_factory=dict)
-    #: For each earlier stage, the documents that may be lists of items.
+    #: For each earlier stage, the documents that may contain a list of items.
     earlier_lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Steps that produce a list of items. No `per_source_document` step may follow them.
     list_makers: set[str] = field(default_factory=set)
 
     def lists(self, keys: Iterable[str]) -> list[Input]:
-        """Return the lists by which a step after these steps can be split."""
+        """Return the inputs whose items can each get a job in a step that follows these steps."""
         earlier = [
             make_input(doc, slug) for slug, docs in self.earlier_lists.items() for doc in docs
         ]
@@ -157,7 +157,6 @@ class _Draft:
         return [make_input(ITEMS), *(make_input(doc) for doc in own), *earlier]
 
     def own_documents(self, keys: Iterable[str]) -> list[str]:
-        """Return the documents that these steps produce, except the one named `common`."""
         return sorted({doc for key in keys for doc in self.makes[key]} - {COMMON})
 
     def follows_documents(self, key: str) -> bool:
@@ -169,7 +168,7 @@ class _Draft:
 
 
 def _list_documents(steps: Sequence[RecipeStep], draft: _Draft) -> list[str]:
-    """Return the documents of these steps that may be lists of items."""
+    """Return the documents of these steps that may contain a list of items."""
     sources = {edge[0] for edge in draft.edges if draft.follows_documents(edge[1])}
     makers = [
         step
@@ -280,7 +279,7 @@ def dags(draw: st.DrawFn, max_stages: int = 4, max_steps: int = 6) -> Dag:
 
 
 def _lists_of(recipe: Recipe) -> list[str]:
-    """Return the documents of a recipe that may be lists of items of later stages."""
+    """Return the recipe's documents that may contain a list of items for later stages."""
     draft = _Draft("", {}, steps=[*recipe.steps], edges=[*recipe.edges])
     for step in recipe.steps:
         documents = dict.fromkeys(output.document_key for output in step.outputs)

@@ -1,4 +1,4 @@
-"""Evidence about a run's progress: random, or from simulated histories."""
+"""Snapshots of a run's progress: with random content, or after a simulated history."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 from waybook.dag.progress.structure import Evidence
 
-#: Snapshot, or part of a snapshot, as JSON that is accessed without type checks.
+#: JSON of a snapshot or of a part of one; the type checker does not check accesses to it.
 Body: TypeAlias = dict[str, Any]
 
 COUNT = st.sampled_from([0, 0, 1, 2])
@@ -53,11 +53,12 @@ def shuffled(snapshot: Body, chance: Random) -> Body:
 
 @dataclass
 class History:
-    """Simulated history of a run that contains only valid status changes.
+    """Simulated history of a run, with only valid status changes.
 
-    A step opens when all its predecessors have ended; at that time, all of its jobs or none exist.
-    A continuation is created when its parent ends. Failed jobs may be retried. If the simulated
-    engine records that steps are closed, it may also repeat completed work.
+    A step opens when all its predecessors have ended; then either all of its jobs are created at
+    once, or none. A job that continues another job is created when the other job ends. Failed jobs
+    may be retried. If the history records when steps are closed (`closes`), it may also repeat
+    completed work.
     """
 
     dag: Dag
@@ -74,7 +75,7 @@ class History:
         self.opened = {slug: set() for slug in self.graphs}
 
     def moments(self, most: int) -> Iterator[Body]:
-        """Yield the snapshot after each change; it is the same object every time."""
+        """Yield the snapshot after each change; it is one object that changes."""
         for _ in range(most):
             moves = [*self._on_the_map(), *self._on_jobs()]
             if not moves:
@@ -84,7 +85,7 @@ class History:
             yield self.snapshot
 
     def played(self, most: int) -> Body:
-        """Return the snapshot after this many changes of the history."""
+        """Return the snapshot after at most this many changes."""
         for _ in self.moments(most):
             pass
         return self.snapshot

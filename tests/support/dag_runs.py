@@ -26,7 +26,7 @@ from waybook.dag.model import Dag, Stage
 
 
 def origins_of(made: Iterable[ProducedDocument]) -> Origins:
-    """Return the lineages and the authors of these documents, each once and in order."""
+    """Return the lineages and authors of these documents, without duplicates and in order."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for output in made:
@@ -58,7 +58,7 @@ def dag_counts(
 
 
 def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
-    """Return the predecessors of each stage, in the order of declaration."""
+    """Return the predecessors of each stage, in the order in which the DAG declares them."""
     place = {stage.slug: number for number, stage in enumerate(dag.stages)}
     before: dict[str, list[str]] = {stage.slug: [] for stage in dag.stages}
     for transition in sorted(dag.transitions, key=lambda way: place[way.source]):
@@ -109,7 +109,7 @@ def make_stage_run(
 
 
 def sample_items(dag: Dag, lengths: Lengths | None = None) -> ItemOrigins:
-    """Return the items of a DAG's lists, three for a list of unknown length unless it has fewer."""
+    """Return items for a DAG's lists: the number in `lengths`, or at most three."""
     lists = item_lists(dag)
     lacking = (item_list for item_list in lists.values() if item_list.name not in (lengths or {}))
     sample = {

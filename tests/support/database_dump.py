@@ -1,4 +1,4 @@
-"""Text dump of a whole database, as an attacker with a copy would read it."""
+"""Dump of a whole database as text, as an attacker with a copy of the database could read it."""
 
 import subprocess
 

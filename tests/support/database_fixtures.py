@@ -20,7 +20,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 from run_place import CITUS
 from waybook.store.maintenance.migrate import migrate
 
-#: Mark for tests that run on PostgreSQL 18 only, because they do not depend on the version.
+#: Mark for tests whose result does not depend on the PostgreSQL version, so they run only on 18.
 ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 
@@ -71,10 +71,10 @@ def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
 
 
 class SharedDatabases:
-    """Migrated database shared by test files, replaced once it contains many orgs.
+    """Migrated database shared by test files, replaced when it contains many orgs.
 
-    Background tasks process every org, so one pass would take seconds in a database with the orgs
-    of all earlier tests.
+    Background tasks process every org. With the orgs of all earlier tests, a task would take
+    seconds.
     """
 
     MAX_ORGS = 40
@@ -127,7 +127,6 @@ def pgvector_server(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def pgvector_place(pgvector_server: Server) -> Iterator[ServerDatabase]:
-    """Yield a migrated database with pgvector, for a single test."""
     with new_database(pgvector_server) as place:
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension if not exists vector")
@@ -150,7 +149,7 @@ async def own_world(own_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 @pytest.fixture
 async def alone(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment on PostgreSQL 18 only, in the database of the test file."""
+    """Yield a test environment in the database of the test file, on PostgreSQL 18 only."""
     async with make_env(module_place) as made:
         yield made
 

@@ -6,7 +6,7 @@ from psycopg import sql
 from org_env import OrgEnv
 from postgres_servers import ServerDatabase
 
-#: Tables of the call log, which contains every call, regardless of the outcome of the call.
+#: Tables that every call writes to, even if the call fails: the call log.
 NOTED = ("mcp_tool_call_log",)
 TABLES = b"select relname from pg_class where relrowsecurity and not relispartition"
 

@@ -1,9 +1,8 @@
 """Design decisions on points that the specifications leave open, and the tests that prove them.
 
-A test is marked with the decisions that it proves, by `@decision("A5")`.
-`tests/plan/test_decisions.py` checks that every decision about plans is proven by a test of the
-plan rules. Parts of decisions that tests of the rules cannot prove are proven by tests in the
-folders in `ELSEWHERE`.
+The mark `@decision("A5")` says that a test proves the decision A5. `tests/plan/test_decisions.py`
+checks that the tests of the plan rules prove every decision about plans. `ELSEWHERE` lists the
+parts that these tests cannot prove, with the folders of the tests that do.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,7 +82,7 @@ RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ProofElsewhere:
-    """Part of a design decision that rule tests cannot prove, and the folder of its tests."""
+    """Part of a decision that rule tests cannot prove, and the folder of the tests that do."""
 
     what: str
     place: str

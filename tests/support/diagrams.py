@@ -1,4 +1,4 @@
-"""Builders for tests of drawn maps: diagrams of any shape, and annotations."""
+"""Builders for tests of drawn maps."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,14 +15,14 @@ Edges = Sequence[tuple[str, str]]
 def make_lane(
     keys: Sequence[str], edges: Edges = (), *, slug: str = "plan", name: str = ""
 ) -> Lane:
-    """Return a lane of steps whose titles equal their keys."""
+    """Return a lane (the drawing of a stage) of steps whose titles equal their keys."""
     return Lane(
         slug=slug, name=name, steps=tuple(DiagramStep(key, key) for key in keys), edges=tuple(edges)
     )
 
 
 def make_diagram(*lanes: Lane) -> Diagram:
-    """Return a diagram whose lanes (stages) are in sequence."""
+    """Return a diagram with these lanes (drawings of stages) in sequence."""
     slugs = [lane.slug for lane in lanes]
     return Diagram(name="Rivers", lanes=lanes, transitions=tuple(pairwise(slugs)))
 
@@ -33,7 +33,7 @@ def make_chain_of(count: int) -> Diagram:
 
 
 def dense_diagram(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diagram:
-    """Return a plan's diagram with many short edges, always the same for this number of steps."""
+    """Return the diagram of a plan with many short edges; equal numbers give equal diagrams."""
     chance = Random(count)  # noqa: S311 - nothing secret about it
     keys = [f"step-{number:04}" for number in range(count)]
     edges: set[tuple[str, str]] = set()

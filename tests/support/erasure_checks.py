@@ -16,7 +16,7 @@ from waybook.store.audit import Subject
 from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.erasure import Erased
 
-#: Tables that keep rows about an org or a user after its erasure.
+#: Tables that record an erasure, so they keep rows about an erased org or user.
 LEFT = {"erasure", "tombstone"}
 
 
@@ -39,7 +39,7 @@ def tables(place: ServerDatabase) -> list[str]:
 
 
 def rows_of(place: ServerDatabase, org_id: UUID) -> dict[str, list[str]]:
-    """Return every row of an org as text, by table, without empty tables."""
+    """Return every row of an org as text, by table; tables without rows are omitted."""
     with psycopg.connect(place.admin_dsn) as admin:
         rows_by_table = {
             table: [
@@ -55,7 +55,7 @@ def rows_of(place: ServerDatabase, org_id: UUID) -> dict[str, list[str]]:
 
 
 async def add_user(place: ServerDatabase, agent: AgentClient, name: str) -> None:
-    """Add a user with a token and a web session to this org; the new user adds another user."""
+    """Add a user with a token and a web session to this org; the new user adds another one."""
     credential = await make_token(agent, name, email=f"{name}@example.org")
     await make_token(agent.acting_as(name), new_uuid())
     with psycopg.connect(place.admin_dsn) as admin:

@@ -27,12 +27,12 @@ class ReceivedRequest:
 
 @dataclass
 class EndpointServer:
-    """HTTP server with one scripted behavior per request; the last behavior repeats."""
+    """HTTP server with one scripted behavior for each request; the last behavior repeats."""
 
     url: str = ""
     requests: list[ReceivedRequest] = field(default_factory=list)
     plays: deque[Play] = field(default_factory=deque)
-    #: Event that is set when the first request arrives.
+    #: Set when the first request arrives.
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     def will(self, *plays: Play) -> None:
@@ -78,7 +78,7 @@ async def endless_body(writer: Writer) -> None:
 
 
 async def slow_body(writer: Writer) -> None:
-    """Send the first chunk of a response body, and nothing more."""
+    """Send the first chunk of a response body and nothing more."""
     writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
     await never_respond(writer)
 
@@ -128,15 +128,15 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         yield endpoint
     finally:
         server.close()
-        # Wait for some iterations of the event loop, because it needs them to pass on a connection
-        # that the kernel has just accepted.
+        # The event loop needs some iterations to pass on a connection that the kernel has just
+        # accepted.
         for _ in range(ACCEPT_ITERATIONS):
             await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # Close every connection, because a task that was canceled before it started has not closed
-        # its connection.
+        # Close the connections of tasks that were canceled before they started: these tasks did not
+        # close them.
         for writer in writers:
             writer.close()
         await asyncio.sleep(0)

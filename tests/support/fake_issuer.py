@@ -1,6 +1,6 @@
 """Fake OpenID Connect issuer on loopback that consents to every request.
 
-The keys of the issuer are generated when it starts, so no key is stored in a file.
+The issuer generates its keys when it starts, so no file contains a key.
 """
 
 import json
@@ -51,7 +51,7 @@ class SigningKey:
 
 @cache
 def rsa_key(bits: int = 2048) -> rsa.RSAPrivateKey:
-    """Return an RSA key, shared by all tests of a process because generation is slow."""
+    """Return an RSA key, which all tests of a process share because generation is slow."""
     return rsa.generate_private_key(public_exponent=65537, key_size=bits)
 
 
@@ -69,11 +69,11 @@ def make_key(algorithm: str = "ES256", name: str | None = None) -> SigningKey:
 
 @dataclass
 class FakeIssuer:
-    """OpenID Connect issuer that signs in the user set as `person`."""
+    """OpenID Connect issuer at which the user in `person` signs in."""
 
     url: str = ""
     keys: list[SigningKey] = field(default_factory=lambda: [make_key()])
-    #: Value that the issuer publishes instead of its keys, if a test sets it.
+    #: Value that the issuer publishes in place of its keys; None if it publishes its keys.
     published: object = None
     #: Claims about the person who signs in.
     person: Body = field(default_factory=lambda: {"sub": "ann-1", "org": "acme"})
@@ -87,7 +87,7 @@ class FakeIssuer:
     plain_oauth: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[dict[str, str]] = field(default_factory=list)
-    #: Values that override the issuer's metadata, if a test sets them.
+    #: Fields that a test sets to replace those of the issuer's metadata.
     last_error: Body = field(default_factory=dict)
     #: Changes to the claims of ID tokens, for tests of forged claims.
     lies: Body = field(default_factory=dict)
@@ -170,7 +170,7 @@ class FakeIssuer:
         )
 
     async def link(self, request: Request) -> Response:
-        """Return a page that acts as another site and links to the requested address."""
+        """Return a page of another site that links to the requested address."""
         where = escape(request.query_params["to"])
         return HTMLResponse(f'<!doctype html><title>Elsewhere</title><a href="{where}">There</a>')
 

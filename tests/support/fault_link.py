@@ -1,4 +1,4 @@
-"""Proxy to a server on loopback, with which tests break connections."""
+"""Proxy on loopback with which tests break connections to a server."""
 
 import contextlib
 import socket
@@ -13,8 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from patience import PATIENCE_SECONDS
 
-#: Value of the socket option SO_LINGER with zero seconds, with which closing the socket sends a
-#: reset.
+#: Value of the socket option `SO_LINGER`: closing the socket sends a reset at once.
 LINGER_NOT = struct.pack("ii", 1, 0)
 CHUNK_BYTES = 65_536
 
@@ -28,10 +27,10 @@ class Wire:
     pumps: list[threading.Thread] = field(default_factory=list)
 
     def reset(self) -> None:
-        # Wake up the threads before the sockets are closed, because the kernel keeps a socket open
-        # while a thread reads from it.
+        # Wake up the threads that read from the sockets. Otherwise the kernel would keep the
+        # sockets open after they are closed here.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
-            # Shutting down fails if the other side has already closed the socket.
+            # This fails if the other side has already closed the socket.
             with contextlib.suppress(OSError):
                 end.shutdown(how)
         for pump in self.pumps:
@@ -49,23 +48,24 @@ class FaultLink:
     #: Path of a Unix socket, or host and port.
     target: str | tuple[str, int]
     wires: set[Wire] = field(default_factory=set)
-    #: Lock held while a connection is added, so that its threads start only after other threads can
-    #: see the connection.
+    #: Held while a connection is added, so that its threads start only when other threads can see
+    #: the connection.
     changing: threading.Lock = field(default_factory=threading.Lock)
-    #: Number of connections that were closed at once because the target was unavailable.
+    #: Number of connections that the link closed at once because the target was unavailable.
     refused: int = 0
     #: While this event is not set, the link forwards nothing.
     is_open: threading.Event = field(default_factory=threading.Event)
-    #: Number of pieces of data that the link has held back so far.
+    #: Number of pieces of data that the link has delayed so far.
     held: int = 0
-    #: For each accepted connection, how many answers the target has sent on it.
+    #: Number of answers that the target has sent on each accepted connection.
     answers: list[int] = field(default_factory=list)
-    #: Number of a connection, counted from 1, and number of answers after which the link resets it.
+    #: The link resets the connection with this number, counted from 1, after this number of
+    #: answers.
     cut: tuple[int, int] | None = None
     #: Number of bytes of the next answer that the link forwards before it resets the connection.
     reset_after_bytes: int | None = None
-    #: The link sets `holds_answer` when it holds an answer back; the test sets `may_answer` when
-    #: the link may send the answer.
+    #: The link sets `holds_answer` when it delays an answer; the test sets `may_answer` to let the
+    #: link send the answer.
     holds_answer: threading.Event = field(default_factory=threading.Event)
     may_answer: threading.Event = field(default_factory=threading.Event)
     was_reset: threading.Event = field(default_factory=threading.Event)
@@ -85,7 +85,7 @@ class FaultLink:
         self.reset_after_bytes = 0
 
     def answer_and_reset(self) -> None:
-        """Forward the delayed answer, and reset the connection before the caller reads it."""
+        """Forward the delayed answer, but reset the connection before the caller reads it."""
         self.may_answer.set()
         assert self.was_reset.wait(PATIENCE_SECONDS)
         for event in (self.holds_answer, self.may_answer, self.was_reset):
@@ -122,7 +122,7 @@ class FaultLink:
         self._pump(wire, wire.upstream, wire.client)
 
     def _count(self, wire: Wire) -> None:
-        """Count an answer; if the link resets this connection now, do so without forwarding it."""
+        """Count an answer; reset the connection before the answer is forwarded if `cut` says so."""
         if self.cut == (wire.number, self.answers[wire.number - 1]):
             self.may_answer.set()
             self.reset_after_bytes = 0

@@ -1,4 +1,4 @@
-"""Check of every tool argument that takes an id: no answer reveals ids of other orgs."""
+"""Check that the answer to an id of another org does not reveal that the id exists."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,8 +14,8 @@ from waybook.app.request.caller import Answer
 from waybook.core.ids import is_id
 from waybook.store.driver.queries import new_id, new_uuid
 
-#: Path of an id within the arguments of a tool. The argument `part` is included, because the name
-#: of a packet part may contain an id.
+#: Names that lead to an id in the arguments of a tool. The list also contains the argument `part`,
+#: because the name of a context part may contain an id.
 Place = tuple[str, ...]
 PLACES: list[tuple[str, Place]] = [
     *((tool, path) for tool in TOOLS for path in ids_within(TOOLS[tool].arguments)),
@@ -59,7 +59,7 @@ class ForeignIdCall:
     async def answers(
         self, agent: ForeignCaller, row_id: str, id_text: str | None = None
     ) -> list[str]:
-        """Return the exact answers to the calls, with the id masked."""
+        """Return the exact answers to the calls, with the text `ID` in place of the id."""
         texts = []
         for arguments in self.with_id(row_id):
             answer = await agent.ask(self.tool, arguments)
@@ -68,7 +68,7 @@ class ForeignIdCall:
         return texts
 
     async def betrayed(self, agent: ForeignCaller, theirs: Mapping[str, str]) -> list[str]:
-        """Return the kinds of records whose ids get a different answer than an unknown id."""
+        """Return the kinds of records whose ids are answered differently than an unknown id."""
         expected = {
             has_id: await self.answers(agent, new_id() if has_id else new_uuid())
             for has_id in (True, False)
@@ -94,7 +94,7 @@ async def _asking(agent: AgentClient, tool: str, path: Place) -> ForeignIdCall:
 
 
 def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
-    """Yield the tool arguments with this id at the path; in a list, at each index in turn."""
+    """Yield the arguments with this id at the path; for a list on the path, once per entry."""
     name, *rest = path
     if name == "part":
         yield from ({**arguments, name: f"{kind}:{row_id}"} for kind in PARTS)

@@ -47,7 +47,7 @@ async def create_foreign_records(world: OrgEnv) -> Mapping[str, str]:
 
 
 async def _their_run(ned: AgentClient) -> dict[str, str]:
-    """Create a run that is in its second stage, with a job in progress and a rendered document."""
+    """Create a run in its second stage, with a job in progress and a rendered document."""
     job = await make_gathering(ned)
     await render_all_orgs(ned.dispatcher.services)
     scope = (await ned.progress(job))["stages"][0]
@@ -62,7 +62,7 @@ async def _their_run(ned: AgentClient) -> dict[str, str]:
 
 
 async def all_foreign_records(agent: AgentClient) -> None:
-    """Fill every table that an agent can fill, by calling every tool and causing failures."""
+    """Add rows to every table that tools write to, by calling every tool and causing failures."""
     for tool in PREPARE:
         args = await valid_call(agent, tool)
         if tool in MUTATING:
@@ -83,7 +83,7 @@ async def all_foreign_records(agent: AgentClient) -> None:
 
 
 async def make_review_link(agent: AgentClient, for_user: str | None = None) -> str:
-    """Request a review and create a link that decides it; return the secret of the link.
+    """Request a review and create a link to decide it; return the secret of the link.
 
     If `for_user` is given, the link decides as this user, who must have an account.
     """
@@ -94,7 +94,7 @@ async def make_review_link(agent: AgentClient, for_user: str | None = None) -> s
 
 
 async def make_feedback_link(agent: AgentClient, for_user: str | None = None) -> str:
-    """Complete a stage of a run and create a link for feedback on it; return the link's secret."""
+    """Complete a stage of a run, and create a link for feedback on it; return its secret."""
     run = await agent.run()
     await agent.work_off(run)
     return await make_link_of_run(agent, run, for_user)
@@ -123,14 +123,14 @@ async def _insert_link(agent: AgentClient, target: LinkTarget, for_user: str | N
 
 
 async def make_snapshot_link(agent: AgentClient) -> tuple[str, str]:
-    """Share a plan by link; return the id of the plan and the secret of the link."""
+    """Share a snapshot of a plan by a link; return the plan's id and the link's secret."""
     plan_id = (await agent.plan(2))["planId"]
     ctx = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     return plan_id, await create_snapshot_link(ctx, plan_id, 7)
 
 
 async def _passages_of_every_kind(agent: AgentClient) -> None:
-    """Create a passage whose artifact has a later version, and a quarantined passage."""
+    """Create a passage of an outdated artifact version, and a passage that cannot be indexed."""
     args = await valid_call(agent, "store_research")
     await agent.call("store_research", **{**args, "content": "An earlier version."})
     stored = await agent.call("store_research", **{**args, "content": "A later version."})

@@ -1,4 +1,4 @@
-"""Calls that are sent to the database in one group."""
+"""Helpers that make the database driver send several calls to the database as one group."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,10 +19,10 @@ def no_effect() -> None:
 
 @asynccontextmanager
 async def busy_org(database: Database, org_id: UUID, waiting: int) -> AsyncIterator[None]:
-    """Keep the maximum number of messages of an org in flight.
+    """Keep the maximum number of messages of an org unanswered.
 
-    At the end of the block, wait until this many calls wait for a group, and then let the messages
-    be answered, so that the waiting calls are sent.
+    At the end of the block, wait until this many calls are waiting to be sent as a group, and then
+    let the database answer the messages, so that the group is sent.
     """
     key = org_id.int % 2**62
     block = [f"select pg_advisory_xact_lock_shared({key})"]

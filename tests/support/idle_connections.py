@@ -1,6 +1,6 @@
-"""Idle database connections, which the test environments of one database use in turn.
+"""Pool of idle database connections that the test environments of a database reuse.
 
-A new connection takes PostgreSQL 20 ms of CPU time and more: it starts a process, loads the
+To open a connection takes PostgreSQL at least 20 ms of CPU time: it starts a process, loads the
 catalogs, and plans every statement.
 """
 
@@ -14,7 +14,7 @@ from waybook.store.driver.connection import DbConnection
 from waybook.store.driver.pool import ConnectionPool, Org
 from waybook.store.driver.wire import LOCK_TIMEOUT
 
-#: Statements after which a session has no state but its prepared statements.
+#: Statements that reset all state of a session except its prepared statements.
 RESET = b"reset all; reset role; unlisten *; select pg_advisory_unlock_all()"
 #: Maximum number of idle connections to each database.
 MAX_IDLE = 4
@@ -24,7 +24,7 @@ _IDLE: dict[str, list[DbConnection]] = {}
 
 @contextmanager
 def keep_connections(dsn: str) -> Iterator[None]:
-    """Keep the idle connections of later pools with this DSN, until the context ends."""
+    """Keep the idle connections to this DSN for later pools, until the context ends."""
     _IDLE[dsn] = []
     try:
         yield
@@ -34,10 +34,10 @@ def keep_connections(dsn: str) -> Iterator[None]:
 
 
 class ReusingPool(ConnectionPool):
-    """Connection pool that opens a connection only if no idle connection is left."""
+    """Connection pool that reuses idle connections, and opens one only if none is left."""
 
     def __init__(self, dsn: str, *, size: int, lock_timeout: str = LOCK_TIMEOUT) -> None:
-        """Create a pool; it has the idle connections of its DSN, if they are kept."""
+        """Create a pool that reuses the connections which `keep_connections` keeps."""
         super().__init__(dsn, size=size, lock_timeout=lock_timeout)
         self._idle = _IDLE.get(dsn)
 
@@ -53,14 +53,14 @@ class ReusingPool(ConnectionPool):
     def _wrap(self, line: DbConnection) -> DbConnection:
         """Return the connection with the event loop and the settings of this pool.
 
-        It applies the settings again, and its statements remain prepared.
+        The settings are applied again; the prepared statements remain.
         """
         wrapped = DbConnection(line.connection, self.wire)
         wrapped._prepared, wrapped._plans = line._prepared, line._plans
         return wrapped
 
     def close(self) -> None:
-        """Keep idle connections, and close the others."""
+        """Keep up to `MAX_IDLE` idle connections for later pools, and close the others."""
         while self._idle is not None and self._free and len(self._idle) < MAX_IDLE:
             line = self._free.pop(0)
             line._stop_listening()
@@ -72,7 +72,7 @@ class ReusingPool(ConnectionPool):
 
 
 def is_open(line: DbConnection) -> bool:
-    """Return whether the server has not ended this connection in the meantime."""
+    """Return whether the connection is still usable: the server has not ended it."""
     try:
         line.connection.pgconn.consume_input()
     except psycopg.OperationalError:

@@ -22,7 +22,7 @@ FORMAL = frozenset(
         "stepKey",
     }
 )
-#: Path of a text argument: the name of the tool, followed by the names of the nested arguments.
+#: Names that lead to a text argument: the tool, then the nested arguments.
 Leaf = tuple[str, ...]
 
 
@@ -61,9 +61,9 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
 
 @dataclass
 class MarkedWriter:
-    """Writer of hostile texts that records which marker was written to which field."""
+    """Writer of hostile texts; it records to which argument each marker was written."""
 
-    #: For each mark, the argument into which the mark was written.
+    #: The argument to which each marker was written.
     written: dict[str, Leaf] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
@@ -87,7 +87,7 @@ class MarkedWriter:
 
 
 async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan with a marker in every text; it is in progress, reviewed and modified."""
+    """Create a plan with a marker in every text, which has a review and modifications."""
     made = "create_research_plan"
     step = {"stepType": "custom", "title": ink.short(made, "steps", "title")}
     branch = {"stepType": "search", "instructions": ink.long(made, *BRANCH, "instructions")}
@@ -193,7 +193,7 @@ async def _reviewed(agent: AgentClient, ink: MarkedWriter, taken: Body) -> None:
 
 
 async def marked_output(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan with an output within a skill execution, and report the outcome."""
+    """Create a plan within a skill execution, store its output, and complete the execution."""
     made = "store_research_output"
     started = await agent.call("start_skill", name="survey", sessionId="ink")
     plan = await agent.plan(1, name=ink.short("create_research_plan", "name"), sessionId="ink")

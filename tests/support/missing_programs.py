@@ -1,6 +1,6 @@
-"""Programs and rights that some tests need: what is not tested without them, and how to get them.
+"""Programs and rights that some tests need, with what they test and how to install them.
 
-The summary at the end of a run lists those that were missing.
+The summary at the end of a test run lists the missing ones.
 """
 
 import os
@@ -13,24 +13,24 @@ FIFTEEN = Path(os.environ.get("WAYBOOK_TEST_FIFTEEN", "/usr/lib/postgresql/15/bi
 
 
 class Requirement(NamedTuple):
-    """Something that must be there for some of the tests."""
+    """Program or right that some tests need."""
 
     name: str
     tested: str
     how_to_get: str
-    #: Whether a run in CI fails without it.
+    #: True if a test run in CI must fail without it.
     needed_in_ci: bool = False
 
     @property
     def missing(self) -> str:
-        """Return the reason of a skipped test, which the summary of the run counts."""
+        """Return the reason with which tests are skipped; the summary of the test run counts it."""
         return f"NOT TESTED: {self.name} is missing"
 
     def skip(self, detail: str) -> NoReturn:
-        """Skip the running test, or fail it in CI if the requirement must be there.
+        """Skip the running test; in CI, fail it if CI must provide the requirement.
 
         Raises:
-            AssertionError: this is CI, where the tests must run.
+            AssertionError: the requirement is missing in CI.
         """
         if self.needed_in_ci and os.environ.get("CI") == "true":
             raise AssertionError(f"{self.missing}: {detail}")
@@ -59,7 +59,7 @@ REQUIREMENTS = (CHROMIUM, POSTGRES_15, PGBOUNCER, PGVECTOR, NODE_PACKAGES, ROOT)
 
 
 def not_run(reasons: list[str]) -> list[str]:
-    """Return a line for each missing requirement, with the number of tests skipped for it."""
+    """Return a line for each missing requirement, with the number of tests that were skipped."""
     counts = {need: sum(need.missing in reason for reason in reasons) for need in REQUIREMENTS}
     return [
         f"{count} tests of {need.tested}: {need.name} is missing; {need.how_to_get}"

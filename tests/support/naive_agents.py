@@ -1,10 +1,10 @@
-"""Naive agents: programs that make only the calls that replies suggest, and that end at random.
+"""Naive agents: programs that make only the calls that replies suggest, and stop at random.
 
 Eight agents share a plan or a run. Each agent makes one call at a time, and fills in only the
 arguments that the suggested call lacks: a result, or a summary for a review. An agent may fail a
-job instead of submitting it, and may end between any two calls; a new agent with a new session then
-replaces it. A scripted person decides the reviews, gives feedback, and retries failed jobs. Time is
-simulated: a call that would wait is answered at once, and the clock advances.
+job instead of submitting it, and may stop between any two calls; a new agent with a new session
+then replaces it. A scripted person decides the reviews, gives feedback, and retries failed jobs.
+Time is simulated: a call that would wait is answered at once, and the clock advances.
 """
 
 from collections import Counter
@@ -19,7 +19,8 @@ from waybook.dag.model import Dag
 from waybook.store import audit
 
 AGENTS = 8
-#: Maximum number of calls per plan or run. The test fails if it is still open after that many.
+#: Maximum number of calls per plan or run. If the plan or run is still open after them, the test
+#: fails.
 MAX_CALLS = 3_000
 STALL_MINUTES = 5
 DEATH_RATE = 0.12
@@ -101,19 +102,19 @@ def random_condition(random: Random, count: int) -> Body:
 
 @dataclass
 class NaiveAgent:
-    """Agent that knows only its first call and the calls that replies suggest in `next`."""
+    """Agent that knows one first call, and then only the calls that replies suggest in `next`."""
 
     client: AgentClient
     next_call: Body
     session: str
     random: Random
     has_ended: bool = False
-    #: Number of calls since the plan or run changed, or since the agent waited.
+    #: Number of calls since the plan or run last changed, or since this agent last waited.
     idle_calls: int = 0
     seen_changes: int = 0
 
     async def act(self, seen: Counter[str]) -> bool:
-        """Make the suggested call without its waiting time; return whether the call would wait."""
+        """Make the suggested call without waiting; return whether it would have waited."""
         tool, args = str(self.next_call["tool"]), dict(self.next_call["args"])
         would_wait = args.pop("waitSeconds", 0) > 0
         if tool == "submit_job_result" and self.random.random() < FAILURE_RATE:
@@ -136,7 +137,7 @@ class NaiveAgent:
         if tool == "submit_step_result":
             words["resultSummary"] = self.random.choice(RESULTS)
         if tool == "submit_job_result":
-            # This text is also a valid list of items, which some documents have to be.
+            # Some documents must be a list of items; this text is one.
             words["documents"] = [{"content": '["one", "two"]'}]
         if tool == "fail_job":
             words |= {"error": "No luck.", "retryable": self.random.random() < 0.7}
@@ -151,8 +152,8 @@ class NaiveAgent:
 class Outcome:
     subjects: int = 0
     calls: int = 0
-    #: Largest number of calls that one agent made in a row while nothing changed, from a call that
-    #: waited to the next.
+    #: Largest number of calls that one agent made without a wait between them while nothing
+    #: changed.
     longest_loop: int = 0
     deaths: int = 0
     decisions: int = 0
@@ -180,7 +181,7 @@ async def decide_review(person: AgentClient, plan_id: object, random: Random) ->
 
 
 async def help_run(person: AgentClient, run_id: object, random: Random) -> bool:
-    """Do what the run waits for, if it waits for a person; return whether it did."""
+    """If the run needs a person, act as this person; return whether it did."""
     progress = await person.call("get_run_progress", runId=run_id)
     if stage := progress.get("awaitingFeedback"):
         named = {"runId": run_id, "stageSlug": stage}
@@ -201,7 +202,7 @@ Help = Callable[[AgentClient, object, Random], Awaitable[bool]]
 
 @dataclass
 class Crew:
-    """Eight naive agents on one plan or run, and a person who helps out."""
+    """Eight naive agents on one plan or run, and a person who acts when needed."""
 
     world: OrgEnv
     first_call: Body
@@ -222,7 +223,7 @@ class Crew:
         return NaiveAgent(self.world.agent, self.first_call, session, self.random)
 
     async def work_until_end(self) -> None:
-        """Let the agents follow the suggested calls until one of them has nothing left to do."""
+        """Let the agents make suggested calls until one of them finds that the work has ended."""
         self.outcome.subjects += 1
         for _ in range(MAX_CALLS):
             self.world.clock.advance(seconds=5)

@@ -1,4 +1,4 @@
-"""Network guard: a test that tries to connect to another machine fails."""
+"""Guard that fails a test that tries to connect to another machine."""
 
 import os
 import tempfile
@@ -12,7 +12,7 @@ GUARD = Path(sitecustomize.__file__).parent
 
 
 def start_guard() -> None:
-    """Guard this process, and every Python process that it starts, against network use."""
+    """Watch the network use of this process and of every Python process that it starts."""
     descriptor, place = tempfile.mkstemp(prefix="waybook-network-")
     os.close(descriptor)
     # The file is writable for all users, because PostgreSQL may run as another user.
@@ -25,13 +25,11 @@ def start_guard() -> None:
 
 
 def stop_guard() -> None:
-    """Delete the record of connection attempts."""
     recorded_attempts().unlink(missing_ok=True)
     del os.environ[sitecustomize.NOTED]
 
 
 def recorded_attempts() -> Path:
-    """Return the file that records connection attempts."""
     return Path(os.environ[sitecustomize.NOTED])
 
 

@@ -17,7 +17,7 @@ NPM: Final = NODE / "lib/node_modules/npm/bin/npm-cli.js"
 
 
 class Unreachable(Exception):
-    """Error: the Node.js packages cannot be installed on this machine."""
+    """Error that the Node.js packages cannot be installed on this machine."""
 
 
 def install(wanted: Path, name: str) -> Path:
@@ -39,7 +39,6 @@ def install(wanted: Path, name: str) -> Path:
 
 
 def fetch(wanted: Path, folder: Path) -> None:
-    """Install exactly the packages in the lock file."""
     for name in ("package.json", "package-lock.json"):
         shutil.copy(wanted / name, folder)
     command = [str(NODE / "bin/node"), str(NPM), "ci", "--ignore-scripts", "--no-audit"]
@@ -60,5 +59,5 @@ def fetch(wanted: Path, folder: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment variables, with Node.js from the Python wheel first in PATH."""
+    """Return environment variables whose `PATH` begins with Node.js from the Python wheel."""
     return {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}

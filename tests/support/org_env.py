@@ -35,7 +35,7 @@ from waybook.store.plans import load
 from waybook.store.plans.cache import PlanCache
 from waybook.store.runs.slots import RunCache
 
-#: Reply, or part of a reply, as JSON that is accessed without type checks.
+#: JSON of a reply or of a part of one; the type checker does not check accesses to it.
 Body: TypeAlias = dict[str, Any]
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -60,12 +60,12 @@ SKILLS = InstalledSkills(
 
 
 def with_parts(services: Services, *parts: object) -> Services:
-    """Return the services with these objects in place of the shared ones of their classes."""
+    """Return the services with these objects in place of those of the same classes."""
     return replace(services, parts={**services.parts, **{type(part): part for part in parts}})
 
 
 def make_application(dispatcher: ServerDispatcher, settings: Settings) -> Application:
-    """Return an application with this dispatcher, whose loops do not run."""
+    """Return an application with this dispatcher, whose background loops do not run."""
     return Application(
         dispatcher=dispatcher,
         services=dispatcher.services,
@@ -76,7 +76,7 @@ def make_application(dispatcher: ServerDispatcher, settings: Settings) -> Applic
 
 @dataclass
 class FakeClock:
-    """Clock of the test database, which is fixed until a test advances it."""
+    """Clock of the test database that stands still until a test advances it."""
 
     database: Database
 
@@ -102,17 +102,17 @@ class AgentClient:
         return self.caller.org_id
 
     async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
-        """Call a tool and return the reply or the error."""
+        """Call a tool; return its reply or its error."""
         return await self.dispatcher.dispatch(self.caller, tool, arguments)
 
     async def call(self, tool: str, **arguments: object) -> Body:
-        """Call a tool, which must succeed; return the reply."""
+        """Call a tool and return its reply; fail the test if the tool returns an error."""
         answer = await self.ask(tool, arguments)
         assert not answer.is_error, answer.body
         return answer.body
 
     async def refused(self, tool: str, **arguments: object) -> Body:
-        """Call a tool, which must return an error; return the error."""
+        """Call a tool and return its error; fail the test if the tool succeeds."""
         answer = await self.ask(tool, arguments)
         assert answer.is_error, answer.body
         error: Body = answer.body["error"]  # type: ignore[assignment]  # an error is an object
@@ -153,7 +153,7 @@ class AgentClient:
         return await self.call("modify_plan", planId=plan["planId"], modifications=modifications)
 
     async def review(self, taken: Body, summary: str = "Right?", **more: object) -> Body:
-        """Request a person's review of a claimed step."""
+        """Ask a person to review a claimed step."""
         named = {"stepId": taken["stepId"], "summary": summary}
         return await self.call("request_user_review", **named, **more)
 
@@ -209,7 +209,7 @@ class AgentClient:
         return AgentClient(self.dispatcher, Caller(org_id=self.org_id, user=user, channel=channel))
 
     def elsewhere(self) -> "AgentClient":
-        """Return an agent of the same user with separate caches, as in another process."""
+        """Return an agent of the same user with empty caches, as served by another process."""
         services = replace(
             with_parts(self.dispatcher.services, PlanCache(), RunCache()),
             step_parents=ParentCache(),
@@ -222,7 +222,7 @@ def make_step(instructions: str = "Look it up.", **more: object) -> Body:
 
 
 def branch_condition(after: int, expression: str, action: str, **params: object) -> Body:
-    """Return a condition of a new plan, which belongs to the step with the number `after`."""
+    """Return a condition of a new plan for the step with the number `after`."""
     condition = {"afterStepOrder": after, "conditionExpression": expression}
     return {**condition, "ifTrueAction": action, "actionParams": params}
 
@@ -238,12 +238,12 @@ class OrgEnv:
     other_org_plan: Body = field(default_factory=dict)
     #: True if a test changes the other org on purpose.
     other_org_may_change: bool = False
-    #: False if the rows are not compared with the audit at the end, for example because the test
-    #: disables row-level security.
+    #: If false, the end of the test does not compare the rows with the audit. Some tests make this
+    #: comparison impossible, for example because they disable row-level security.
     is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
-        """Return the rows of a plan that the audit covers."""
+        """Return the rows of a plan whose changes the audit records."""
         statement = load.SQL["stored_rows"](plan_id=plan_id)
         return audit.read_rows((await self.database.read_org(org_id, statement))[0])
 
@@ -260,14 +260,14 @@ class OrgEnv:
         return entries
 
 
-#: Open connections as the database owner, by database name. They are reused, because opening a
-#: connection takes longer than adding an org.
+#: Open connections of the database owner, by database name. They are reused, because to open a
+#: connection takes longer than to add an org.
 OWNERS: dict[str, psycopg.Connection] = {}
 
 
 @contextmanager
 def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Keep connections to this database open, for all test environments in it."""
+    """Keep an open connection of the owner for all test environments in this database."""
     with (
         psycopg.connect(place.owner_dsn, prepare_threshold=None) as connection,
         keep_connections(place.app_dsn),
@@ -280,7 +280,7 @@ def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
 
 
 def add_orgs(place: ServerDatabase, *org_ids: UUID) -> None:
-    """Create orgs as `add_org` does, but over the owner's open connection if there is one."""
+    """Create orgs as `add_org` does, but use the owner's open connection if there is one."""
     owner = OWNERS.get(place.dbname)
     if owner is None:
         for org_id in org_ids:

@@ -16,12 +16,12 @@ from postgres_servers import Server, ServerDatabase, new_database
 from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 
-#: Kinds of database owners: a plain role, a role with BYPASSRLS as on managed servers, and a
-#: superuser as in Docker's image.
+#: Kinds of database owners: a plain role, a role with `BYPASSRLS` as on managed servers, and a
+#: superuser as in the Docker image of PostgreSQL.
 OWNERS = ("ordinary", "bypassing", "superuser")
 EXEMPT = ("bypassing", "superuser")
 
-#: Name of another user of the org, whom a test can erase.
+#: Name of the user of the org whom a test can erase.
 LEAVING = "Lea Leaving"
 
 
@@ -41,7 +41,7 @@ def place_owned_by(kind: str, server: Server) -> Iterator[ServerDatabase]:
 
 
 def transfer_ownership(place: ServerDatabase) -> None:
-    """Make the user of the owner DSN the owner of the database and of all its tables."""
+    """Make the role of the owner's DSN the owner of the database and of all its tables."""
     owner = sql.Identifier(str(conninfo_to_dict(place.owner_dsn)["user"]))
     named = sql.Identifier(place.dbname)
     for node in place.server.nodes:
@@ -62,8 +62,8 @@ def transfer_ownership(place: ServerDatabase) -> None:
 def open_role(server: Server, attributes: str, *, member: bool = False) -> Iterator[str]:
     """Create a database role with these attributes; yield its DSN.
 
-    The maintenance role is global to the server. If another test created it, only an administrator
-    can grant it to the new role (`member`).
+    All databases of the server share the maintenance role. If another test created that role, only
+    an administrator can grant it to the new role (`member`).
     """
     name = f"owner_{new_uuid().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
@@ -80,7 +80,7 @@ def open_role(server: Server, attributes: str, *, member: bool = False) -> Itera
 
 @contextmanager
 def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
-    """Yield a database without tables that belongs to the user of this DSN."""
+    """Yield a database without tables, owned by the role of this DSN."""
     owner = sql.Identifier(str(conninfo_to_dict(owner_dsn)["user"]))
     dbname = f"test_{new_uuid().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
@@ -93,9 +93,9 @@ def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
 
 
 async def fill(world: OrgEnv, name: str) -> None:
-    """Insert rows of the org under test into every table with an `org_id`, some by this user."""
-    # The rows are not compared with the audit at the end, because this function inserts rows
-    # without audit entries.
+    """Insert rows of the org, some by the user `name`, into every table with an `org_id`."""
+    # This function inserts rows without audit entries, so the rows cannot be compared with the
+    # audit at the end.
     world.is_sound = False
     agent = world.agent.acting_as(name)
     await all_foreign_records(agent)
@@ -110,7 +110,7 @@ async def fill(world: OrgEnv, name: str) -> None:
 
 
 def clone(place: ServerDatabase, agent: AgentClient) -> UUID:
-    """Copy every row of an org into a new org with the same ids; return the new org's id."""
+    """Copy every row of an org to a new org with the same ids; return the new org's id."""
     twin = UUID(new_uuid())
     with psycopg.connect(place.admin_dsn) as admin:
         # This setting disables foreign-key checks.

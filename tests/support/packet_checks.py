@@ -1,4 +1,4 @@
-"""Helpers that complete context packets: they make the suggested call for each truncated part."""
+"""Helpers that fetch the parts of a context that were cut, by the calls that it suggests."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -14,9 +14,9 @@ from waybook.store.driver.queries import new_uuid
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 
-#: Possible names of the text field in a packet entry that has only one text.
+#: Names that the text field of a context entry may have, if the entry has one text.
 TEXT_FIELDS = ("content", "resultSummary", "feedback", "reason", "failReason", "details", "summary")
-#: Possible names of the field that identifies an entry of a list in a packet.
+#: Names that the id field of an entry in a list of the context may have.
 KEYS = ("artifactId", "reviewId", "seq", "stepId")
 
 #: Characters of random texts: letters, characters that JSON escapes, characters of two to four
@@ -25,7 +25,7 @@ ALPHABET = 'abc de\n"\\\t\x01\x1féß語🜂𝄞'
 
 
 def hostile_texts(random: Random, longest: int) -> str:
-    """Generate random text with one or more lines."""
+    """Generate random text whose characters need escapes or several bytes."""
     length = random.choice([1, 7, random.randint(1, longest), longest])
     letters = random.choice([ALPHABET, "x", "\x01", "𝄞", "word "])
     some = "".join(random.choices(letters, k=min(length, 97)))
@@ -33,7 +33,7 @@ def hostile_texts(random: Random, longest: int) -> str:
 
 
 async def completed(agent: AgentClient, reply: Body) -> Body:
-    """Return the reply with each truncated part replaced by the full part."""
+    """Return the reply with each part that was cut replaced by the full part."""
     body = dict(reply)
     cut = body.pop("cut", {})
     notes = {_only_text(body): cut} if "get" in cut else dict(cut)
@@ -56,7 +56,7 @@ async def completed(agent: AgentClient, reply: Body) -> Body:
 
 
 async def _absent(agent: AgentClient, note: Body) -> Body:
-    """Return the parts that were omitted from a small context packet."""
+    """Return the parts that a small context omitted."""
     larger = await completed(agent, await _carried_out(agent, note["get"]))
     return {name: larger[name] for name in note["left"]}
 
@@ -71,7 +71,7 @@ async def _carried_out(agent: AgentClient, get: Body) -> Body:
 
 
 async def _rest(agent: AgentClient, get: Body) -> str:
-    """Return the complete text of a truncated field, by fetching all of its remaining parts."""
+    """Return the full text of a field that was cut, by fetching the rest call by call."""
     pieces = []
     while True:
         piece = await _carried_out(agent, get)
@@ -85,7 +85,7 @@ async def _rest(agent: AgentClient, get: Body) -> str:
 async def _complete_list(
     agent: AgentClient, name: str, entries: Sequence[Any], note: Body
 ) -> list[Any]:
-    """Return the complete list of a packet part, fetched page by page, without duplicates."""
+    """Return a complete list of the context, fetched page by page, without duplicates."""
     by_key = {_key(entry): entry for entry in entries}
     expected = len(by_key) + note["left"]
     cut = {name: note}

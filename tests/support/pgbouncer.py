@@ -1,4 +1,4 @@
-"""A real pgbouncer in front of a database: transaction mode, four server connections."""
+"""Real pgbouncer in front of a database: transaction mode, four server connections."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ POOL = 4
 
 @contextmanager
 def start_pgbouncer(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Yield this database with a DSN that reaches it through pgbouncer as the serving user."""
+    """Start pgbouncer; yield this database with a DSN of the serving user that goes through it."""
     assert PGBOUNCER is not None, missing_programs.PGBOUNCER.missing
     home = Path(tempfile.mkdtemp(prefix="waybook-pooler-"))
     home.chmod(0o755)

@@ -1,8 +1,8 @@
-"""Search for a PostgreSQL server whose pgvector works on this CPU, without risk for other tests.
+"""Search for a PostgreSQL server whose pgvector works on this CPU.
 
-An extension built for another processor crashes the server when it is first used. The extension is
-therefore tested in a single-user backend with a private data directory, not in a server that tests
-share.
+The first use of an extension built for another processor crashes the server. Therefore the
+extension is tested in a single-user backend with its own data directory, not in a server that other
+tests use.
 """
 
 import os

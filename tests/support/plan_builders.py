@@ -37,7 +37,7 @@ PAT = Actor(user="pat", channel=Channel.DASHBOARD)
 
 
 def numbered_ids(prefix: str = "id") -> Callable[[], str]:
-    """Return a function that returns the next numbered id in each call."""
+    """Return a function that gives `id1`, `id2` and so on, with this prefix."""
     numbers = count(1)
     return lambda: f"{prefix}{next(numbers)}"
 
@@ -55,7 +55,7 @@ def make_new_step(instructions: str = "Look it up.", **values: object) -> NewSte
 
 
 def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
-    """Return a step without a position; a step in progress is held by Ann since noon."""
+    """Return a step without a position; Ann has held a step in progress since noon."""
     step = new_step(StepId(""), make_new_step(), 0)._replace(status=status)
     if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
         step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")
@@ -65,7 +65,7 @@ def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step
 def make_condition(
     after: int, expression: str, action: BranchAction = BranchAction.CONTINUE, **values: object
 ) -> Condition:
-    """Return a condition of the step with this number; `make_plan` assigns the id."""
+    """Return a condition of the step with this number; `make_plan` gives the condition its id."""
     condition = Condition(
         id=ConditionId(""),
         step_id=StepId(f"s{after}"),
@@ -92,7 +92,7 @@ def make_review(step: int, **values: object) -> Review:
 def make_plan(
     *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
 ) -> Plan:
-    """Return a plan whose steps have the ids `s1`, `s2` …; its status is derived from the steps."""
+    """Return a plan whose steps have the ids `s1`, `s2` …; by default, they set its status."""
     placed = tuple(
         step._replace(id=StepId(f"s{order}"), order=order)
         for order, step in enumerate(steps, start=1)

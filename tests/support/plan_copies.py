@@ -1,4 +1,4 @@
-"""Copies of a plan in every state: each copy is valid, and its audit entry rebuilds the copy."""
+"""Checks that copies of plans in every state are valid and can be rebuilt from the audit."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,7 +11,7 @@ from waybook.plan.model import DONE_STEP, Plan, StepStatus
 
 
 def check_copies(plans: Iterable[Plan]) -> int:
-    """Copy each plan twice, with and without its results; return the number of copies."""
+    """Check two copies of each plan, with and without its results; return the number of copies."""
     copies = 0
     for plan in plans:
         for up_to in (None, 0):

@@ -1,4 +1,4 @@
-"""Data of the plan page for large plans, built without tools because none creates 5,000 steps."""
+"""Data of the plan page for plans of 5,000 steps, which no tool can create."""
 
 from datetime import timedelta
 from random import Random
@@ -22,7 +22,7 @@ REACH = 40
 
 
 def make_large_plan(steps: int, *, tied: bool = True) -> Plan:
-    """Return a plan with more than half of its steps done; `tied` adds dependencies of steps."""
+    """Return a plan with more than half of its steps done; if `tied`, steps have dependencies."""
     chance = Random(steps)  # noqa: S311 - nothing secret about it
     ids = [StepId(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(steps)]
     at = steps * 11 // 20
@@ -116,7 +116,7 @@ def _happening(number: int) -> HistoryEntry:
 
 
 def _moves(steps: tuple[Step, ...]) -> list[StepStatusChange]:
-    """Return status changes of these steps; every ninth step has two attempts."""
+    """Return the status changes of these steps; every ninth step was attempted twice."""
     moves: list[StepStatusChange] = []
     at = NOON
     for place, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Invariants of every plan: in every state, and for every decision."""
+"""Invariants of plans: conditions that every state and every decision must fulfill."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -28,7 +28,7 @@ PLAN_FIELDS = (
     *("name", "status", "revision", "stall_seconds", "resumed_at", "fail_reason", "canceled"),
     *("usage", "budget"),
 )
-#: Fields of a step's row that no `Step` object contains.
+#: Fields of a step's row that a `Step` object does not contain.
 NOT_CARRIED = frozenset({*RESULT_FIELDS, "usage"})
 #: Kinds of rows that a `Plan` object contains.
 CARRIED = ("plan", "step", "condition", "review")
@@ -43,7 +43,7 @@ def check_state(plan: Plan) -> None:
 
 
 def is_derivable(status: PlanStatus, statuses: list[StepStatus]) -> bool:
-    """Return whether a plan may have this status if its steps have these statuses."""
+    """Return whether a plan may have this status while its steps have these statuses."""
     derived = derive_plan_status(statuses)
     match status:
         case PlanStatus.FAILED:
@@ -84,7 +84,7 @@ def who_works_has_a_clock(plan: Plan) -> None:
 
 
 def check_decision(before: Plan, decision: Decision[object], who: str | None = None) -> None:
-    """Check the invariants that relate a plan to a decision about it."""
+    """Check the conditions that every decision about a plan must fulfill."""
     nothing_follows_the_end(before, decision)
     every_change_has_an_entry(before, decision)
     if decision.entries:
@@ -95,7 +95,7 @@ def check_decision(before: Plan, decision: Decision[object], who: str | None = N
 
 
 def nothing_follows_the_end(before: Plan, decision: Decision[object]) -> None:
-    """Check that a closed plan accepts only late results and their usage."""
+    """Check that a decision changes a closed plan only by a late result and its usage."""
     if before.status in CLOSED_PLAN:
         assert all(e.details["action"] == "late_result_kept" for e in decision.entries)
         assert decision.plan._replace(seq=before.seq, usage=before.usage) == before
@@ -125,21 +125,21 @@ def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
 
 
 def done_never_falls(before: Plan, after: Plan) -> None:
-    """Check that the number of done steps never decreases, and that done steps stay done."""
+    """Check that done steps stay done, so that their number never decreases."""
     assert count_done(after.statuses()) >= count_done(before.statuses())
     now = {step.id: step.status for step in after.steps}
     assert all(now[step.id] is step.status for step in before.steps_with_status(*DONE_STEP))
 
 
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """Check that a claimed step was free, inactive or the caller's, and is now the caller's."""
+    """Check that a claimed step was free or could be taken over; the caller now holds it."""
     reply = decision.reply
     ready = reply.following if isinstance(reply, StepDone) else reply
     if not isinstance(ready, StepReady):
         return
     step = ready.step
     was = next((s for s in before.steps if s.id == step.id), None)
-    # The step did not exist before the call, so a branch added it in the same call.
+    # A condition added the step in the same call.
     if was is None:
         assert step.attempt == 1
     elif ready.replaced is not None:
@@ -152,7 +152,7 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
 
 
 def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
-    """Check that a decision's recorded changes turn the plan's old rows into its new rows."""
+    """Check that the changes which a decision records turn the old rows into the new rows."""
     after, changes = decision.plan, _changes(decision)
     named = {change.id for change in changes}
     rows, expected = _rows(before, named), _rows(after, named)

@@ -1,4 +1,4 @@
-"""Modifications and conditions of plans in two forms: as tool arguments, and for the plan rules."""
+"""Modifications and conditions in two forms: as tool arguments, and as values of the plan rules."""
 
 from dataclasses import replace
 
@@ -8,8 +8,8 @@ from waybook.plan.model import BranchAction, Budget, NewCondition, NewStep, Plan
 from waybook.plan.modify import SetBudget, SetDependencies, SetTitle
 
 LOOK = "Look it up."
-#: Kinds of modifications. Most kinds are listed twice and so chosen more often than `cancel`,
-#: because canceling the plan ends a test early.
+#: Kinds of modifications, of which a random one is chosen. Most kinds are listed twice, so `cancel`
+#: is chosen less often, because canceling the plan ends a test early.
 MODIFICATIONS = (
     *("add", "remove", "reverse", "rewrite", "fail", "again", "retry") * 2,
     *("add_repeat", "conditions", "no_conditions") * 2,
@@ -19,7 +19,7 @@ MODIFICATIONS = (
 
 
 def modification(plan: Plan, kind: str, place: int) -> tuple[Body, rules.Modification]:
-    """Return a modification in two forms: as a tool argument, and as an argument of the rules."""
+    """Return a modification of this kind as a tool argument and as a value of the plan rules."""
     step_id = plan.steps[place % len(plan.steps)].id
     named = {"stepId": step_id}
     new = NewStep(type=StepType.SEARCH, instructions=LOOK)
@@ -65,7 +65,7 @@ def modification(plan: Plan, kind: str, place: int) -> tuple[Body, rules.Modific
 
 
 def edits(step_id: StepId, place: int) -> dict[str, tuple[Body, rules.Modification]]:
-    """Return the modifications that change no status."""
+    """Return the modifications that change no status, each in both forms."""
     named = {"stepId": step_id}
     return {
         "title": (
@@ -89,7 +89,7 @@ def edits(step_id: StepId, place: int) -> dict[str, tuple[Body, rules.Modificati
 
 
 def make_branch(action: BranchAction, *, target: int) -> tuple[Body, NewCondition]:
-    """Return a condition in two forms: as a tool argument, and as an argument of the rules."""
+    """Return a condition with this action as a tool argument and as a value of the plan rules."""
     params: Body = {}
     steps: tuple[NewStep, ...] = ()
     if action is BranchAction.SKIP_TO:

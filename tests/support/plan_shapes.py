@@ -1,6 +1,6 @@
-"""Small plans that the model check of the plan rules explores, and all calls that they allow.
+"""Small plans for the model check of the plan rules, and all calls that are possible on them.
 
-Each plan covers one part of the rules, and is small enough to explore all its states.
+Each plan covers one part of the rules. It is small enough to explore all its states.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -43,9 +43,9 @@ from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import detect_stall
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 
-#: Actors of the calls: two agents, and a person who may decide reviews.
+#: Callers of the explored calls: two agents, and a person who may decide reviews.
 ACTORS = (ANN, BOB, PAT._replace(reviews=True, principal="pat"))
-#: Step that is added by a call or by a branch.
+#: Step that calls and conditions add.
 ADDED = make_new_step(max_attempts=1)
 Call = Callable[[], Decision[object]]
 Moments = tuple[DecisionContext, DecisionContext, DecisionContext]
@@ -54,21 +54,20 @@ Names = Mapping[StepId, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Plan for the model check, with the calls that are made on it and the bounds of the check."""
+    """Plan for the model check, with the calls and the limits of its exploration."""
 
     name: str
     steps: tuple[NewStep, ...]
     conditions: tuple[NewCondition, ...] = ()
-    #: For each step, the results that agents submit. A naive agent submits the first of them.
+    #: Results that agents submit for each step; naive agents submit the first one.
     results: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
-    #: For each step, the results with which agents request a review.
+    #: Results that agents send when they request a review of each step.
     reviewed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     policy: ReviewPolicy = ReviewPolicy.RELAYED
-    #: Bound of the exploration: states of the plan with more steps are checked, but not explored
-    #: further.
+    #: Limit of the exploration: a state in which the plan has more steps is checked, but the
+    #: exploration does not continue from it.
     max_steps: int = 3
-    #: Bound of the exploration: states of the plan with more added steps are checked, but not
-    #: explored further.
+    #: The same limit for the number of added steps.
     max_added: int = 3
     #: True if the exploration may change the order of the plan's first steps.
     orders: bool = False
@@ -76,9 +75,9 @@ class Shape:
     another: bool = True
     #: True if steps are added, removed and moved.
     changes: bool = True
-    #: Sets of conditions; each `set_conditions` call gives one set to a step.
+    #: Sets of conditions, one of which a `set_conditions` call gives to a step.
     new_conditions: tuple[tuple[NewCondition, ...], ...] = ()
-    #: True if calls also combine any two modifications of one step.
+    #: True if there are also calls that combine two modifications of one step.
     pairs: bool = False
     #: True if a step without dependencies waits for all steps before it.
     sequential: bool = False
@@ -93,15 +92,15 @@ class Shape:
         )
 
     def results_of(self, name: str) -> tuple[Json, ...]:
-        """Return the results that the model check submits for the step with this name."""
+        """Return the results that agents submit for the step with this name."""
         return self.results.get(name, ("plain",))
 
     def calls(self, plan: Plan, names: Names, moments: Moments) -> Iterator[tuple[str, Call]]:
-        """Yield every call that is possible in this state, with its caller."""
+        """Yield every call that is possible in this state, each after the name of its caller."""
         ann, bob, pat = moments
         for moment in (ann, bob):
             yield moment.actor.user, partial(next_step, plan, moment)
-        # The rules treat all agents alike, so it is enough if one claims several steps.
+        # The rules treat all agents alike, so only Ann claims several steps.
         if self.another:
             yield "ann", partial(next_step, plan, ann, another=True)
         yield "pat", partial(detect_stall, plan, pat)
@@ -176,7 +175,7 @@ def _when(
 
 
 def _branches(last: int) -> tuple[NewCondition, ...]:
-    """Return a condition for each kind of action, in a plan with this number of steps."""
+    """Return a condition for each kind of action; `last` is the number of the last step."""
     return (
         NewCondition(expression="true", action=BranchAction.CONTINUE, after_step_order=1),
         _when("skip", BranchAction.SKIP_TO, 1, target_step_order=last),
@@ -186,8 +185,8 @@ def _branches(last: int) -> tuple[NewCondition, ...]:
     )
 
 
-#: A condition for each kind of action, in a plan whose steps fail after one or two attempts with
-#: inactive holders. The step that a call or a branch adds can be before, between and after them.
+#: Plan with a condition for each kind of action. Its steps fail after one or two attempts whose
+#: holder became inactive. Calls and conditions can add a step at any position.
 BRANCHING = Shape(
     name="branching",
     steps=(make_new_step(max_attempts=1), make_new_step(max_attempts=2)),
@@ -197,7 +196,7 @@ BRANCHING = Shape(
     max_added=1,
 )
 
-#: Plan to explore calls that modify a step several times or replace its conditions.
+#: Plan for calls that modify a step several times or replace its conditions.
 MODIFYING = Shape(
     name="modifying",
     steps=(make_new_step(max_attempts=2), make_new_step(max_attempts=1)),
@@ -208,8 +207,8 @@ MODIFYING = Shape(
     pairs=True,
 )
 
-#: Plan in which a condition repeats the range of both steps; the result of the copied second step
-#: makes the condition true again.
+#: Plan whose condition repeats both steps. The result of the repeated second step makes the
+#: condition true again.
 REPEATING = Shape(
     name="repeating",
     steps=(make_new_step(), make_new_step(max_attempts=1)),
@@ -220,8 +219,8 @@ REPEATING = Shape(
     changes=False,
 )
 
-#: Plan with a dependency: a branch adds a step before the dependent step, and a review of the
-#: checkpoint pauses only the checkpoint.
+#: Plan with a dependency. A condition adds a step before the dependent step. A review of the
+#: checkpoint pauses no other step.
 DEPENDING = Shape(
     name="depending",
     steps=(
@@ -237,8 +236,8 @@ DEPENDING = Shape(
     changes=False,
 )
 
-#: Sequential plan with a loop that asks a person after its last repetition, and a step that need
-#: not wait for the loop.
+#: Sequential plan with a loop, and with a step that need not wait for the loop. After its last
+#: repetition, the loop asks a person.
 ORDERED = Shape(
     name="ordered",
     steps=(make_new_step(max_attempts=1), make_new_step(max_attempts=1, depends_on=(1,))),
@@ -253,7 +252,7 @@ ORDERED = Shape(
 )
 
 SHAPES = (BRANCHING, MODIFYING, REPEATING, DEPENDING, ORDERED)
-#: The same plans with wider bounds; exploring them takes some minutes more.
+#: The same plans with higher limits; to explore them takes some minutes more.
 WIDE_SHAPES = (
     replace(
         BRANCHING,

@@ -1,10 +1,10 @@
 """State space of small plans, explored through the plan rules.
 
-A state is a plan in canonical form: fields that no rule reads are normalized. Times are only
-`fresh` or `old` (older than the stall threshold). The attempt of every step is 1. The revision and
-the audit number are omitted. An added step is named by its position among the added steps. An ended
-step has no holder, and no step of a closed plan has one. Conditions that can no longer be evaluated
-or copied are omitted. In each state, every possible call is made, and time may pass.
+A state is a plan without the differences that no rule reads: times are only `fresh` or `old` (older
+than the stall threshold), the attempt of every step is 1, and the revision and the audit number are
+omitted. An added step is named by its position among the added steps. Ended steps, and all steps of
+a closed plan, have no holder. Conditions that can no longer be evaluated or copied are omitted. The
+exploration makes every possible call in each state, and also lets time pass.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,15 +46,15 @@ from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.repeat import repeated_range
 
 FRESH = NOON
-#: Time that passes in one transition: longer than the stall threshold, so a holder without a call
-#: becomes inactive.
+#: Time that passes in one transition. It is longer than the stall threshold, so the holder of a
+#: step becomes inactive unless the holder makes a call.
 GAP = DEFAULT_STALL_THRESHOLD + timedelta(minutes=1)
 OLD = NOON - GAP
 TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
-#: Name by which the canonical form of a plan refers to any removed step.
+#: Name of every removed step in a state.
 GONE = "gone"
-#: Number that identifies the transition in which time passes and no call is made.
+#: Number of the transition in which time passes; other transitions have the number of their call.
 LATER = -1
 
 ReviewKey = tuple[str, Json, bool] | None
@@ -86,7 +86,7 @@ class State(NamedTuple):
 
 
 class Conditions:
-    """Numbering of canonical conditions, so that states compare and hash quickly."""
+    """Numbers that states contain in place of conditions, to compare and hash quickly."""
 
     def __init__(self) -> None:
         self._numbers: dict[Condition, int] = {}
@@ -94,7 +94,7 @@ class Conditions:
         self.all: list[Condition] = []
 
     def number(self, condition: Condition, name: str, place: int, names: Names) -> int:
-        """Return the number of the condition at this position in the step with this name."""
+        """Return the number of the condition at this position of the step with this name."""
         known = self._known.get(id(condition))
         if known is not None and condition.id == f"{name}.{place}" and names is IDENTITY:
             return known
@@ -106,7 +106,7 @@ class Conditions:
         return number
 
 
-#: Empty mapping of names, for plans whose step ids already are the names.
+#: Empty mapping, for plans whose step ids are already names.
 IDENTITY: Names = {}
 CONDITIONS = Conditions()
 
@@ -117,10 +117,10 @@ class Walk:
 
     shape: Shape
     states: list[State] = field(default_factory=list)
-    #: For each state, the numbers of the states from which it was reached.
+    #: The numbers of the states from which each state was reached.
     reached_from: list[list[int]] = field(default_factory=list)
-    #: For each state, how it was first reached: the number of the previous state, and the number of
-    #: the call.
+    #: How each state was first reached: the number of the previous state, and the number of the
+    #: call.
     first_reached: list[tuple[int, int]] = field(default_factory=list)
     edges: int = 0
     refusals: int = 0
@@ -148,7 +148,7 @@ class Walk:
 
 
 def initial_plan(shape: Shape) -> Plan:
-    """Return the new plan, after checking that a replay of its audit gives the same rows."""
+    """Return the new plan; check that a replay of its audit gives the same rows."""
     ids = chain(["p"], (f"s{n}" for n, _ in enumerate(shape.steps, 1)), (f"c{n}" for n in count(1)))
     context = DecisionContext(FRESH, ACTORS[0], lambda: next(ids), lambda: next(ids))
     made = create(shape.new_plan(), context)
@@ -158,7 +158,7 @@ def initial_plan(shape: Shape) -> Plan:
 
 
 def moments_of(shape: Shape, now: datetime = FRESH) -> Moments:
-    """Return the decision contexts of the three actors."""
+    """Return the decision contexts of the two agents and the person, at this time."""
     ann, bob, pat = (
         DecisionContext(now, actor, new_id, new_id, shape.policy)
         for actor, new_id in ((actor, numbered_ids(actor.user)) for actor in ACTORS)
@@ -167,10 +167,9 @@ def moments_of(shape: Shape, now: datetime = FRESH) -> Moments:
 
 
 def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> Walk:
-    """Explore every state of a plan within the bounds, breadth-first from the new plan.
+    """Explore every state of a plan within its limits, breadth-first from the new plan.
 
-    The argument `most` limits the number of states; with `is_checked=False`, the caller checks the
-    decisions.
+    At most `most` states are explored. With `is_checked=False`, the caller checks the decisions.
     """
     seen: dict[State, int] = {}
     walked, moments = Walk(shape), moments_of(shape)
@@ -190,7 +189,7 @@ def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> W
 
 
 def known_names(shape: Shape) -> dict[StepId, str]:
-    """Return the names of the steps of a new plan, by which states refer to the steps."""
+    """Return the names that states use for the steps of a new plan."""
     return {StepId(f"s{n}"): f"s{n}" for n, _ in enumerate(shape.steps, start=1)}
 
 
@@ -235,7 +234,7 @@ def _next_plans(
 
 
 def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
-    """Return the name of each step: from the new plan, or its position among added steps."""
+    """Return the name of each step; an added step is named by its position among added steps."""
     added = (f"x{n}" for n in count(1))
     return {step.id: known.get(step.id) or next(added) for step in plan.steps}
 
@@ -258,7 +257,7 @@ def state_of(plan: Plan, known: Mapping[StepId, str], now: datetime) -> State:
 
 
 def _review_key(plan: Plan, names: Names) -> ReviewKey:
-    """Return the key of the plan's open review, or of a decided review if the plan is closed."""
+    """Return what the rules read of the plan's review; None if they read nothing."""
     review = plan.review
     if review is None or (review.decision and plan.status not in CLOSED_PLAN):
         return None
@@ -284,7 +283,7 @@ def _step_key(step: Step, names: Names, now: datetime, *, is_closed: bool) -> St
 
 
 def _condition_numbers(plan: Plan, names: Names) -> tuple[int, ...]:
-    """Return, by step, the numbers of the conditions that may still be evaluated or copied."""
+    """Return the numbers of each step's conditions that can still be evaluated or copied."""
     by_step: dict[StepId, list[Condition]] = {}
     for condition in plan.conditions:
         by_step.setdefault(condition.step_id, []).append(condition)
@@ -327,7 +326,7 @@ def _renamed(condition: Condition, name: str, place: int, names: Names) -> Condi
         target_step_id=rename(condition.target_step_id),
         from_step_id=rename(condition.from_step_id),
         steps=tuple(_without_conditions(new) for new in condition.steps),
-        # The rules do not read why steps are repeated.
+        # No rule reads why a step is repeated.
         cause=None,
     )
 
@@ -384,7 +383,7 @@ def _review_of(name: str, result: Json, is_open: bool) -> Review:  # noqa: FBT00
 
 
 def with_heartbeats(decision: Decision[object], now: datetime) -> Plan:
-    """Return the plan after the decision, with the callers' heartbeats recorded."""
+    """Return the decided plan, with heartbeats for the steps that the call referred to."""
     plan = decision.plan
     if not decision.touched:
         return plan

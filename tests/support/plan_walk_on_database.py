@@ -1,8 +1,8 @@
 """Decisions sampled from the model check of the plan rules, executed on a real PostgreSQL.
 
-To reach a state, the calls that lead to the state are made in order: the rules decide each call,
-and the store writes the decision. The sampled call then decides on the plan as loaded by the store.
-After the call, the stored rows must equal the decided plan and the replayed audit.
+To reach a state, the calls that lead to it are made in order: the rules decide each call, and the
+store writes the decision. The store then loads the plan, and the sampled call decides on it. After
+the call, the stored rows must equal the decided plan and the replayed audit.
 """
 
 import random
@@ -32,14 +32,14 @@ from waybook.store.plans.load import PlanRequest
 
 #: Number of calls that are sampled in each state.
 CALLS_PER_STATE = 8
-#: Number of successive states in which calls are sampled: a state of the walk, then states that
-#: sampled calls lead to. The later states have longer histories than the walk gives them.
+#: Number of successive states in which calls are sampled. The first is a state of the model check;
+#: sampled calls lead to the others, whose histories are longer than those of the model check.
 STATES_PER_PATH = 3
 
 
 @dataclass(slots=True)
 class StoredPlan:
-    """Plan in an open transaction; its history consists of decisions of the plan rules."""
+    """Plan in an open transaction that was changed only by decisions of the plan rules."""
 
     shape: Shape
     tx: Transaction
@@ -57,12 +57,12 @@ class StoredPlan:
         return ann, bob, pat
 
     def calls(self) -> list[tuple[str, Call]]:
-        """Return all calls that are possible in the current state, in a fixed order."""
+        """Return all calls that are possible in the current state, always in the same order."""
         names = names_of(self.plan, self.known)
         return [*self.shape.calls(self.plan, names, self.contexts())]
 
     async def advance(self, number: int) -> None:
-        """Make one call on the path to a state, or let time pass."""
+        """Make the call with this number, or let time pass if the number is `LATER`."""
         if number == LATER:
             self.now += GAP
             return
@@ -103,7 +103,7 @@ class StoredPlan:
         await self.check_rows()
 
     def check_loaded(self, loaded: Plan, actor: Actor) -> None:
-        """Check that the loaded plan equals the decided plan, and make it the current plan."""
+        """Check that the loaded plan equals the decided plan; continue with the loaded plan."""
         check_state(loaded)
         session = actor.session
         assert (session in self.plan.sessions) == (session in loaded.sessions)
@@ -136,7 +136,7 @@ class StoredPlan:
             assert actual.get(entity, {}) == expected.get(entity, {})
 
     def sample_calls(self, most: int) -> list[int]:
-        """Return the numbers of randomly chosen calls that would change the plan."""
+        """Return the numbers of random calls that would change the plan."""
         calls = [call for _, call in self.calls()]
         numbers = self.rng.sample(range(len(calls)), len(calls))
         return [*islice((number for number in numbers if _changes(calls[number])), most)]
@@ -167,7 +167,7 @@ async def begin(shape: Shape, tx: Transaction, rng: random.Random) -> StoredPlan
 async def execute_sample(
     database: Database, org_id: UUID, walked: Walk, count: int, rng: random.Random
 ) -> int:
-    """Execute at least this many sampled decisions; return the number of executed decisions."""
+    """Execute at least `count` sampled decisions; return how many were executed."""
     executed = 0
     for number in _sampled_states(walked, rng):
         if executed >= count:
@@ -183,7 +183,7 @@ async def execute_sample(
 
 
 def _sampled_states(walked: Walk, rng: random.Random) -> Iterator[int]:
-    """Yield the states with an open plan in random order, repeatedly."""
+    """Yield the states whose plan is open, in random order and endlessly."""
     numbers = [n for n, state in enumerate(walked.states) if state.status not in CLOSED_PLAN]
     while True:
         rng.shuffle(numbers)
@@ -191,7 +191,7 @@ def _sampled_states(walked: Walk, rng: random.Random) -> Iterator[int]:
 
 
 async def _execute_some(stored: StoredPlan) -> int:
-    """Execute sampled calls in the current state; roll back all of them except the last."""
+    """Execute sampled calls in the current state; undo all of them except the last."""
     sample = stored.sample_calls(CALLS_PER_STATE)
     for place, number in enumerate(sample, start=1):
         before = stored.plan, stored.head

@@ -1,12 +1,12 @@
 """PostgreSQL servers for tests: the embedded version 18, Debian's 15 if installed, or a cluster.
 
-All workers of a test run share one server of each version. The servers run in the directory of the
-test run and end with the controller process. PostgreSQL 15 runs only while the controller holds a
-pipe open, so that the server ends even if the controller crashes.
+All processes of a test run share one server of each version. The files of a server are in the
+directory of the test run, and the server ends with the main process. PostgreSQL 15 runs only while
+the main process holds a pipe open, so that the server ends even if the main process crashes.
 
-`make harness NAME=citus` gives the tests a Citus cluster in place of both servers. A database of
-the cluster consists of one database with the same name on every node, and a copy of all of them is
-distributed too, because the tables of Citus are copied with it.
+`make harness NAME=citus` gives the tests a Citus cluster in place of both servers. There, a test
+database consists of one database with the same name on every node. Citus stores in these databases
+how tables are distributed, so a copy of all of them is distributed too.
 """
 
 import fcntl
@@ -32,8 +32,8 @@ from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance.citus import let_settings_pass
 from waybook.store.maintenance.migrate import APP_ROLE, distribute, migrate
 
-#: Database user of the PostgreSQL 15 server, which has a single URL. This user may create roles and
-#: is not a superuser.
+#: Only database user of the PostgreSQL 15 server. This user may create roles and is not a
+#: superuser.
 BUILDER = "builder"
 TEMPLATE = "waybook_template"
 
@@ -46,14 +46,14 @@ class Server:
     admin_dsn: str
     owner_dsn: str
     app_dsn: str
-    #: Role to which each transaction switches if the server has a single URL; otherwise None.
+    #: Role to which each transaction switches if there is only one database user; otherwise None.
     role: str | None
-    #: DSNs of the administrator on the other nodes of a cluster.
+    #: The administrator's DSNs of the other nodes of a cluster.
     workers: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Return the DSN of the administrator on each node that has the databases."""
+        """Return the administrator's DSN of each node that has the databases."""
         return (self.admin_dsn, *self.workers)
 
     @property
@@ -63,7 +63,7 @@ class Server:
 
     @property
     def is_embedded(self) -> bool:
-        """Return whether this is the embedded server, which supports the full-text index."""
+        """Return whether this is the embedded server, which alone has the full-text index."""
         return self.role is None
 
 
@@ -73,8 +73,7 @@ class ServerDatabase:
 
     server: Server
     dbname: str
-    #: DSN with which the serving user connects through a pooler; None if no pooler is in front of
-    #: the server.
+    #: DSN of the serving user through a connection pooler; None if there is no pooler.
     through: str | None = None
 
     @property
@@ -113,7 +112,7 @@ def eighteen() -> Iterator[Server]:
 def fifteen() -> Iterator[Server]:
     """Start Debian's PostgreSQL server with one user, who is not a superuser.
 
-    The server's time zone is far from UTC, so that code that depends on the time zone fails.
+    The time zone of the server is far from UTC, so that code that depends on the time zone fails.
     """
     home = Path(os.environ[PLACE]) / "15"
     with alone("15.lock"):
@@ -129,7 +128,7 @@ def fifteen() -> Iterator[Server]:
 
 @contextmanager
 def citus() -> Iterator[Server]:
-    """Use the cluster whose coordinator is in the environment, with one user as on version 15."""
+    """Use the Citus cluster named by the environment, with one user as on version 15."""
     admin = os.environ[CITUS]
     workers = [make_conninfo(admin, host=host, port=port) for host, port in _worker_nodes(admin)]
     url = make_conninfo(admin, user=BUILDER)
@@ -196,7 +195,7 @@ def _answers(dsn: str) -> bool:
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Hold an exclusive file lock within the block, so that other pytest workers wait."""
+    """Hold a file lock within the block, so that other test processes wait."""
     descriptor = os.open(Path(os.environ[PLACE]) / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -212,7 +211,7 @@ def _ensure_builder(server: Server) -> None:
 
 
 def ensure_cheap_passwords(server: Server | Attachment) -> None:
-    """Store passwords with one hash iteration; the default of 4,096 doubles the connection time."""
+    """Store passwords with one hash iteration, because the default slows down connecting."""
     hashed_once = "select 1 from pg_authid where rolpassword like 'SCRAM-SHA-256$1:%'"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         if admin.execute(hashed_once).fetchone() is None:
@@ -240,7 +239,7 @@ def _ensure_distributed_template(server: Server) -> None:
     migrate(place.owner_dsn)
     distribute(place.owner_dsn)
     for node in server.nodes:
-        # The daemon of Citus is connected to the database, which could then not be copied.
+        # A database cannot be copied while the daemon of Citus is connected to it.
         _execute(node, f"alter database {TEMPLATE} allow_connections false")
         with psycopg.connect(node) as admin:
             admin.execute(
@@ -250,7 +249,7 @@ def _ensure_distributed_template(server: Server) -> None:
 
 
 def create_cluster_database(server: Server, dbname: str) -> ServerDatabase:
-    """Create an empty database on every node of the cluster, and tell the coordinator its nodes."""
+    """Create an empty database on every node, and tell the coordinator about the nodes."""
     place = ServerDatabase(server=server, dbname=dbname)
     functions = ["citus_set_coordinator_host", *["citus_add_node"] * len(server.workers)]
     for function, dsn in zip(functions, server.nodes, strict=True):
@@ -278,13 +277,12 @@ def new_database(server: Server, template: str = TEMPLATE) -> Iterator[ServerDat
     """Yield a new database, by default a copy of the migrated template."""
     dbname = f"test_{new_uuid().replace('-', '')}"
     for node in server.nodes:
-        # The strategy `file_copy` takes half as long as the default strategy, which logs every page
-        # of the template.
+        # The strategy `file_copy` takes half as long as the default, which logs every copied page.
         copied = f"create database {dbname} template {template} strategy file_copy"
         _execute(node, f"{copied} owner {server.owner}")
     place = ServerDatabase(server=server, dbname=dbname)
     if server.workers:
-        # A copy does not have the settings of the database.
+        # A copied database does not have the settings of the original.
         with psycopg.connect(place.owner_dsn) as owner:
             let_settings_pass(owner)
     try:
@@ -297,8 +295,8 @@ def drop_database(server: Server, dbname: str) -> None:
     """Drop a database on every node that has it."""
     for node in server.nodes:
         if server.workers:
-            # The daemons of Citus connect again to a database whose sessions were ended. A database
-            # that stays in use is removed with the cluster.
+            # The daemons of Citus reconnect to a database after its sessions were ended. If a
+            # database stays in use, it is removed with the cluster.
             with suppress(AssertionError):
                 eventually(partial(_is_dropped, node, dbname), f"{dbname} is dropped")
         else:

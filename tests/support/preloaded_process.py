@@ -1,8 +1,8 @@
-"""Waybook processes that start without importing the application again.
+"""Waybook processes that start without importing the application.
 
 A process that has imported the application forks them. The imports take 2 seconds of CPU time,
-almost all of the time that a short-lived Waybook process takes. Tests of how a process starts, and
-tests with clients that start the process themselves, use `python -m waybook`.
+which is most of the time of a short Waybook process. Tests of how a process starts, and tests with
+clients that start the process themselves, use `python -m waybook` instead.
 """
 
 import multiprocessing
@@ -27,7 +27,7 @@ PRELOADED = ["waybook.cli.app", "waybook.cli.stdio.server", "waybook.cli.command
 
 @dataclass(frozen=True, slots=True)
 class PreloadedProcess:
-    """Running Waybook process, with the methods of `subprocess.Popen` that the tests use."""
+    """Running Waybook process, with those methods of `subprocess.Popen` that tests use."""
 
     process: ForkServerProcess
     stdin: IO[str]
@@ -39,7 +39,7 @@ class PreloadedProcess:
         return self.process.pid
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code of the process, when it has ended.
+        """Wait until the process has ended; return its exit code.
 
         Raises:
             subprocess.TimeoutExpired: the process is still running after `timeout` seconds.
@@ -50,7 +50,7 @@ class PreloadedProcess:
         return self.process.exitcode
 
     def is_stopped(self) -> bool:
-        """Return whether SIGSTOP has taken effect."""
+        """Return whether SIGSTOP has stopped the process."""
         return process_state(self.pid) == "T"
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -64,10 +64,10 @@ class PreloadedProcess:
 def open_preloaded(
     words: Sequence[str], variables: Mapping[str, str], log: Path, program: str | None = None
 ) -> Iterator[PreloadedProcess]:
-    """Start `waybook` with these words and environment variables; kill it at the end.
+    """Start `waybook` with these arguments and environment variables; kill it at the end.
 
-    The process writes its standard error to the file `log`. With the source code of a `program`, it
-    runs that in place of `waybook`.
+    The process writes its standard error to the file `log`. If the source code of a `program` is
+    given, the process runs that program instead.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
@@ -114,7 +114,7 @@ def run_command(
     log: Path,
     program: str | None,
 ) -> None:
-    """Run a command or program with these files as standard input, output and error, and exit."""
+    """Run a command or program with these files as standard input, output and error; then exit."""
     with typed, printed, log.open("wb") as errors:
         os.dup2(typed.fileno(), 0)
         os.dup2(printed.fileno(), 1)

@@ -1,8 +1,8 @@
 """Random tool calls: arguments that are valid by the published schemas, with ids that exist.
 
-The generator knows JSON Schema and, for a few names, what a value refers to: ids and slugs come
-from earlier replies, positions of steps from the plan that the call describes, and texts in a
-language, such as conditions and JSON Schemas, from a list.
+The generator knows JSON Schema and, for some names, where values come from. Ids and slugs come from
+earlier replies. Positions of steps come from the plan that the call describes. Texts in a language,
+such as conditions and JSON Schemas, come from a list.
 """
 
 import json
@@ -22,10 +22,10 @@ WORDS = ("the longest river", "Nile", "7", "true", "[1, 2]", '{"n": 0}', "für E
 BLANKS = (" ", "   ", "\n\t\r\n", "\u00a0\u2003", "\x1f \x85")
 #: All control characters except NUL, which PostgreSQL cannot store.
 CONTROLS = "".join(map(chr, [*range(1, 32), *range(127, 160), 0x200B, 0x202E, 0xFEFF]))
-#: A text without a published length has at most this length.
+#: Maximum length of a text whose schema has no maximum.
 MAX_LENGTH = 20_000
 MAX_ITEMS = 4
-#: Texts in a language that JSON Schema cannot describe, and names that several calls must share.
+#: Values of arguments that must be in a certain language, or that several calls must share.
 LANGUAGES: Mapping[str, tuple[str, ...]] = {
     "models": ("a", "b"),
     "modelId": ("a", "b"),
@@ -37,7 +37,7 @@ LANGUAGES: Mapping[str, tuple[str, ...]] = {
     "resultSchema": ('{"type": "object"}', "a list of rivers", '{"type": "string"}'),
     "schema": ('{"type": "object", "required": ["river"]}', "the river and its length"),
 }
-#: Fields of replies that hold ids, by the arguments that take them.
+#: For arguments that take ids: the reply fields from which the ids come.
 FIELDS = {
     "documentId": ("documentId", "documentIds"),
     "stepIds": ("stepId", "stepIds"),
@@ -56,9 +56,9 @@ IDS = frozenset(
         *FIELDS,
     }
 )
-#: Parameters that an action of a condition needs, as their descriptions say.
+#: Parameters that the action of a condition requires; the schema states them only in words.
 NEEDED_PARAMS = {"skip_to": "targetStepOrder", "add_steps": "steps"}
-#: Arguments that name a step by its position.
+#: Arguments whose value is the position of a step.
 POSITIONS = frozenset(
     {"dependsOn", "targetStepOrder", "fromStepOrder", "afterStepOrder", "insertAfterOrder"}
 )
@@ -66,7 +66,7 @@ POSITIONS = frozenset(
 
 @dataclass
 class RandomCalls:
-    """Generator of random calls, which learns ids from the replies."""
+    """Generator of random calls, which learns ids from the replies to earlier calls."""
 
     seed: int
     schemas: dict[str, Schema] = field(
@@ -123,7 +123,7 @@ class RandomCalls:
         return present
 
     def value(self, schema: Schema, name: str, tool: str) -> Any:  # noqa: ANN401 - JSON
-        """Return a value of this schema, or None if it needs an id and none is known."""
+        """Return a value that fits this schema; None if it must be an id and none is known yet."""
         if "enum" in schema:
             return self.random.choice(schema["enum"])
         match schema["type"]:
@@ -175,7 +175,7 @@ class RandomCalls:
         return self.any_text(schema, name)
 
     def any_text(self, schema: Schema, name: str) -> str:
-        """Return words, or a text that is blank, of control characters, or as long as allowed."""
+        """Return a random text: words, blanks, control characters, or the maximum length."""
         least, most = schema.get("minLength", 0), schema.get("maxLength", MAX_LENGTH)
         text = self.random.choice(WORDS) * self.random.choice([1, 1, 1, 30])
         match self.random.randint(1, 30):

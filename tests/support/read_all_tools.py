@@ -1,4 +1,4 @@
-"""Calls of all tools that read plans and a run, and all their answers, including errors."""
+"""Calls of every tool that reads a plan or a run, and the collected answers, including errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Reader:
             await self.artifact(artifact["artifactId"])
 
     async def refusals(self, plan: Body) -> None:
-        """Make calls on this plan that must be refused."""
+        """Make calls on this plan that the server must refuse."""
         named = {"planId": plan["planId"]}
         for step_id in plan["stepIds"]:
             await self.ask("get_step_context", stepId=step_id, budgetTokens=12_000)

@@ -1,4 +1,4 @@
-"""Statements of migrations that Citus refuses, by the rule of the schema check that reports them.
+"""SQL statements that Citus refuses in migrations, by the rule of `schema-check` for them.
 
 `make harness NAME=citus` checks that Citus refuses each of them.
 """

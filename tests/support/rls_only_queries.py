@@ -1,8 +1,7 @@
 """SQL queries without their org filter, so that row-level security alone isolates orgs.
 
-If `WAYBOOK_TEST_WITHOUT_ORG=1` is set (`make harness NAME=test-rls`), the filters are removed from
-all queries for the whole test run. A single test removes the filters with the fixture
-`without_org`.
+`make harness NAME=test-rls` sets `WAYBOOK_TEST_WITHOUT_ORG=1`, which removes the filters from all
+queries for the whole test run. The fixture `without_org` removes them for a single test.
 """
 
 import re
@@ -18,25 +17,24 @@ from waybook.store.driver.queries import Query
 
 SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
 
-#: Files of queries with which the database owner creates the schema and its policies; tool calls
-#: never run them.
+#: Files of queries that only the database owner runs, to create the schema and its policies.
 OPERATORS = frozenset({"maintenance/migrate"})
 
-#: Queries that the database owner runs across all orgs: they create the policy of a partition, or
-#: list erased orgs.
+#: Queries that the database owner runs for all orgs: one creates the policy of a partition, one
+#: lists erased orgs.
 OF_ALL_ORGS = frozenset({"create_policy", "erased_orgs"})
 
 _ORG = r"(?:\w+\.)?org_id"
 _OTHER = rf"(?:app_org\(\)|{_ORG}|%\(\w+\)s(?:::uuid)?)"
-#: Pattern for each form of an org condition in a query, with the text that replaces the condition.
+#: Patterns for every form of an org filter, each with its replacement.
 WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # Comparisons with the org, in both orders of the operands.
+    # Comparisons with the org, with the org on the left or on the right.
     (re.compile(rf"\b{_ORG}\s*=\s*{_OTHER}"), "true"),
     (re.compile(rf"{_OTHER}\s*=\s*{_ORG}\b"), "true"),
     # Joins on columns that have the same name in both tables.
     (re.compile(r"\busing \(org_id, "), "using ("),
-    # Full-text search term that selects an org. In the full-text index, every passage contains the
-    # term of its org.
+    # Full-text search term of an org: in the full-text index, every passage contains its org's
+    # term.
     (re.compile(r"\('''@' \|\| %\(org\)s::uuid \|\| ''''\)::tsquery && "), ""),
 )
 
@@ -51,12 +49,12 @@ def strip_org_conditions(text: str) -> tuple[str, int]:
 
 
 def rls_only(query: Query) -> tuple[str, int]:
-    """Return a query without org filters, and their number; queries for all orgs are unchanged."""
+    """Return a query without org filters and their number; a query for all orgs stays unchanged."""
     return (query.text, 0) if query.name in OF_ALL_ORGS else strip_org_conditions(query.text)
 
 
 def query_files() -> list[str]:
-    """Return every SQL file with queries that tool calls run."""
+    """Return every file with SQL queries that tool calls run."""
     folder = Path(str(files("waybook.store")))
     names = {
         path.relative_to(folder).with_suffix("").as_posix()
@@ -102,6 +100,6 @@ def strip() -> int:
 
 
 def _replace(query: Query, attributes: Mapping[str, object]) -> None:
-    """Replace all attributes, so that nothing stays of a query that was parsed already."""
+    """Replace all attributes of a query, so that no cached parsing of the old text remains."""
     vars(query).clear()
     vars(query).update(attributes)

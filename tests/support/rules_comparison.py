@@ -1,4 +1,4 @@
-"""State machine that makes each call twice: through the dispatcher, and through the plan rules."""
+"""State machine that makes each call twice: through the dispatcher and through the plan rules."""
 
 import asyncio
 from collections import deque
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class RulesComparison(RuleBasedStateMachine):
-    """Base of state machines that compare the stored plan with the plan of the rules."""
+    """Base of state machines that compare the stored plan with the plan computed by the rules."""
 
     def __init__(self, place: ServerDatabase, fresh: deque[str]) -> None:
         super().__init__()
@@ -35,10 +35,10 @@ class RulesComparison(RuleBasedStateMachine):
         self.world: OrgEnv = self.wait(self.opened.__aenter__())
         self.elsewhere = self.world.agent.elsewhere()
         self.are_swapped = False
-        #: Plan as the database contained it after an earlier call.
+        #: Plan as read from the database after an earlier call.
         self.copy_before: LoadedPlan | None = None
         self.plan: Plan
-        #: Stored rows of the plan, by the number of its last audit entry at that time.
+        #: Stored rows of the plan, by the number of the plan's last audit entry.
         self.history: dict[int, Rows] = {}
 
     def teardown(self) -> None:
@@ -70,7 +70,7 @@ class RulesComparison(RuleBasedStateMachine):
         tool_call: tuple[str, Body],
         decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
-        """Make the call and apply the plan rule; return both replies. Refusals must be equal."""
+        """Make the call and apply the rule, which must refuse alike; return both replies."""
         user, session, channel = who
         tool, arguments = tool_call
         self.fresh.clear()
@@ -89,7 +89,7 @@ class RulesComparison(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """Keep the decision's plan as the expected plan, with the new heartbeat times."""
+        """Make the decision's plan the expected plan, with the new heartbeat times."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(
@@ -103,7 +103,7 @@ class RulesComparison(RuleBasedStateMachine):
 
     @invariant()
     def changes_applied_to_a_copy_result_in_the_stored_plan(self) -> None:
-        """Compare an earlier copy after the changes since then with the plan that is read now."""
+        """Check that a copy, after the changes recorded since, equals the stored plan."""
         database, org_id = self.world.database, self.world.agent.org_id
         wanted = PlanRequest(plan_id=self.plan.id, review=False)
         (rows,) = self.wait(database.read_org(org_id, refresh.plan_statement(wanted)))
@@ -132,7 +132,7 @@ class RulesComparison(RuleBasedStateMachine):
 
 
 def comparable(loaded: LoadedPlan) -> tuple[Plan, ChainHead]:
-    """Return a plan without its texts and sessions, which depend on the call, and heartbeats."""
+    """Return a plan without what may differ between two reads, such as heartbeats."""
     steps = tuple(step._replace(last_seen_at=None) for step in loaded.plan.steps)
     plan = loaded.plan._replace(texts={}, sessions=frozenset(), steps=steps)
     return plan, loaded.head

@@ -1,4 +1,4 @@
-"""Valid calls of the tools for runs, with the required data created first."""
+"""Valid calls of the tools for runs, with the records that the calls need."""
 
 from org_env import AgentClient, Body
 from sample_definitions import make_definition, make_recipe_step, make_stage
@@ -66,7 +66,7 @@ async def fail_job(agent: AgentClient) -> Body:
 
 
 async def make_gathering(agent: AgentClient) -> Body:
-    """Return a job in the second stage whose inputs are a document and a person's feedback."""
+    """Return a job of the second stage; its inputs are a document and a person's feedback."""
     run = await agent.run()
     await agent.work_off(run)
     await agent.feedback(run, "scope", "Look at lakes alone.")

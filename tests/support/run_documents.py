@@ -1,4 +1,4 @@
-"""Helpers for run tests: a run of three steps, its documents, and rendering."""
+"""Helpers for tests of run documents."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from waybook.core.decision_context import Channel
 
 
 async def make_run_of_three_steps(agent: AgentClient) -> Body:
-    """Start a run of three steps: a plan, a text per plan, and a document of all texts."""
+    """Start a run of three steps: a plan, a text for each plan, and a document of all texts."""
     outputs = [{"documentKey": "plan"}]
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     text = make_recipe_step("text", "per_source_document", inputsRequired=[{"documentKey": "plan"}])
@@ -36,7 +36,7 @@ async def pages(world: OrgEnv, agent: AgentClient) -> list[tuple[Any, ...]]:
 
 
 async def available(agent: AgentClient, run: Body) -> dict[tuple[str, str], str]:
-    """Return the resource ids of the rendered documents, by key and model."""
+    """Return the ids of the rendered documents, by document key and model."""
     stages = (await agent.progress(run, detail=True))["stages"]
     documents = [document for stage in stages for document in stage["documents"]]
     resources = {(d["documentKey"], d["modelId"]): d["resourceId"] for d in documents}

@@ -1,4 +1,4 @@
-"""A run for tests of the run rules, which checks all invariants after each call."""
+"""Run for tests of the run rules; after each call, all invariants are checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ class RunEnv:
     records: RunRowStore
     report: Report | None = None
     decision: RunDecision[object] | None = None
-    #: All changes of the run recorded so far.
+    #: All changes of the run that decisions have recorded.
     changes: list[Change] = field(default_factory=list)
     _made: list[int] = field(default_factory=lambda: [0])
 
@@ -90,7 +90,7 @@ class RunEnv:
     def details(self) -> list[dict[str, Json]]:
         return [dict(entry.details) for entry in self.decision.entries] if self.decision else []
 
-    # Methods that make time pass, and methods that choose the acting user.
+    # Time and caller
 
     def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
         self.records.now += gap
@@ -192,15 +192,15 @@ class RunEnv:
         pages = [RenderedPage(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
         return self.keep(store_rendered(self.run, self.chart, pages, self.moment(PAT)))
 
-    # Methods that carry out complete sequences of calls.
+    # Sequences of calls
 
     def work(self, *steps: str, text: str = "text") -> None:
-        """Claim and submit every job of these steps, or of all steps if none are given."""
+        """Claim and submit every job of these steps, or of all steps if no step is named."""
         while (job := self._next_of(steps)) is not None:
             self.submit(self.claimed(job), text)
 
     def claimed(self, job: Job, who: Actor = ANN) -> Job:
-        """Claim this job, regardless of other claimable jobs."""
+        """Claim this job, even if another job would be claimed first."""
         moment, before = self.moment(who), self.job(job)
         decision = next_job(self.run, self.chart, moment, held=None, candidate=before, open_jobs=())
         reply = self.keep(decision)
@@ -211,10 +211,8 @@ class RunEnv:
         candidates = [job for job in self.records.open() if not steps or job.step_key in steps]
         return min(candidates, key=lambda job: (job.rank, job.id), default=None)
 
-    # Writing
-
     def keep(self, decision: RunDecision[ReplyT]) -> ReplyT:
-        """Apply a decision and check all invariants; return the reply or raise the error."""
+        """Apply a decision and check all invariants; return its reply or raise its error."""
         before = self.records
         self.records = before.copied()
         self.records.write(decision)
@@ -241,5 +239,5 @@ def make_run(
 
 
 def make_stage_run(*steps: RecipeStep, edges: Sequence[tuple[str, str]] = ()) -> Stage:
-    """Return a stage with these steps, which can be the only stage of a run."""
+    """Return a stage with these steps for a run of one stage."""
     return make_stage("only", *steps, edges=edges)

@@ -1,4 +1,4 @@
-"""Invariants of every run: in every state, and for every decision."""
+"""Invariants of runs: conditions that every state and every decision must fulfill."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ JOB_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.COMPLETED:         frozenset({J.SUPERSEDED}),
     J.SUPERSEDED:        frozenset(),
 })
-#: Allowed status change of a rendering job, which the server completes in one status change.
+#: Allowed status change of a `RENDER` job, which the server completes in one change.
 RENDER_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.PENDING:           frozenset({J.COMPLETED}),
 })
@@ -48,7 +48,7 @@ def check_decision(before: RunRowStore, after: RunRowStore, decision: RunDecisio
 
 
 def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> None:
-    """Check that audit entries have no gaps, and that every change has an entry."""
+    """Check that the numbers of audit entries have no gaps, and that every change has an entry."""
     assert decision.run.seq == before.seq + len(decision.entries)
     assert all(entry.changes for entry in decision.entries)
     if not decision.entries:
@@ -59,7 +59,7 @@ def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> Non
 def the_trace_is_the_change(
     before: RunRowStore, after: RunRowStore, decision: RunDecision[object]
 ) -> None:
-    """Check that a decision's recorded changes turn the run's old rows into its new rows."""
+    """Check that the changes which a decision records turn the old rows into the new rows."""
     changes = changes_of(decision)
     named = {(change.entity, change.id) for change in changes}
     rows: Rows = {}
@@ -96,7 +96,7 @@ def _the_rest_is_as_it_was(
 
 
 def jobs_move_as_they_may(before: RunRowStore, decision: RunDecision[object]) -> None:
-    """Check that jobs start as pending, change status as allowed, and count their attempts."""
+    """Check that new jobs are pending, statuses change as allowed, and claims are counted."""
     for job_id, job in decision.jobs.items():
         was = before.jobs.get(job_id)
         if was is None:
@@ -109,7 +109,7 @@ def jobs_move_as_they_may(before: RunRowStore, decision: RunDecision[object]) ->
 
 
 def what_is_over_stays_over(before: Run, after: Run) -> None:
-    """Check that a closed stage or step never reopens, and that its initial values never change."""
+    """Check that closed stages and steps never reopen, and that their initial values stay."""
     for key, step in before.steps.items():
         now = after.steps[key]
         assert (now.total, now.opened_at) == (step.total, step.opened_at)
@@ -134,7 +134,7 @@ def canceled_run_changes_no_more(before: Run, decision: RunDecision[object]) -> 
 
 
 def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[object]) -> None:
-    """Check that a step's expected jobs are created when the step opens, and none later."""
+    """Check that all expected jobs of a step are created when it opens, and none later."""
     came = Counter((job.stage, job.step_key) for job in decision.jobs.values() if _first(job))
     opened = [step for key, step in decision.run.steps.items() if key not in before.run.steps]
     if opened:
@@ -146,7 +146,7 @@ def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[o
 
 
 def _first(job: Job) -> bool:
-    """Return whether this is a new job that is the first job of its unit of work."""
+    """Return whether a new job begins a unit of work, instead of continuing or repeating one."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
@@ -193,7 +193,7 @@ def _by_step(records: RunRowStore) -> Mapping[str, list[Job]]:
 
 
 def _ended(jobs: list[Job]) -> tuple[int, int]:
-    """Return the numbers of completed and failed units of work of a step, from its jobs."""
+    """Return how many units of work of a step have been completed and have failed."""
     continued = {job.continues for job in jobs}
     done = sum(job.status is J.COMPLETED and job.id not in continued for job in jobs)
     assert all(job.counted for job in jobs)
@@ -206,7 +206,7 @@ def unit_has_single_open_job(records: RunRowStore) -> None:
 
 
 def steps_open_when_they_are_free(records: RunRowStore) -> None:
-    """Check that exactly those steps have been opened whose predecessors are all closed."""
+    """Check that a step has been opened if and only if all its predecessors are closed."""
     for slug in records.run.stages:
         graph = records.chart.graphs[slug]
         steps = {step.key: step for step in records.run.steps.values() if step.stage == slug}
@@ -242,7 +242,7 @@ def report_of_run(records: RunRowStore) -> Report:
 
 
 def check_report(records: RunRowStore, before: Report | None) -> Report:
-    """Check the seven invariants of the report, and that its statuses and counts match the jobs."""
+    """Check the seven invariants of the report, and that its statuses and counts fit the jobs."""
     run_report = report_of_run(records)
     assert check(run_report, before) == []
     assert run_report["warnings"] == []
@@ -257,7 +257,7 @@ def check_report(records: RunRowStore, before: Report | None) -> Report:
 
 
 def _standings_by_jobs(records: RunRowStore) -> Mapping[str, Mapping[str, object]]:
-    """Return the statuses of the steps, derived only from the job rows and the closed flags."""
+    """Return the statuses of the steps, derived only from the jobs and the closed flags."""
     statuses = {}
     for slug in records.run.stages:
         jobs = [j for j in records.jobs.values() if j.stage == slug]
@@ -275,7 +275,7 @@ def check_end(records: RunRowStore, changes: Iterable[Change]) -> None:
 
 
 def every_document_is_there(records: RunRowStore) -> None:
-    """Check that each unit of work has every document of its step, with versions without gaps."""
+    """Check that all documents of completed work exist, in versions without gaps."""
     versions = defaultdict[object, list[int]](list)
     for document in records.documents.values():
         versions[row_key(document)].append(document.version)
@@ -284,7 +284,7 @@ def every_document_is_there(records: RunRowStore) -> None:
 
 
 def every_page_that_was_promised_can_be_read(records: RunRowStore) -> None:
-    """Check that after rendering no expected document is missing or duplicated."""
+    """Check that after rendering every expected document is available exactly once."""
     assert records.to_render() == []
     for stage in report_of_run(records)["stages"]:
         assert stage["documentsAvailable"] == stage["documentsExpected"]

@@ -1,4 +1,4 @@
-"""Directory of one test run, which contains its database servers."""
+"""Directory of one test run, which contains the files of its database servers."""
 
 import errno
 import os
@@ -10,19 +10,19 @@ from embedded_postgres.data_directories import remove_data_directory
 from embedded_postgres.processes import eventually
 
 PLACE = "WAYBOOK_TEST_PLACE"
-#: Environment variable with the DSN of the administrator on the coordinator of a Citus cluster.
+#: Environment variable: the DSN of the administrator on the coordinator of a Citus cluster.
 CITUS = "WAYBOOK_TEST_CITUS"
 
-#: Beginning of the name of the directory of a test run.
+#: First part of the name of a test run's directory.
 PREFIX = "waybook-run-"
-#: File system in memory, on Linux. A new database consists of 600 files: on a disk, their creation
-#: takes 20 to 250 ms of CPU time, in memory 15 ms.
+#: File system in memory on Linux. A new database has 600 files, which take 20 to 250 ms of CPU time
+#: to create on a disk, and 15 ms in memory.
 MEMORY = Path("/dev") / "shm"
 MIN_FREE_MEMORY_BYTES = 4 * 2**30
 
 
 def open_place() -> int:
-    """Create the directory of this test run, and a pipe that stays open during the run."""
+    """Create the directory of this test run, and a pipe that stays open during the test run."""
     remove_abandoned_places()
     place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=find_memory())).resolve()
     place.chmod(0o755)

@@ -1,7 +1,7 @@
 """In-memory store of a run's rows, with the same queries as the database store.
 
-Each method replaces one query of the store: `held` replaces `held_job`, `free` replaces `free_job`,
-and so on.
+A method has the short name of the query that it replaces: `held` replaces `held_job`, `free`
+replaces `free_job`, and so on.
 """
 
 from collections import Counter
@@ -21,11 +21,11 @@ from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, Step
 from waybook.run.next_job import OpenJobs
 from waybook.run.stages import lists_row
 
-#: Time of inactivity after which a job can be claimed again.
+#: Time without a heartbeat after which another agent can claim a job.
 LEASE = timedelta(minutes=15)
-#: Statuses of jobs that have no holder and may have to wait until their due time.
+#: Statuses of jobs without a holder; such a job may have a time before which it cannot be claimed.
 WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
-#: Kinds of rows that contain texts. The audit records only the hash of each text.
+#: Kinds of rows with texts; the audit contains only the hash of each text.
 WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})
 
 Stored = StageRun | StepRun | Job | NewDocument
@@ -37,17 +37,17 @@ class RunRowStore:
     chart: CompiledDag
     run: Run
     now: datetime = NOON
-    #: Fields of the run's row that a `Run` object does not contain.
+    #: Fields of the run's row that are not in a `Run` object.
     brief: Row = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
-    #: Heartbeats.
+    #: Time of the last heartbeat of each job.
     seen: dict[str, datetime] = field(default_factory=dict)
     documents: dict[str, NewDocument] = field(default_factory=dict)
     texts: dict[tuple[Entity, str], tuple[Row, tuple[str, ...]]] = field(default_factory=dict)
     usage: dict[str, Row] = field(default_factory=dict)
 
     def copied(self) -> "RunRowStore":
-        """Return a copy of the rows, to explore another sequence of calls."""
+        """Return a copy of the rows, so that another sequence of calls can be tried on it."""
         return replace(
             self,
             jobs=dict(self.jobs),
@@ -77,7 +77,7 @@ class RunRowStore:
         return _first(job for job in jobs if _is(job, model))
 
     def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
-        """Return the first claimable job; `model` and `job_type` restrict the search."""
+        """Return the first claimable job, optionally of one model or job type."""
         wanted = (
             job for job in self.open() if _is(job, model) and job_type in {None, job.job_type}
         )
@@ -113,7 +113,7 @@ class RunRowStore:
         return sorted((j for j in jobs if step_key in {None, j.step_key}), key=_turn)
 
     def parts(self, job: Job) -> list[str]:
-        """Return the texts of the jobs that this job continues, first to last."""
+        """Return the texts of the jobs that this job continues, in order."""
         texts: list[str] = []
         while job.continues is not None:
             texts.append(self.texts[Entity.JOB_PART, job.continues][1][0])
@@ -147,7 +147,7 @@ class RunRowStore:
     # Rows
 
     def rows(self) -> Rows:
-        """Return all rows of the run, in the same form as rows rebuilt from the audit."""
+        """Return all rows of the run in the form in which the audit rebuilds them."""
         named: dict[Entity, Iterable[str]] = {
             Entity.RUN: [self.run.id],
             Entity.STAGE_RUN: self.run.stages,
@@ -205,7 +205,7 @@ def changes_of(decision: RunDecision[object]) -> list[Change]:
 
 
 def row_key(document: NewDocument) -> Place:
-    """Return the key that all versions of a document share."""
+    """Return the key that is equal for all versions of a document."""
     made = document.origin
     of = (document.stage, document.step_key, document.document_key)
     return (*of, made.model, made.lineage, made.reviewer)

@@ -1,8 +1,9 @@
 """State space of a small stage, explored through the run rules.
 
-A state is a run in canonical form. The state has, for each job by position, its status, its number
-of tries, whether it is due, and whether it was claimed before; ids and times are omitted. In each
-state, every possible call is made on every job, and time may pass for each job.
+A state is a run without the differences that no rule reads. It contains for each job, by position,
+its status, its number of tries, whether it is due, and whether it was claimed before; ids and times
+are omitted. The exploration makes every possible call on every job in each state, and also lets
+time pass for each job.
 """
 
 from collections import Counter
@@ -28,7 +29,7 @@ from waybook.run.submit import Submission, SubmittedDocument, submit_job
 
 OLD = NOON - LEASE - timedelta(minutes=1)
 TEXT = (SubmittedDocument(content="text"),)
-#: Documents of a step that produces a list of items, by version.
+#: Documents of the step that produces a list of items, by version.
 LISTS = {
     1: (SubmittedDocument(content='["a", {"b": 1}]'),),
     2: (SubmittedDocument(content='["c"]'),),
@@ -36,22 +37,22 @@ LISTS = {
 NEW_IDS = numbered_ids("new")
 
 Call: TypeAlias = Callable[[], RunDecision[object]]
-#: Canonical form of a job: its position, the number of its earlier versions, and every property
-#: that affects the decisions of the rules.
+#: What a state contains of a job: its position, the number of its earlier versions, and every
+#: property that the rules read.
 JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
 StepKey: TypeAlias = tuple[str, int, int, int, bool]
-#: Length of a list of items, and of its newer version.
+#: Length of a list of items, and the length of its newer version if there is one.
 ListKey: TypeAlias = tuple[int, int | None]
 State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...], tuple[ListKey, ...], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    #: Maximum number of parts in which a unit may be submitted.
+    #: Maximum number of parts in which a result may be submitted.
     parts: int = 1
-    #: Maximum number of document regenerations during the walk.
+    #: Maximum number of documents that are regenerated in one history.
     regenerations: int = 0
-    #: True if the run may be canceled, in any state.
+    #: True if calls also cancel the run.
     cancellations: bool = False
 
 
@@ -60,7 +61,7 @@ class RunStateSpace:
     bounds: Bounds
     records: list[RunRowStore] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
-    #: For each state, the numbers of the states from which it was reached.
+    #: The numbers of the states from which each state was reached.
     reached_from: list[set[int]] = field(default_factory=list)
     edges: int = 0
     #: Number of answers with each error code.
@@ -68,7 +69,7 @@ class RunStateSpace:
     _seen: dict[State, int] = field(default_factory=dict)
 
     def meet(self, records: RunRowStore) -> int:
-        """Return the number of this state; if the state is new, check it and add it."""
+        """Return the number of this state; add and check the state if it is new."""
         number = self._seen.setdefault(state_of(records), len(self._seen))
         if number == len(self.records):
             check_state(records)
@@ -93,7 +94,7 @@ class RunStateSpace:
 
 
 def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> RunStateSpace:
-    """Explore every state of a run within the bounds, breadth-first from the new run."""
+    """Explore every state of a run within these limits, breadth-first from the new run."""
     paths = RunStateSpace(bounds)
     paths.meet(make_run(stage, models).records)
     # The list `paths.records` grows during the loop.
@@ -189,7 +190,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Yield the run after enough time that this job is claimable, unless it already is."""
+    """Yield the run with this job made claimable by time; nothing if it is claimable now."""
     if records.is_free(job):
         return
     after = records.copied()

@@ -6,7 +6,7 @@ from org_env import Body
 
 
 def make_recipe_step(key: str, strategy: str = "per_model", **more: object) -> Body:
-    """Return an EXECUTE step that produces a readable document named like the step."""
+    """Return an `EXECUTE` step whose rendered document has the same key as the step."""
     outputs = [{"documentKey": key, "render": "{{ content|markdown }}"}]
     named = {"stepKey": key, "jobType": "EXECUTE", "granularityStrategy": strategy}
     return {**named, "inputsRequired": [], "outputs": outputs, **more}

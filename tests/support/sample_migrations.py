@@ -1,4 +1,4 @@
-"""A migration as a later version may add it, and the bundle of a program that has it."""
+"""Sample migration of a later version, and a function that gives the program other migrations."""
 
 from typing import Final
 
@@ -32,6 +32,6 @@ grant select, insert on note to waybook_app;
 
 
 def bundle(monkeypatch: pytest.MonkeyPatch, *migrations: Migration) -> None:
-    """Make this program one that has these migrations."""
+    """Let the program have these migrations in place of its own."""
     for module in (migrate, restore):
         monkeypatch.setattr(module, "bundled_migrations", lambda: list(migrations))

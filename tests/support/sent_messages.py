@@ -1,4 +1,4 @@
-"""Counts of the messages that the application sends to the database."""
+"""Counter of the messages that the application sends to the database."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 
 
 def count_messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which each later database message adds its number of SQL statements."""
+    """Return a list that gets, for each later message, its number of SQL statements."""
     counts: list[int] = []
     send = DbConnection.send
 

@@ -1,4 +1,4 @@
-"""Server with an OpenID Connect issuer for two orgs, and the complete HTTP application."""
+"""Complete HTTP application with an OpenID Connect issuer, and two orgs."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from waybook.transport.http.server import address, listen, serve_in_background
 
 @dataclass
 class Team:
-    """A test environment with an OpenID Connect issuer, and the server's client of the issuer."""
+    """Test environment with an OpenID Connect issuer, and the server's client for this issuer."""
 
     world: OrgEnv
     there: FakeIssuer

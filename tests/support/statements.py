@@ -1,4 +1,4 @@
-"""SQL statements of the store, run on a separate connection."""
+"""SQL statements that tests run on a separate connection to the store's tables."""
 
 import psycopg
 from psycopg import sql
@@ -17,7 +17,7 @@ def prepared(connection: psycopg.Connection, statement: Statement) -> str:
 
 
 def lock_rows(table: str, row_id: str | None = None) -> Statement:
-    """Lock a row of the transaction's org, or all rows that the org has in the table."""
+    """Return a statement that locks a row of the org, or all rows of the org in the table."""
     condition = "" if row_id is None else f" and id = '{row_id}'"
     return Query(
         "lock_rows", f"select from {table} where org_id = %(org)s::uuid{condition} for update"

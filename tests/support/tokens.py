@@ -1,4 +1,4 @@
-"""Number of tokens that a model reads, counted with the o200k vocabulary."""
+"""Counter of the tokens in a text, with the o200k vocabulary of language models."""
 
 from functools import cache
 
@@ -7,7 +7,7 @@ from splintr import AnyTokenizer, Tokenizer
 
 @cache
 def _tokenizer() -> AnyTokenizer:
-    """Return the tokenizer; loading it takes half a second."""
+    """Return the tokenizer, which is cached because loading it takes half a second."""
     return Tokenizer.from_pretrained("o200k_base")
 
 

@@ -1,4 +1,4 @@
-"""Names of the arguments of tools, also nested ones, and of arguments that take ids or texts."""
+"""Names of the arguments of tools, including nested arguments, and of those with ids or texts."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -9,7 +9,7 @@ from waybook.app.registry import TOOLS
 
 
 def arguments_of(tool: str) -> dict[str, str]:
-    """Return a tool's argument names: the name in calls mapped to the name in the source."""
+    """Return a tool's argument names in calls, each with its name in the source code."""
     return {str(f.alias): name for name, f in TOOLS[tool].arguments.model_fields.items()}
 
 
@@ -18,9 +18,9 @@ def ids_within(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the paths of the arguments that take an id, including nested arguments.
 
-    Session and model names are chosen by the caller, so they are not ids. The argument `outer`
-    contains the enclosing arguments, to end the recursion: a step may contain conditions that
-    contain steps.
+    Callers choose the names of sessions and models, so these are not ids. `outer` contains the
+    enclosing arguments, to end the recursion: a step may contain conditions, and these may contain
+    steps.
     """
     for name, field in arguments.model_fields.items():
         if name.endswith(("_id", "_ids")) and name not in {"session_id", "model_id"}:

@@ -1,4 +1,4 @@
-"""A valid call of every tool, with the required data created first.
+"""Valid call of every tool, with the records that the call needs.
 
 Tests that iterate over all tools fail if this module has no call for a tool.
 """
@@ -240,8 +240,8 @@ PREPARE: dict[str, Prepare] = {
     "draw_map": run_calls.drawn,
 }
 
-#: Optional arguments that a tool's usual call does not use, each with a function that prepares a
-#: call that uses it.
+#: Functions that prepare a call with an optional argument, for arguments that the usual call of the
+#: tool does not have.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("extract_data", "artifactId"): _extract_stored,
     ("get_step_context", "part"): _read_on,
@@ -261,6 +261,6 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
 async def valid_call(agent: AgentClient, tool: str, using: str | None = None) -> Body:
     """Return the arguments of a valid call, without idempotency key and session.
 
-    If some arguments exclude one another, `using` names the argument to use.
+    If some arguments exclude each other, the call has the argument `using`.
     """
     return await INSTEAD.get((tool, using or ""), PREPARE[tool])(agent)

@@ -12,7 +12,7 @@ from waybook.app.server_dispatcher import ServerDispatcher
 
 
 class SkippedTimer:
-    """Timer of an event loop whose clock a test can advance."""
+    """Timer of a fake event loop clock that a test can advance."""
 
     def __init__(self, when: float, callback: Callable[[], None]) -> None:
         self.when = when
@@ -88,7 +88,7 @@ class WaitingEnv:
 
 
 async def answered(task: asyncio.Task[Body]) -> Body:
-    """Return the answer to a started call; fail if the answer does not arrive in time."""
+    """Return the answer to a call that was started; fail if no answer arrives in time."""
     async with asyncio.timeout(NOTICE_SECONDS):
         return await task
 

@@ -1,8 +1,8 @@
 """Naive agents that follow only the replies of the plan rules, tested in every plan state.
 
-An agent asks for its next step and submits a result for it. If the step is a checkpoint that only a
-person may complete, the agent requests a review instead. A person approves every open review. If no
-step is available, time passes. All other agents make no more calls.
+An agent asks for its next step and submits a result for it. If only a person may complete the step,
+the agent requests a review instead. A person approves every open review. If no step is available,
+time passes. All other agents make no more calls.
 """
 
 from plan_shapes import Shape
@@ -24,15 +24,15 @@ from waybook.plan.next_step import AwaitingReview, NothingPending, StepReady, ne
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.submit import Submission, submit_and_take_next
 
-#: Limit on the number of turns, higher than a naive agent needs in any plan of the walk.
+#: Maximum number of turns, which is more than a naive agent needs for any of these plans.
 MAX_TURNS = 100
 
 
 def stuck_states(walked: Walk) -> tuple[list[State], int]:
     """Return the states from which a naive agent never ends the plan, and the most turns needed.
 
-    Every state with an open plan is tried twice, with each of the two agents as the only active
-    agent.
+    Each state with an open plan is tried once for each of the two agents, while the other agent
+    makes no calls.
     """
     stuck: list[State] = []
     most = 0
@@ -56,7 +56,7 @@ def _turns_to_end(
     contexts: tuple[DecisionContext, DecisionContext],
     turns: dict[State, int],
 ) -> int | None:
-    """Return the number of the agent's turns until the plan ends; None if it does not end."""
+    """Return after how many turns of the agent the plan ends; None if it does not end."""
     known, path = known_names(shape), [state]
     while path[-1].status not in CLOSED_PLAN and path[-1] not in turns:
         if len(path) > MAX_TURNS:
@@ -76,7 +76,7 @@ def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionCont
     match taken.reply:
         case StepReady(step):
             if _needs_review(shape, step) and plan.status is PlanStatus.AWAITING_REVIEW:
-                # Only one review can be open at a time, so the open review is decided first.
+                # A plan has at most one open review, so it is decided before the agent works.
                 return decide(plan, DecisionKind.APPROVE, person).plan
             return with_heartbeats(_work(shape, plan, agent, step), FRESH)
         case AwaitingReview():

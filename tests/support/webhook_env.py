@@ -28,8 +28,8 @@ KEY = b"twenty-four bytes and more"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
 EVERY_EVENT = frozenset(str(o) for o in NotificationKind if o is not NotificationKind.TEST)
 TAKEN = answer("", 204)
-#: Timeout for webhook requests that are expected to time out. It is long enough for a request on
-#: loopback to arrive.
+#: Timeout for webhook requests that the receiver does not answer. A request on loopback still
+#: arrives within it.
 SHORT = 1.0
 PLENTY = 20.0
 
@@ -78,12 +78,12 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
     folder: Path | None = None,
     database: Database | None = None,
 ) -> AsyncIterator[WebhookEnv]:
-    """Yield a process of this test environment that notifies the receiver at this URL."""
+    """Yield a process of this test environment that sends notifications to this URL."""
     configured = WebhookSettings(
         url=url, secrets=parse_secrets(secrets), format=form, events=events, templates_dir=folder
     )
     sender = Webhook(configured, seconds=seconds)
-    # The HTTP client is created now, so that a test later waits only for the receiver.
+    # Create the HTTP client now, so that a test measures only the time of the receiver.
     await sender._exchange._client()
     services = replace(
         world.dispatcher.services,
@@ -105,7 +105,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
 async def received_events(
     world: OrgEnv, *plays: Play, form: str = "standard", seconds: float = PLENTY
 ) -> AsyncIterator[tuple[EndpointServer, WebhookEnv]]:
-    """Yield a webhook receiver with these scripted behaviors, and a process that notifies it."""
+    """Yield a webhook receiver with these scripted behaviors, and a process that sends to it."""
     async with (
         fake_endpoint(*(plays or (TAKEN,))) as other,
         make_webhook_env(world, f"{other.url}/hook", form=form, seconds=seconds) as teller,
@@ -114,7 +114,7 @@ async def received_events(
 
 
 async def make_review(agent: AgentClient) -> Body:
-    """Create a plan that awaits review, with a result that must not be sent."""
+    """Create a plan that awaits review; its result must not appear in notifications."""
     plan = await agent.plan([{"stepType": "search", "instructions": "Look.", "title": "Measure"}])
     step = await agent.take(plan)
     return await agent.call(

@@ -1,6 +1,6 @@
 """Simulated workers on a run that finish jobs, submit parts, fail, stop working, or are late.
 
-The actions of the workers are random, but every run must end with a correct result.
+The workers act at random, but every run must end with a correct result.
 """
 
 import json
@@ -34,8 +34,8 @@ from waybook.run.submit import SubmittedDocument
 
 #: Two workers with a named session, and one worker without a session.
 WORKERS = (ANN, BOB, PAT)
-#: Possible weights for a kind of event: 0 means never, 1 normal (listed twice, so chosen more
-#: often), 3 more often, and 12 almost exclusively.
+#: Weights for how often a kind of event happens: 0 never, 1 normally, 3 more often, 12 almost
+#: always. The weight 1 is listed twice, so that it is chosen more often.
 MOODS = (0, 1, 1, 3, 12)
 
 
@@ -45,15 +45,16 @@ class WorkerSimulation:
     chance: Random
     #: Models that the simulation can choose from.
     models: Sequence[str]
-    #: Claimed jobs, as they were when they were claimed. A claim may have become stale since then.
+    #: Jobs that the workers claimed, as they were at that time; another worker may have claimed
+    #: them since.
     claims: list[Job] = field(default_factory=list)
-    #: Text that was submitted so far in parts, by the id of the job that continues the text.
+    #: For each job that continues a text: the parts of the text that were submitted before.
     begun: dict[str, str] = field(default_factory=dict)
     #: Number of simulated events of each kind.
     happened: Counter[str] = field(default_factory=Counter)
 
     def run_riot(self, most: int) -> None:
-        """Let workers perform this many random actions, with a random weight for each kind."""
+        """Perform this many random actions, with a random weight for each kind of action."""
         moods = {move: many * self.chance.choice(MOODS) for move, many in self._moods().items()}
         moves = {**self._habits(), **moods, self.finish: self.chance.choice([1, 3, 6])}
         for move in self.chance.choices([*moves], [*moves.values()], k=most):
@@ -83,7 +84,7 @@ class WorkerSimulation:
         self.heed(self.world.ask(self._worker(), model, kind, another=another))
 
     def heed(self, reply: NextJob) -> None:
-        """Check that the answer to a request for a job agrees with the state of the run."""
+        """Check that the answer to a request for a job fits the state of the run."""
         world, run = self.world, self.world.run
         self.happened[type(reply).__name__] += 1
         match reply:
@@ -109,14 +110,14 @@ class WorkerSimulation:
                 assert run_state(run, world.chart) is RunState.COMPLETED
 
     def finish(self) -> None:
-        """Submit a result; if its attempt is stale, it is refused and stored as a late result."""
+        """Submit a result; if its attempt is outdated, check that it is stored as a late result."""
         if claim := self._claim():
             text = self._text(claim)
             if not self._too_late(claim, text):
                 self.submit(claim, text)
 
     def submit(self, job: Job, text: str) -> None:
-        """Complete a job, and check that its documents contain the texts of all continued jobs."""
+        """Complete a job, and check that its documents contain the texts of all its parts."""
         world = self.world
         done = world.submit(job, text)
         assert world.job(job).status is JobStatus.COMPLETED
@@ -165,7 +166,7 @@ class WorkerSimulation:
                     self.world.fail(claim, retryable=retryable)
 
     def garble(self) -> None:
-        """Submit documents that the step does not produce, and check that nothing changes."""
+        """Submit documents that the step does not produce; check that nothing changes."""
         if claim := self._claim(keep=True):
             job, seq = self.world.job(claim), self.world.run.seq
             if (job.attempt, job.status) == (claim.attempt, JobStatus.PROCESSING):
@@ -179,7 +180,7 @@ class WorkerSimulation:
         self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
 
     def fall_silent(self) -> None:
-        """Let more time than a lease pass without heartbeats, so that claimed jobs become free."""
+        """Let all leases expire, so that other workers can claim the jobs."""
         self.world.pass_time()
 
     # People
@@ -219,13 +220,13 @@ class WorkerSimulation:
             else:
                 self._refused(InvalidTransition, world.regenerate, document.id)
 
-    # Methods that act as the server.
+    # Server
 
     def render(self) -> None:
         self.world.render(self.chance.randint(1, 9))
 
     def look(self) -> None:
-        """Check that the report does not depend on the order of the database rows."""
+        """Check that the report is the same for any order of the rows."""
         records = self.world.records.copied()
         stages, steps = dict(records.run.stages), dict(records.run.steps)
         records.run = records.run._replace(
@@ -261,7 +262,7 @@ class WorkerSimulation:
         return self.chance.choice(WORKERS)
 
     def _claim(self, *, keep: bool = False) -> Job | None:
-        """Return a random claimed job; usually remove it from the list of claims."""
+        """Return a random claimed job; usually remove it from `claims`."""
         if not self.claims:
             return None
         place = self.chance.randrange(len(self.claims))
