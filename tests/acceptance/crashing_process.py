@@ -1,4 +1,4 @@
-"""Test processes that pause at a chosen point, report that they reached it, and are killed."""
+"""Processes that pause at a chosen point, print that they reached it, and are then killed."""
 
 import asyncio
 import os
@@ -19,6 +19,6 @@ def crashing_process(program: str, *arguments: str) -> Iterator[PreloadedProcess
 
 
 async def read_marker(process: PreloadedProcess) -> str:
-    """Return the next line the process prints."""
+    """Return the next line that the process prints."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         return (await asyncio.to_thread(process.stdout.readline)).strip()

@@ -1,7 +1,7 @@
 """Built-in skills, tested by an agent that follows their instructions literally.
 
-The plan that a skill describes is created exactly as written. Scripted agents complete it; a
-simulated person takes part where the skill requires one.
+The agent creates the plan exactly as the skill's text gives it, and completes the plan. A simulated
+person acts where the skill requires one.
 """
 
 import json
@@ -32,7 +32,7 @@ def sources(*trusts: str) -> list[Body]:
     ]
 
 
-#: Valid result for each step of the built-in skills, by the step's title.
+#: Valid result of each step, by the step's title.
 GOOD: dict[str, object] = {
     # quick-scan
     "Find sources": {"sources": sources("high", "medium", "high", "low")},
@@ -83,14 +83,14 @@ WEAK: dict[str, object] = {
 
 @dataclass
 class Worker:
-    """Agent that follows a skill's instructions and does nothing else."""
+    """Agent that does only what a skill's instructions say."""
 
     agent: AgentClient
     skill: str
     results: dict[str, object] = field(default_factory=dict)
     plan: Body = field(default_factory=dict)
     started: Body = field(default_factory=dict)
-    #: Titles of the steps that the agent completed, in the order of completion.
+    #: Titles of the completed steps, in order.
     did: list[str] = field(default_factory=list)
 
     async def begin(self) -> None:
@@ -100,7 +100,7 @@ class Worker:
         self.plan = await self.agent.call("create_research_plan", **args, sessionId=SESSION)
 
     async def work(self) -> Body:
-        """Work until the plan is complete or waits for a person, and return the last reply."""
+        """Work until the plan is complete or waits for a person; return the last reply."""
         while (step := await self.next())["status"] == "step_ready":
             self.did.append(step["title"])
             if step["stepType"] == "checkpoint":
@@ -119,7 +119,7 @@ class Worker:
         await self.agent.submit(step, result, confidence=0.8, sessionId=SESSION)
 
     async def keep(self, step: Body) -> None:
-        """Store research as in the skill's own example, with the ids filled in."""
+        """Store research as in the skill's own example, for this plan and step."""
         example = json.loads(code_blocks(self.started["instructions"], "json")[1])
         ids = {"planId": self.plan["planId"], "stepId": step["stepId"]}
         stored = await self.agent.call("store_research", **{**example, **ids})
@@ -132,7 +132,7 @@ class Worker:
         return await self.agent.call("request_user_review", **args)
 
     async def deliver(self, complete: Body) -> Body:
-        """Make the call that each reply suggests next, until the output is delivered."""
+        """Store the output and complete the skill, by the calls that the replies suggest."""
         args = {"title": "The answer", "content": "# The Nile"}
         stored = await self.agent.call(complete["next"]["tool"], **complete["next"]["args"], **args)
         return await self.agent.call(stored["next"]["tool"], **stored["next"]["args"])
@@ -140,7 +140,7 @@ class Worker:
 
 @pytest.fixture
 def skilled(world: OrgEnv) -> AgentClient:
-    """Return the agent of user Ann, in a test environment with the built-in skills."""
+    """Return an agent whose server has the built-in skills."""
     services = with_parts(world.dispatcher.services, InstalledSkills(SKILLS.values()))
     return AgentClient(ServerDispatcher(services, world.dispatcher.calls), world.agent.caller)
 

@@ -1,4 +1,4 @@
-"""Tool calls canceled while they run: no transaction stays open, nothing is written partially."""
+"""Tool calls canceled while they run: no transaction stays open, and no change is partial."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 def transactions(world: OrgEnv) -> list[tuple[str, str]]:
-    """Return the connections to the test database that are not idle."""
+    """Return the state and query of each connection to the test database that is not idle."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
         return admin.execute(
             """select state, query from pg_stat_activity
@@ -101,7 +101,7 @@ async def test_canceled_tool_call_commits_completely_or_not_at_all(own_world: Or
 
 
 async def _end(agent: AgentClient, world: OrgEnv, plan_id: str) -> None:
-    """Complete every step of the plan, with one call per step."""
+    """Complete every step of the plan."""
     rows = await world.stored(agent.org_id, plan_id)
     for step_id, step in rows["step"].items():
         held = {"stepId": step_id, "attempt": step["attempt"]}

@@ -1,4 +1,4 @@
-"""Complete runs, from the first job to the last document, with the expected job counts."""
+"""Complete runs, from the first job to the last document, with exactly the expected jobs."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from waybook.dag.progress.report import check
 
 
 def promised(n: int) -> list[int]:
-    """Return the expected job counts of the five dialectic stages, each with `n` models."""
+    """Return the expected number of jobs in each of the five stages, each with `n` models."""
     return [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
@@ -21,14 +21,14 @@ async def expected(agent: AgentClient, **named: object) -> list[int]:
 
 
 async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
-    """Return the number of jobs in each stage, without rendering jobs."""
+    """Return the number of jobs in each stage, without `RENDER` jobs."""
     query = f"""select stage_slug, count(*) from job
                  where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - id from a row
     return dict((await world.database.read_org(world.agent.org_id, query))[0])
 
 
 async def worked_through(agent: AgentClient, run: Body) -> list[str]:
-    """Submit every job and check each progress report; return the stages in order."""
+    """Submit every job, and check the progress report after each; return the stages in order."""
     before: Any = None
     stages: list[str] = []
     while True:
@@ -66,7 +66,7 @@ async def make_dialectic(world: OrgEnv, n: int) -> None:
 
 
 async def check_documents(agent: AgentClient, run: Body, before: Any) -> None:  # noqa: ANN401 - a report
-    """Check that the expected documents are available once rendered, and no other rows changed."""
+    """Render all documents; check that they are available and that nothing else has changed."""
     wanted = sum(stage["documentsExpected"] for stage in before["stages"])
     assert await render_all(agent) == wanted - sum(
         stage["documentsAvailable"] for stage in before["stages"]

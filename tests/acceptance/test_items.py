@@ -33,7 +33,7 @@ async def expected(agent: AgentClient, **which: object) -> Body:
 async def work(
     agent: AgentClient, run: Body, session: str, done: list[Body], most: int = 100
 ) -> Body:
-    """Work for a model until no job is ready, or stop with the job after `most` jobs."""
+    """Do at most `most` jobs of a model; return the next job, or the reply that there is none."""
     model = session.partition(" ")[0]
     asked = {"runId": run["runId"], "modelId": model, "sessionId": session}
     while (job := await agent.call("get_next_job", **asked))["status"] == "job_ready":

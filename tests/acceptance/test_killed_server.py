@@ -1,4 +1,4 @@
-"""Processes killed during a call: acknowledged writes survive, other writes leave no rows."""
+"""Processes killed during a call: committed changes survive, others leave no rows."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from acceptance.crashing_process import crashing_process, read_marker
 from org_env import AgentClient, Body, OrgEnv
 from preloaded_process import PreloadedProcess
 
-#: Script that claims a step or submits its result, prints its progress, and then waits to be
+#: Script that makes a tool call, stops before or after the commit, prints where, and waits to be
 #: killed.
 WORKER = """
 import asyncio, json, sys
@@ -61,7 +61,7 @@ asyncio.run(main())
 def open_worker(
     world: OrgEnv, moment: str, tool: str, **arguments: object
 ) -> Iterator[PreloadedProcess]:
-    """Run a process that calls a tool, stops at the point `moment`, and is killed there."""
+    """Run a process that calls a tool and stops at `moment`; kill it at the end of the block."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     with crashing_process(WORKER, *named, moment, tool, json.dumps(arguments)) as process:
@@ -69,7 +69,7 @@ def open_worker(
 
 
 async def resumed(agent: AgentClient, plan: Body, session: str) -> Body:
-    """Return the next step for a new agent that continues with the same session name."""
+    """Return the step that a new process gives to an agent with the same session name."""
     await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
     return await agent.take(plan, sessionId=session)
 

@@ -13,7 +13,6 @@ from waybook.json_values import Json
 
 
 async def call(client: Client, tool: str, **arguments: Json) -> dict[str, Json]:
-    """Call a tool that must succeed."""
     result = await client.call_tool(tool, arguments)
     content = result.content[0]
     assert isinstance(content, TextContent)
@@ -23,7 +22,7 @@ async def call(client: Client, tool: str, **arguments: Json) -> dict[str, Json]:
 
 
 async def work(url: str, plan_id: Json, name: str, barrier: asyncio.Barrier) -> tuple[Json, Json]:
-    """Work as one agent: claim a step, wait until every agent has a step, submit the result."""
+    """Claim a step, wait until every agent has a step, and submit the result."""
     async with Client(url) as client:
         await barrier.wait()
         ready = await call(client, "get_next_step", planId=plan_id, sessionId=name)

@@ -22,14 +22,14 @@ POOL = 16
 
 @pytest.fixture
 async def crowded(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment with half as many database connections as workers."""
+    """Yield an environment with half as many database connections as there are workers."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=POOL) as world:
             yield world
 
 
 async def make_wide_stage(agent: AgentClient, models: list[str]) -> Body:
-    """Start a run in its second stage: a step of many jobs, then a step that depends on all."""
+    """Start a run in its second stage: a step with many jobs, and a step that follows them."""
     wide = make_recipe_step("wide", "pairwise_by_origin", outputs=[{"documentKey": "wide"}])
     last = make_recipe_step("last", "all_to_one")
     stages = [
@@ -44,7 +44,7 @@ async def make_wide_stage(agent: AgentClient, models: list[str]) -> Body:
 
 
 async def work(agent: AgentClient, run: Body, name: str, done: Counter[str]) -> None:
-    """Claim and submit jobs as one worker until the run is complete."""
+    """Claim and submit jobs until the run is complete; count the jobs in `done`."""
     while True:
         reply = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
         if reply["status"] == "run_complete":
@@ -59,14 +59,14 @@ async def work(agent: AgentClient, run: Body, name: str, done: Counter[str]) -> 
 
 
 async def answered(agent: AgentClient, tool: str, **arguments: object) -> Body:
-    """Call a tool and return its reply; fail the test if the call was rejected."""
+    """Call a tool and return its reply; fail the test if the tool refuses the call."""
     answer: Answer = await agent.ask(tool, arguments)
     assert not answer.is_error, answer.body
     return answer.body
 
 
 async def looked_at(agent: AgentClient, run: Body, over: asyncio.Event) -> int:
-    """Poll the run until it has ended, and check each report; return the number of polls."""
+    """Check reports of the run until it has ended; return the number of reports."""
     before: Any = None
     looks = 0
     while not over.is_set():
@@ -117,7 +117,7 @@ async def test_run_with_many_jobs_and_workers_completes_each_job_once(
 
 
 async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> None:
-    """Act as a worker that reads, fails, regenerates and retries jobs, and submits in parts."""
+    """Read, fail, regenerate and retry jobs at random, and submit results in parts."""
     made: list[str] = []
     while True:
         reply = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
@@ -130,15 +130,14 @@ async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> No
             case "stage_failed":
                 await answered(agent, "retry_failed", **named)
             case "awaiting_feedback":
-                # Another worker may give feedback first, so that the stage no longer awaits
-                # feedback when this call arrives.
+                # Another worker may have given feedback since, and then this call is refused.
                 await agent.ask("submit_stage_feedback", {**named, "feedback": "Go on."})
         if made and chance.random() < 0.05:
             await agent.ask("regenerate_document", {"documentId": chance.choice(made)})
 
 
 async def handle(agent: AgentClient, job: Body, chance: Random) -> list[str]:
-    """Submit, continue or fail a job at random; return the documents it produced."""
+    """Submit, continue or fail a job at random; return the documents that it produced."""
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await answered(agent, "get_job_input", jobId=job["jobId"])
     mood = chance.random()
@@ -152,7 +151,7 @@ async def handle(agent: AgentClient, job: Body, chance: Random) -> list[str]:
 
 
 async def rendering(world: OrgEnv, over: asyncio.Event) -> None:
-    """Render documents continuously, like one of several server processes."""
+    """Render documents until the run is over, as one of several server processes does."""
     while not over.is_set():
         await render_all_orgs(world.dispatcher.services)
 

@@ -1,8 +1,7 @@
 """Agent that obeys every text it reads, but cannot reach other orgs or decide reviews.
 
-It makes every call that a text asks for, with the ids in the text and with its own credentials.
-Waybook cannot keep a model from obeying injected instructions, but ensures that an attacker gains
-nothing from it.
+The agent makes every call that a text asks for, with its own credentials. Waybook cannot keep a
+model from obeying injected instructions, but it ensures that an attacker gains nothing by them.
 """
 
 import json
@@ -16,7 +15,7 @@ from waybook.app.request.caller import Answer
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 
 ORDER = re.compile(r"call (\w+) (\{.*?\}) please")
-#: Maximum number of injected tool calls that the simulated agent makes.
+#: Maximum number of injected calls that the agent makes.
 MAX_ORDERS = 400
 
 
@@ -26,13 +25,13 @@ def make_order(tool: str, args: Body) -> str:
 
 @dataclass
 class Obedient:
-    """Agent that reads texts and makes every tool call that the texts ask for."""
+    """Agent that makes every tool call that a text asks for."""
 
     agent: AgentClient
     done: dict[str, Answer] = field(default_factory=dict)
 
     async def obey(self, answers: list[Answer]) -> None:
-        """Make each tool call that these answers ask for, or that a later reply asks for."""
+        """Make each tool call that these answers ask for, and those that new answers ask for."""
         waiting = [*answers]
         while waiting:
             reply_text = json.dumps(waiting.pop().body, ensure_ascii=False)
@@ -44,7 +43,7 @@ class Obedient:
 
 
 def _orders(reply_text: str) -> list[tuple[str, Body]]:
-    """Return every instruction to call a tool in a text, including those in nested JSON."""
+    """Return the tool calls that a text asks for, including those in nested JSON."""
     matches = [*ORDER.findall(reply_text), *ORDER.findall(reply_text.replace('\\"', '"'))]
     return [(tool, args) for tool, text in matches for args in _read(text) if tool in PREPARE]
 
@@ -57,7 +56,7 @@ def _read(text: str) -> list[Body]:
 
 
 async def what_is_next_door(world: OrgEnv) -> list[object]:
-    """Return all rows of the other org's plans, and the open runs of the other org."""
+    """Return the rows of the other org's plans, and the other org's open runs."""
     plans = (await world.other_org.call("list_active_plans", limit=50))["plans"]
     rows = [await world.stored(world.other_org.org_id, plan["planId"]) for plan in plans]
     runs = (await world.other_org.call("list_dags"))["openRuns"]

@@ -1,4 +1,4 @@
-"""Every interface shows the same numbers of a plan: tools, lists, plan page, terminal, exports."""
+"""Same figures of a plan in every interface: tools, lists, plan page, terminal and exports."""
 
 import io
 import re
@@ -24,7 +24,7 @@ NAMES = ("Find the gauges", "Compare.", "Weigh both", "Write it", "Last one")
 
 @dataclass(frozen=True)
 class Shown:
-    """Plan figures that an interface shows; the default values are the expected figures."""
+    """Figures of a plan that an interface shows; the default values are the expected ones."""
 
     status: str = "stalled"
     done: int = 1

@@ -1,4 +1,4 @@
-"""MCP clients behind a load balancer that sends every request to the next of two servers."""
+"""MCP clients behind a load balancer that alternates between two servers."""
 
 import asyncio
 import itertools
@@ -57,7 +57,7 @@ def addresses(eighteen: Server) -> Iterator[list[str]]:
 async def approve(
     context: ClientRequestContext, params: wire.ElicitRequestParams
 ) -> wire.ElicitResult:
-    """Approve the review in a form, as the user of a client does."""
+    """Approve the review in the client's form."""
     del context
     assert isinstance(params, wire.ElicitRequestFormParams)
     return wire.ElicitResult(action="accept", content={"decision": "approve"})
@@ -76,7 +76,6 @@ async def connected(addresses: list[str], era: Era) -> AsyncIterator[Client]:
 
 
 async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
-    """Call a tool, and return its reply; fail if the reply is an error."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result
     assert result.structured_content is not None
@@ -84,7 +83,6 @@ async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]
 
 
 async def make_plan(client: Client, steps: int) -> str:
-    """Create a plan, and return its id."""
     made = await call(
         client,
         "create_research_plan",
@@ -121,7 +119,8 @@ async def test_review_can_be_decided_with_requests_spread_over_several_servers(
         review = {"stepId": step["stepId"], "summary": "Right?", "resultSummary": "Nile"}
         reply = await call(client, "request_user_review", **review, sessionId="one")
         if era == "legacy":
-            # Without a session there is no form: the agent passes the decision on.
+            # Without a session, the server cannot show a form, so the agent submits the person's
+            # decision.
             assert "decision" not in reply
             decision = {"planId": plan, "reviewId": reply["reviewId"], "decision": "approve"}
             reply = await call(client, "submit_user_decision", **decision, sessionId="one")
@@ -157,7 +156,7 @@ async def test_change_on_another_server_answers_a_waiting_call(
     async with connected(addresses, era) as worker, connected(addresses, era) as waiter:
         await waiter.list_tools()
         for _ in range(2):
-            # In the second round, the wait begins at the other server.
+            # The second time, the waiting call reaches the other server.
             plan = await make_plan(worker, 1)
             step = await call(worker, "get_next_step", planId=plan, sessionId="one")
             named = {"planId": plan, "sessionId": "two", "waitSeconds": PATIENCE_SECONDS}
@@ -169,7 +168,7 @@ async def test_change_on_another_server_answers_a_waiting_call(
 
 
 async def until_waiting(addresses: list[str]) -> None:
-    """Wait until one of the servers reports a waiting call."""
+    """Wait until one of the servers reports that a call is waiting."""
     async with httpx2.AsyncClient(trust_env=False) as http, asyncio.timeout(PATIENCE_SECONDS):
         while True:
             for address in addresses:

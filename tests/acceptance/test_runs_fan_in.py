@@ -1,7 +1,7 @@
-"""The last two jobs of a step end concurrently: the step closes once and opens the next.
+"""Last two jobs of a step that end concurrently: the step closes once, and the next opens once.
 
-By default the test makes two hundred tries; with WAYBOOK_WALK=wide (`make harness NAME=fan-in`) it
-makes ten thousand.
+By default, the test repeats this two hundred times; with `WAYBOOK_WALK=wide` (`make harness
+NAME=fan-in`), ten thousand times.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from waybook.store.driver.database import Transaction
 from waybook.store.runs.slots import RunCache
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
-#: Number of runs that the test prepares at a time, before it ends their last jobs.
+#: Number of runs that the test prepares before it ends their last jobs.
 AT_A_TIME = 100
 
 
 @pytest.fixture
 async def two_lines(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment in a separate database, with exactly two database connections."""
+    """Yield an environment with its own database and exactly two database connections."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=2) as world:
             await world.agent.call("add_dag", definition=fan_in())
@@ -42,9 +42,10 @@ def fan_in() -> Body:
 
 
 class Overlap:
-    """Barrier for two transactions: neither commits before both have requested the lock.
+    """Barrier for two transactions: neither commits before both have begun.
 
-    A call on a cached run locks the run with the message that commits.
+    For a cached run, the message that commits also locks the run, so both calls have decided by
+    then.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,13 +78,13 @@ class Overlap:
 
 
 def in_another_process(agent: AgentClient) -> AgentClient:
-    """Return the same agent with its own cache of runs; calls in one process take turns."""
+    """Return an agent of the same user with its own cache; calls with the same cache take turns."""
     services = with_parts(agent.dispatcher.services, RunCache())
     return AgentClient(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)
 
 
 async def ready(agent: AgentClient) -> tuple[Body, Body]:
-    """Return a run whose last two jobs are in progress."""
+    """Return the two jobs in progress of a new run, which are the last of their step."""
     run = await agent.run("fan-in")
     return await agent.job(run), await agent.job(run)
 
@@ -108,7 +109,7 @@ async def test_step_closes_once_if_the_last_jobs_end_concurrently(
 
 
 async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
-    """Check that each step whose jobs are done is closed, and that its next step opened once."""
+    """Check that each step whose jobs are done has closed, and that the next step opened once."""
     queries = (
         """select count(*) from stage_step
             where step_key = 'both' and closed_at is not null and done = 2 and failed = 0""",

@@ -1,6 +1,6 @@
-"""Database connections lost between two SQL statements, and processes killed during a tool call.
+"""Connections that break between two SQL statements, and processes killed during a tool call.
 
-Nothing is lost or duplicated, and the next caller can continue.
+Nothing may be lost or duplicated, and the next caller must be able to continue.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ TABLES = (
 
 
 class Cut:
-    """Wrapper that sends statements one by one and closes the connection before a given statement.
+    """Patch that sends statements one by one, and breaks the connection before one of them.
 
-    If the given index is after the last statement, everything is committed, but the answer is not
-    received.
+    `at` is the index of that statement. If it is after the last statement, everything is committed,
+    but the answer is lost.
     """
 
     def __init__(self, world: OrgEnv, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
@@ -65,7 +65,7 @@ def end_backend(world: OrgEnv, pid: int) -> None:
 
 @asynccontextmanager
 async def elsewhere(world: OrgEnv) -> AsyncIterator[AgentClient]:
-    """Yield an agent with a separate tool dispatcher and database pool, as in another process."""
+    """Yield an agent with its own dispatcher and database pool, as in another process."""
     async with open_test_database(world.place) as database:
         database.frozen_now = world.clock.now
         yield AgentClient(
@@ -79,7 +79,7 @@ async def counts(world: OrgEnv) -> list[int]:
 
 
 async def make_last_result(agent: AgentClient) -> tuple[Body, str, Body]:
-    """Prepare the last job of a step, whose result closes the step and opens the next step."""
+    """Prepare the last job of a step; its result closes the step and opens the next one."""
     run = await make_run_of_three_steps(agent)
     await agent.submit_documents(await agent.job(run))
     await agent.submit_documents(await agent.job(run))
@@ -135,7 +135,7 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
-    """Call the tool without faults; return the added rows per table and the statements sent."""
+    """Call the tool without faults; return the rows added per table, and the statements sent."""
     _, tool, args = await act(world.agent)
     await world.agent.ask(tool, args)  # The first call caches the workflow definition.
     _, tool, args = await act(world.agent)
@@ -175,7 +175,7 @@ async def test_aborted_call_counts_only_once_when_retried(alone: OrgEnv, act: Ac
 
 
 async def goes_on(agent: AgentClient, world: OrgEnv, run: Body) -> None:
-    """Check that the run completes with all documents rendered and the expected row counts."""
+    """Complete the run; check that all documents are rendered and the report is valid."""
     while (reply := await agent.call("get_next_job", runId=run["runId"]))[
         "status"
     ] != "run_complete":
@@ -194,13 +194,13 @@ async def goes_on(agent: AgentClient, world: OrgEnv, run: Body) -> None:
 
 
 async def to_render(agent: AgentClient) -> Body:
-    """Prepare a run with three documents that are not rendered yet."""
+    """Complete a run whose three documents are not rendered yet."""
     run = await make_run_of_three_steps(agent)
     assert (await agent.work_off(run))["status"] == "run_complete"
     return run
 
 
-async def test_aborted_document_rendering_is_finished_by_the_next_process(alone: OrgEnv) -> None:
+async def test_next_process_finishes_an_aborted_document_rendering(alone: OrgEnv) -> None:
     world, agent = alone, alone.agent
     run = await to_render(agent)
     before = await counts(world)
@@ -233,13 +233,13 @@ async def cut_short(agent: AgentClient) -> None:
 
 
 async def eventually_rendered(agent: AgentClient, run: Body) -> None:
-    """Render documents repeatedly until all three documents of the run are available."""
+    """Render documents until all three documents of the run are available."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while len(await available(agent, run)) < 3:
             await render_all(agent)
 
 
-#: Script that renders pending documents, prints its progress, and then waits to be killed.
+#: Script that renders documents, prints where it stops, and waits to be killed.
 WORKER = """
 import asyncio, sys
 from uuid import UUID
@@ -286,7 +286,7 @@ asyncio.run(main())
 
 @contextmanager
 def open_renderer(world: OrgEnv, moment: str) -> Iterator[PreloadedProcess]:
-    """Run a process that renders documents, stops at the given point, and is killed there."""
+    """Run a process that renders documents and stops at `moment`; kill it at the block's end."""
     place = world.place
     with crashing_process(WORKER, place.app_dsn, place.server.role or "", moment) as process:
         yield process
@@ -294,7 +294,7 @@ def open_renderer(world: OrgEnv, moment: str) -> Iterator[PreloadedProcess]:
 
 @pytest.fixture
 async def separate(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment in a separate database: a renderer visits every org."""
+    """Yield an environment with its own database, because a renderer processes every org."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made

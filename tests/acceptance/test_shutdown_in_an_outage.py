@@ -11,7 +11,7 @@ from waybook.client import Client
 from waybook.errors import WaybookError
 
 CALLS = 16
-#: Number of connections to the database that hang before the server is asked to stop.
+#: Number of database connections that hang when the server is asked to stop.
 CONNECTIONS = 3
 #: Maximum time in seconds that the process may take to exit after it is asked to stop.
 LIMIT_SECONDS = 5.0

@@ -1,4 +1,4 @@
-"""An MCP client works on a plan and a run through `waybook mcp` on the embedded database."""
+"""Plan and run completed by an MCP client through `waybook mcp` on the embedded database."""
 
 import asyncio
 import os
@@ -23,14 +23,13 @@ def data_dir() -> Iterator[Path]:
 
 
 def waybook_mcp(data_dir: Path) -> StdioServerParameters:
-    """Return the command line that starts `waybook mcp` with all tools enabled."""
+    """Return the parameters that start `waybook mcp` with all tools."""
     arguments = ["-m", "waybook", "mcp", "--data-dir", str(data_dir), "--tools", "all"]
     environment = {**os.environ, "WAYBOOK_CONFIG": str(data_dir / "none.toml")}
     return StdioServerParameters(command=sys.executable, args=arguments, env=environment)
 
 
 async def call(client: Client, tool: str, **arguments: object) -> Any:  # noqa: ANN401 - JSON
-    """Call a tool and return its reply."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return result.structured_content
@@ -43,7 +42,7 @@ async def test_plan_and_run_can_be_completed_over_mcp(data_dir: Path) -> None:
 
 
 async def work_on_a_plan(client: Client) -> None:
-    """Create a plan, submit a result, review it, and complete the plan."""
+    """Create a plan, submit a result, request a review, and complete the plan."""
     steps = [
         {"stepType": "search", "instructions": "Find the rivers."},
         {"stepType": "checkpoint", "instructions": "Show the list."},
@@ -67,7 +66,7 @@ async def work_on_a_plan(client: Client) -> None:
 
 
 async def work_on_a_run(client: Client) -> None:
-    """Start a run, submit the result of one job, and read the report of the run."""
+    """Start a run, submit the result of a job, and read the report of the run."""
     question = {"name": "Rivers", "input": "Which river is longest?"}
     run = await call(client, "start_run", dagSlug="deep-research", models=["a"], **question)
     job = await call(client, "get_next_job", runId=run["runId"])

@@ -28,7 +28,7 @@ def data_dir() -> Iterator[Path]:
 
 
 class Outside:
-    """Client of a server process, with a terminal for commands on the same data directory."""
+    """MCP client of a server process, which also runs commands on the same data directory."""
 
     def __init__(self, client: Client, terminal: Terminal) -> None:
         self.client = client
@@ -42,7 +42,7 @@ class Outside:
         return reply
 
     async def refused(self, tool: str, **arguments: object) -> str:
-        """Return the error code of a call, or an empty text if the call succeeds."""
+        """Return the error code of a call; return an empty text if the call succeeds."""
         reply = await self.call(tool, **arguments)
         return str(reply["error"]["code"]) if "error" in reply else ""
 
@@ -84,7 +84,7 @@ class Outside:
         return await asyncio.to_thread(self.terminal.json_output, *words)
 
     async def audit(self, plan: Body) -> list[tuple[str, str | None]]:
-        """Return the events of a plan with their actions, the oldest first."""
+        """Return the audit events of a plan with their actions, oldest first."""
         entries = await self.command("audit", "list", plan["planId"], "--limit", "500")
         return [(entry["event"], entry["details"].get("action")) for entry in entries][::-1]
 
@@ -394,7 +394,7 @@ async def check_run(outside: Outside) -> None:
 
 
 async def complete_stage(outside: Outside, run: Body, before: Body) -> Body:
-    """Complete the first stage, with one result in two parts; return the last report."""
+    """Complete the first stage, with one result submitted in two parts; return the last report."""
     is_continued = False
     while True:
         job = await outside.call("get_next_job", runId=run["runId"], waitSeconds=5)

@@ -1,7 +1,7 @@
-"""A plan completed by a scripted model that knows only the tool descriptions.
+"""Plan completed by a scripted model that knows only the tool descriptions.
 
 pydantic-ai, openai-agents and LangChain do not show the server's instructions to the model. The
-scripted model reads only `tools/list`: it follows phrases such as "then call X", and sets an
+scripted model reads only `tools/list`. It follows phrases such as "then call X", and sets an
 argument only if a description states where the value comes from. If such a phrase is removed from a
 description, the model cannot complete the plan.
 """
@@ -19,19 +19,19 @@ from mcp_types import Tool
 from org_env import OrgEnv
 from transport.full_app import free_port
 
-#: Phrases of the user's request to the model; the last phrase is the user's decision on the review.
+#: Phrases of the user's request, in order; the last is the decision on the review.
 TASK = ("create a plan", "ask a person to review", "approve")
 STEP_COUNT = 3
 MAX_CALLS = 20
 
 
 class Unreadable(Exception):
-    """Error if the descriptions do not contain what the model needs to know."""
+    """Error that the descriptions do not say what the model needs to know."""
 
 
 @dataclass
 class DescriptionReader:
-    """Model whose only knowledge is the list of tools, the user's words and the replies."""
+    """Model that knows only the list of tools, the user's words and the replies."""
 
     tools: Mapping[str, Tool]
     session: str = "conversation-1"
@@ -46,14 +46,14 @@ class DescriptionReader:
         raise Unreadable(f"no description begins with {words!r}")
 
     def tool_after(self, tool: Tool) -> Tool:
-        """Return the tool that a description says to call next."""
+        """Return the tool that this tool's description says to call next."""
         match = re.search(r"\bcall (\w+)", tool.description or "")
         if match is None or match[1] not in self.tools:
             raise Unreadable(f"{tool.name} does not say which tool to call next")
         return self.tools[match[1]]
 
     def statuses(self, tool: Tool) -> set[str]:
-        """Return the statuses that a description lists."""
+        """Return the reply statuses that the tool's description lists."""
         _, _, listed = (tool.description or "").partition("status:")
         return set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", listed))
 
@@ -61,7 +61,7 @@ class DescriptionReader:
         """Return the arguments whose values the descriptions explain.
 
         Raises:
-            Unreadable: a required argument is not explained by any description.
+            Unreadable: no description explains a required argument.
         """
         schema = tool.input_schema
         filled = {}
@@ -74,7 +74,7 @@ class DescriptionReader:
         return filled
 
     def value_of(self, tool: Tool, name: str, described: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Return the value of an argument according to its description, or None."""
+        """Return the value that the description of an argument leads to; None if there is none."""
         text = described["description"]
         if source := re.search(r"\bfrom (\w+)", text):
             return self.latest(name, source[1])
@@ -89,7 +89,7 @@ class DescriptionReader:
         return self.composed(tool, name, described)
 
     def composed(self, tool: Tool, name: str, described: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Return a text, steps or conditions that the model composes itself, or None."""
+        """Return a text, steps or conditions that the model writes itself; else return None."""
         text = described["description"]
         if text.startswith("tested when"):
             return [self.condition(described["items"]["properties"])]
@@ -103,12 +103,12 @@ class DescriptionReader:
         return "How many rivers?" if required and is_free_text else None
 
     def step(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a step of the first kind that its description lists."""
+        """Return a step of the first type that the description lists."""
         kind = properties["stepType"]["enum"][0]
         return {"stepType": kind, "instructions": "Count the rivers of one country."}
 
     def condition(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a condition made from the example, which skips from the first step to the last."""
+        """Return a condition that skips from the first step to the last, made from the example."""
         expression, _, _ = self.tested_field()
         actions = properties["actionParams"]["properties"]
         (action,) = [
@@ -124,7 +124,7 @@ class DescriptionReader:
         }
 
     def tested_field(self) -> tuple[str, str, int]:
-        """Return the example of a condition, the field that it reads, and the value it needs."""
+        """Return the example of a condition, the field it reads, and the value that it needs."""
         match = re.search(r"result\.(\w+) == (\d+)", json.dumps(self.all_schemas()))
         if match is None:
             raise Unreadable("no description has an example of a condition")
@@ -135,7 +135,7 @@ class DescriptionReader:
         return [tool.input_schema for tool in self.tools.values()]
 
     def latest(self, name: str, source: str | None = None) -> Any:  # noqa: ANN401 - JSON
-        """Return a field of the latest reply that has it; `source` limits the search to a tool."""
+        """Return this field of the latest reply that has it, optionally of one tool's replies."""
         for tool, reply in reversed(self.replies):
             if source in {None, tool} and name in reply:
                 return reply[name]
@@ -146,7 +146,7 @@ async def call(client: Client, reader: DescriptionReader, tool: Tool) -> Any:  #
     """Call a tool twice, as after a lost reply, and return the first reply.
 
     Raises:
-        Unreadable: the call was refused, or the second call took effect too.
+        Unreadable: the tool refused the call, or the second call also took effect.
     """
     arguments = reader.arguments(tool)
     reader.calls.append((tool.name, arguments))
@@ -160,7 +160,7 @@ async def call(client: Client, reader: DescriptionReader, tool: Tool) -> Any:  #
 
 
 async def complete_plan(client: Client, reader: DescriptionReader) -> str:
-    """Complete a plan, with a review of the last step, and return its id."""
+    """Complete a plan with a review of its last step; return the plan's id."""
     creates, asks, _ = TASK
     tool = reader.tool_that_does(creates)
     reply = await call(client, reader, tool)
@@ -178,7 +178,7 @@ async def complete_plan(client: Client, reader: DescriptionReader) -> str:
 
 
 def check_calls(reader: DescriptionReader) -> None:
-    """Raise Unreadable if the model omitted its session or attempt, or if no condition fired."""
+    """Raise `Unreadable` if the model omitted its session or attempt, or no condition held."""
     if not any(reply.get("branches") for _, reply in reader.replies):
         raise Unreadable("no description says what a condition reads")
     if not all(arguments.get("sessionId") == reader.session for _, arguments in reader.calls):
@@ -189,7 +189,7 @@ def check_calls(reader: DescriptionReader) -> None:
 
 
 async def read_tools(client: Client, without: str | None = None) -> dict[str, Tool]:
-    """Return the listed tools, with the given phrase removed from all descriptions."""
+    """Return the listed tools, with the phrase `without` removed from all descriptions."""
     listed = (await client.list_tools()).model_dump_json(by_alias=True)
     tools = json.loads(listed if without is None else listed.replace(without, ""))["tools"]
     assert without is None or without in listed

@@ -20,7 +20,7 @@ from transport.messages import make_request, modern_headers
 from waybook.client import Client
 
 BATCH = 50
-#: Number of waiting calls, and the maximum memory that they use together.
+#: Number of waiting calls, and the maximum memory in MB that they may take together.
 WAITING = (200, 12)
 MANY_WAITING = (1_000, 50)
 
@@ -38,7 +38,7 @@ def chain(steps: int) -> list[Any]:
 
 
 class Race:
-    """Agents that wait for the steps of a plan, of which only one can be claimed at a time."""
+    """Agents that wait for the steps of a plan, of which one at a time is free."""
 
     def __init__(self, plan_id: str) -> None:
         self.plan_id = plan_id
@@ -48,7 +48,7 @@ class Race:
         self._freed_at = 0.0
 
     async def work(self, client: Client, name: str) -> None:
-        """Wait for steps and complete each, which frees the next one, until the plan ends."""
+        """Claim steps and complete them until the plan ends; each completion frees a step."""
         while True:
             reply = await client.call(
                 "get_next_step", planId=self.plan_id, sessionId=name, waitSeconds=55
@@ -95,7 +95,7 @@ async def test_each_freed_step_goes_to_one_of_the_waiting_agents(
 
 
 async def until_waiting(address: str, calls: int) -> None:
-    """Wait until the given number of calls wait at the server."""
+    """Wait until the server reports this number of waiting calls."""
     async with httpx2.AsyncClient(
         base_url=address, trust_env=False, timeout=PATIENCE_SECONDS
     ) as http:
@@ -104,7 +104,7 @@ async def until_waiting(address: str, calls: int) -> None:
 
 
 def resident_mb(process_id: int) -> float:
-    """Return the resident memory of a process."""
+    """Return the resident memory of a process in MB."""
     status = Path(f"/proc/{process_id}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert found
@@ -113,7 +113,7 @@ def resident_mb(process_id: int) -> float:
 
 @asynccontextmanager
 async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator[None]:
-    """Keep the given number of calls waiting during the block."""
+    """Keep this number of calls waiting during the block."""
     limits, headers = (
         httpx2.Limits(max_connections=None),
         modern_headers("tools/call", "get_next_step"),
@@ -150,8 +150,8 @@ async def test_memory_used_by_waiting_calls_is_below_limit(
         async with asyncio.timeout(PATIENCE_SECONDS), Client(address) as client:
             plan = await client.create_plan("Crowd", "Who?", chain(2))
             await client.call("get_next_step", planId=plan["planId"])
-            # The first calls load modules, caches and the word vectors of the search. This memory
-            # is not a cost of waiting, so it is allocated before the measurement.
+            # The first calls load modules, caches and word vectors. This memory is no cost of
+            # waiting, so it is allocated before the measurement.
             await client.call("search_sources", query="rivers")
             async with waiting_calls(address, plan["planId"], BATCH):
                 pass

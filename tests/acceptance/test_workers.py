@@ -28,7 +28,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 @contextmanager
 def serving(place: ServerDatabase) -> Iterator[tuple[PreloadedProcess, str]]:
-    """Start a server with workers; yield the supervisor and the address."""
+    """Start a server with several workers; yield the supervisor process and the address."""
     url = {"WAYBOOK_DATABASE_URL": place.app_dsn}
     with open_serve("--workers", str(COUNT), **url) as served:
         yield served
@@ -45,7 +45,7 @@ def is_running(pid: int) -> bool:
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    """Wait until a condition on other processes holds."""
+    """Wait until the condition on other processes holds."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not holds():  # noqa: ASYNC110 - processes are polled
             await asyncio.sleep(0.01)
@@ -53,7 +53,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def clients(address: str, count: int) -> AsyncIterator[list[Client]]:
-    """Yield clients, each with a connection of its own."""
+    """Yield MCP clients, each with its own connection."""
     opened = [Client(address) for _ in range(count)]
     try:
         yield [await client.__aenter__() for client in opened]
@@ -108,7 +108,7 @@ async def test_workers_share_port_plans_and_metrics_also_after_a_kill(
 async def test_workers_stop_if_the_supervisor_is_killed(place: ServerDatabase) -> None:
     with serving(place) as (process, address):
         async with clients(address, 4) as several:
-            # Every worker that answers listens to its lifeline.
+            # A worker watches for the end of the supervisor once it answers calls.
             for client in several:
                 await client.call("list_active_plans")
         pids = workers(process)

@@ -1,4 +1,4 @@
-"""An agent that has only MCP writes, mends, runs and changes a workflow."""
+"""Agent that has only MCP and writes, corrects, runs and changes a workflow."""
 
 import json
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ BROKEN: Body = {
 
 @dataclass(frozen=True, slots=True)
 class McpAgent:
-    """Calls tools and reads resources over MCP. Each call takes a second."""
+    """Agent that calls tools and reads resources over MCP; each call takes a second."""
 
     client: Client
     world: OrgEnv
@@ -71,7 +71,7 @@ class McpAgent:
         return contents
 
     async def write_all(self, run_id: str, text: str) -> list[str]:
-        """Do all jobs of a run, and return their steps. Each document quotes its inputs."""
+        """Do all jobs of a run, and return their steps; each document quotes its inputs."""
         steps = []
         while (job := await self.call("get_next_job", runId=run_id))["status"] == "job_ready":
             steps.append(job["stepKey"])
@@ -104,7 +104,7 @@ async def mcp_agent(world: OrgEnv) -> AsyncIterator[McpAgent]:
         yield McpAgent(client, world)
 
 
-async def test_agent_with_only_mcp_writes_mends_and_changes_a_workflow(world: OrgEnv) -> None:
+async def test_agent_with_only_mcp_writes_corrects_and_changes_a_workflow(world: OrgEnv) -> None:
     async with mcp_agent(world) as agent:
         is_error, refused = await agent.ask("add_dag", definition=BROKEN)
         assert is_error
