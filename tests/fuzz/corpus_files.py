@@ -1,23 +1,23 @@
-"""Saved fuzzer inputs: one JSON file per target, bytes stored as Latin-1 characters."""
+"""Saved inputs of the fuzzer: one JSON file per target, with bytes as Latin-1 characters."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
-#: Limits for each fuzz target: the number of inputs, the length of one input, and the total length.
+#: Limits for each target: number of inputs, length of an input, and length of all together.
 MAX_INPUTS = 40
 MAX_INPUT_LENGTH = 1_000
 MAX_TOTAL_BYTES = 200_000
 
 
 def read_corpus(target: str) -> list[bytes]:
-    """Return the saved inputs of a fuzzing target."""
+    """Return the saved inputs of a fuzz target."""
     return [text.encode("latin-1") for text in json.loads(_file(target).read_text("utf-8"))]
 
 
 def write_corpus(target: str, inputs: Iterable[bytes]) -> None:
-    """Save a limited number of these fuzzer inputs, without duplicates."""
+    """Save some of these inputs within the limits, without duplicates."""
     chosen = dict.fromkeys(data for data in inputs if len(data) <= MAX_INPUT_LENGTH)
     texts = [data.decode("latin-1") for data in [*chosen][:MAX_INPUTS]]
     _file(target).write_text(json.dumps(texts, indent=0) + "\n", "utf-8")

@@ -1,7 +1,7 @@
-"""Fuzzing targets, and the properties that must hold for any input.
+"""Fuzz targets, which check properties that must hold for any input.
 
-Each target takes bytes; any exception that it raises is a finding. `make harness NAME=fuzz`
-searches for bytes that raise an exception, and `test_corpus` runs the saved inputs again.
+A target takes bytes and raises an exception if a property does not hold. `make harness NAME=fuzz`
+searches for such bytes, and `test_corpus` runs the saved inputs again.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,8 +30,8 @@ from waybook.errors import BadExpression, WaybookError
 from waybook.transport.http.app import read_snapshot
 from waybook.transport.jsonrpc import read_message
 
-#: Maximum amount by which the cost of one evaluation may exceed its budget. The cost can exceed the
-#: budget, because the last operation is charged only after it is done.
+#: Maximum amount by which the cost of an evaluation may exceed its budget: an operation is charged
+#: only after it is done.
 BEYOND = 200_000
 VALUES: Mapping[str, Json] = {
     "result": {"a": [1, 2.5, "x", None, {"b": True}], "s": "text", "n": -1},
