@@ -1,4 +1,4 @@
-"""Each checker accepts a valid history and rejects an invalid history."""
+"""Checkers of the fault harness: each accepts a valid history and rejects an invalid one."""
 
 from dataclasses import replace
 
@@ -79,11 +79,11 @@ def test_every_guaranteed_property_has_a_history_checker() -> None:
     assert len({checker.__name__ for checker in CHECKERS}) == 12
 
 
-def test_history_checker_reports_an_acknowledged_call_without_effect() -> None:
+def test_history_checker_reports_a_successful_call_without_effect() -> None:
     assert caught(evidence(make_call("create_research_plan"))) == {"acknowledged_effects"}
 
 
-def test_history_checker_reports_acknowledged_claim_without_audit_entry() -> None:
+def test_history_checker_reports_a_successful_claim_without_audit_entry() -> None:
     assert caught(evidence(make_claim())) == {"acknowledged_effects"}
 
 
@@ -95,7 +95,7 @@ def test_history_checker_reports_an_idempotency_key_with_two_effects() -> None:
     }
 
 
-def test_history_checker_accepts_unknown_outcome_with_a_single_effect() -> None:
+def test_history_checker_accepts_an_unanswered_call_with_one_effect() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 1
     unknown = make_call("create_research_plan", outcome=Outcome.UNKNOWN)
@@ -109,7 +109,7 @@ def test_history_checker_reports_a_refused_call_that_had_an_effect() -> None:
     assert caught(evidence(refused, rows=rows)) == {"single_effect_per_key"}
 
 
-def test_history_checker_reports_acknowledged_call_without_stored_answer() -> None:
+def test_history_checker_reports_a_successful_call_without_stored_answer() -> None:
     run_evidence = evidence(make_claim(), rows=started())
     run_evidence.rows.answers.clear()
     assert caught(run_evidence) == {"single_effect_per_key"}
@@ -251,13 +251,13 @@ def test_history_checker_reports_a_step_started_before_the_dependency() -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_history_checker_reports_text_of_another_org() -> None:
+def test_history_checker_reports_a_text_of_another_org() -> None:
     run_evidence = evidence()
     run_evidence.history.inspect("alder", "this is canary-b of others")
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_history_checker_reports_id_of_another_org() -> None:
+def test_history_checker_reports_an_id_of_another_org() -> None:
     run_evidence, known = evidence(), "01a1e2e2-c18b-751b-a970-74bef0bbdbca"
     run_evidence.history.inspect("alder", known)
     run_evidence.history.inspect("alder", known)
@@ -268,7 +268,7 @@ def test_history_checker_reports_id_of_another_org() -> None:
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_history_checker_reports_rows_visible_without_an_org() -> None:
+def test_history_checker_reports_rows_visible_without_an_org_setting() -> None:
     assert caught(evidence(unnamed_sees=("3 plans",))) == {"tenants_apart"}
 
 
@@ -306,7 +306,7 @@ def test_every_planted_bug_applies_and_compiles(bug: Bug) -> None:
         compile(text, file, "exec")
 
 
-def test_history_checker_reports_plan_id_of_another_org() -> None:
+def test_history_checker_reports_a_plan_id_in_nested_json() -> None:
     history = History({"alder": "canary-a", "birch": "canary-b"})
     reply = r'{"text": "{\"planId\":\"222222222222\"}"}'
     history.inspect("alder", reply)
@@ -315,7 +315,7 @@ def test_history_checker_reports_plan_id_of_another_org() -> None:
     assert history.leaks == ["a reply to birch contains the id 222222222222 of alder"]
 
 
-def test_history_checker_matches_claim_by_step_id() -> None:
+def test_history_checker_matches_a_claim_to_audit_by_step_id() -> None:
     step_id = "222222222222"
     reply = {"status": "step_ready", "stepId": "222222222222", "attempt": 1}
     claim = make_call("get_next_step", reply=reply)
