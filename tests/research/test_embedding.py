@@ -1,4 +1,4 @@
-"""Embeddings of texts: deterministic, of unit length, and close for similar meanings."""
+"""Embeddings of texts: deterministic, of length 1, and close for similar meanings."""
 
 import struct
 from importlib.resources import files

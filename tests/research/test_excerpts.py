@@ -1,4 +1,4 @@
-"""Excerpts for search hits: the sentence with most matches, within a length."""
+"""Excerpts for search hits: the sentence with the most query words, of limited length."""
 
 import pytest
 

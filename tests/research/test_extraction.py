@@ -1,4 +1,4 @@
-"""Source texts in an extraction prompt are data that cannot imitate instructions."""
+"""Extraction prompts, in which source texts are data that cannot imitate instructions."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ from waybook.research.extraction import (
 
 
 @given(text=st.text())
-def test_delimiter_around_a_source_never_occurs_in_the_text(text: str) -> None:
+def test_delimiter_around_a_source_never_occurs_in_the_source(text: str) -> None:
     mark = unused_delimiter(text)
     assert mark not in text
     assert fence_text(text) == f"=== {mark} begins ===\n{text}\n=== {mark} ends ==="
@@ -28,7 +28,7 @@ def test_source_text_that_contains_a_delimiter_gets_another_delimiter() -> None:
 
 
 @given(text=st.text(), title=st.text(), author=st.text())
-def test_label_in_extraction_prompt_has_metadata_on_one_line(
+def test_source_label_in_extraction_prompt_has_metadata_on_one_line(
     text: str, title: str, author: str
 ) -> None:
     labeled = label_text(text, {"title": title, "storedBy": author})

@@ -1,4 +1,4 @@
-"""Fusion of ranked search results: scores add up the weighted measures, and no hit is dropped."""
+"""Fusion of ranked search results: a hit's score is a weighted sum, and no hit is dropped."""
 
 import pytest
 from hypothesis import given
@@ -46,22 +46,22 @@ def test_order_of_lists_does_not_change_the_fused_ranking(
     assert [hit.subject_id for hit in fuse(rankings)] == [hit.subject_id for hit in back]
 
 
-def test_score_adds_up_the_weighted_measures_of_both_lists() -> None:
+def test_fused_score_is_the_weighted_sum_of_both_lists() -> None:
     hits = fuse({"words": ranked(both=0.5, x=0.4), "meaning": ranked(y=0.6, both=0.3)})
     assert {hit.subject_id: hit.score for hit in hits} == {
         "both": pytest.approx(0.4 * 0.5 + 0.6 * 0.3),
         "y": pytest.approx(0.6 * 0.6),
-        # Without a vector among the nearest, the similarity is that of the last one.
+        # A hit that is missing in `meaning` counts as similar as the last hit there.
         "x": pytest.approx(0.4 * 0.4 + 0.6 * 0.3),
     }
 
 
-def test_score_without_vectors_is_the_measure_of_words() -> None:
+def test_fused_score_without_vector_hits_is_the_word_score() -> None:
     (hit,) = fuse({"words": ranked(x=0.7), "meaning": []})
     assert hit.score == pytest.approx(0.7)
 
 
-def test_score_of_a_hit_without_matching_words_is_low() -> None:
+def test_fused_score_of_a_hit_without_matching_words_is_low() -> None:
     (hit,) = fuse({"words": [], "meaning": ranked(x=0.5)})
     assert hit.score == pytest.approx(0.3)
 

@@ -1,4 +1,4 @@
-"""Context packets: budget divided fairly, parts in order, and exact sizes of omitted text."""
+"""Contexts of steps: budget divided fairly, parts in order, exact sizes of omitted text."""
 
 from dataclasses import replace
 from random import Random
@@ -32,8 +32,8 @@ ID = "01980000-0000-7000-8000-000000000000"
 FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
 ENDING: Body = {"next": {"tool": "submit_step_result", "args": {"stepId": ID}, "why": "when done"}}
 AGAIN = FetchCall("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
-#: Allowed difference in bytes: the overestimated length of a note, plus the bytes left unused where
-#: a text is cut before a multi-byte character.
+#: Allowed difference in bytes. The length of a note is overestimated, and bytes stay unused where a
+#: text is cut before a character of several bytes.
 SLACK = 40
 
 
@@ -83,7 +83,7 @@ def some_parts(random: Random) -> list[Part]:
 
 
 def make_parts() -> list[tuple[list[Part], int]]:
-    """Generate random lists of packet parts, each with a random byte budget."""
+    """Return random lists of context parts, each with a random budget in bytes."""
     chances = [Random(seed) for seed in range(250)]  # noqa: S311 - by chance, no secret
     return [
         (some_parts(c), c.choice([2_000, 2_500, c.randint(2_000, 48_000), 48_000])) for c in chances
@@ -96,7 +96,7 @@ def contexts() -> list[tuple[list[Part], int, Body]]:
 
 
 def packed(parts: list[Part], room: int) -> Body:
-    """Return a step's context packet, built from these parts within this size."""
+    """Return the context of these parts, with at most this many bytes."""
     return build_packet(FRAME, parts, ending=ENDING, room=room, again=AGAIN)
 
 
@@ -238,7 +238,7 @@ def test_every_context_part_gets_full_size_or_a_fair_share(contexts: Contexts) -
     assert shared > 125
 
 
-def test_truncated_text_in_the_context_has_a_minimum_size(contexts: Contexts) -> None:
+def test_truncated_text_in_the_context_has_at_least_minimum_size(contexts: Contexts) -> None:
     for parts, _, body in contexts:
         cut: Body = body.get("cut", {})
         for part in parts:

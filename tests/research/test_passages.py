@@ -1,4 +1,4 @@
-"""Passages and sources: no text within the limits is lost, and equal sources are merged."""
+"""Passages and sources: passages contain the whole text, and equal sources get equal ids."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""The ranking of an index equals that of floats with full precision, also after changes."""
+"""Vector index: its ranking equals that of vectors with full precision, also after changes."""
 
 from collections.abc import Sequence
 from threading import Thread

@@ -66,7 +66,7 @@ def test_snippet_without_a_match_shows_the_beginning_of_the_text() -> None:
 
 
 @pytest.mark.parametrize("marks", [("**", "**"), ("<b>", "</b>")])
-def test_snippet_highlights_matches_with_the_chosen_markers(marks: tuple[str, str]) -> None:
+def test_snippet_highlights_matches_with_the_given_markers(marks: tuple[str, str]) -> None:
     assert (
         build_snippet("A dam.", parse_query("dam")).highlight(*marks)
         == f"A {marks[0]}dam{marks[1]}."

@@ -1,4 +1,4 @@
-"""Embeddings of any width are folded to the stored width."""
+"""Folding of embeddings of any width to the stored width."""
 
 from math import sqrt
 from random import Random
@@ -59,5 +59,5 @@ def test_resizing_an_invalid_vector_raises_value_error(bad: list[float]) -> None
         resize_vector(bad)
 
 
-def test_zero_vector_is_resized_to_equal_numbers() -> None:
+def test_zero_vector_is_resized_to_a_vector_of_equal_numbers() -> None:
     assert len(set(resize_vector([0.0] * 1000))) == 1
