@@ -1,4 +1,4 @@
-"""Helpers for tests of extract_data: a server with a fake language model, and model answers."""
+"""Helpers for tests of `extract_data`: a server with a fake language model, and model answers."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,8 @@ RIVER: Body = {"type": "object", "properties": {"river": {"type": "string"}}, "r
 NILE = {"river": "Nile"}
 TEXT = "The Nile is 6,650 km long."
 SECONDS = 20.0
-#: Timeout of model calls that must time out. It is long enough for a request on loopback to arrive.
+#: Timeout for model requests that the endpoint does not answer. A request on loopback still arrives
+#: within it.
 SHORT = 0.2
 USED = {"inputTokens": 12, "outputTokens": 3, "model": "m-2030"}
 TWICE = {"inputTokens": 24, "outputTokens": 6, "model": "m-2030"}
@@ -41,15 +42,14 @@ def message(text: str) -> Play:
 
 
 def tool_use_reply(text: str) -> Play:
-    """Return a model's HTTP response that calls the required tool with this JSON text."""
+    """Return a model's HTTP response that calls the required tool with this JSON text as input."""
     usage = {"input_tokens": 12, "output_tokens": 3}
     block = {"type": "tool_use", "id": "1", "name": "hand_in", "input": {"data": json.loads(text)}}
     payload = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}
     return answer(payload)
 
 
-#: For each test case, the API format of the model and the function that builds an answer from a
-#: text.
+#: API formats, each with the function that builds a model's answer from a text.
 WAYS: dict[str, tuple[str, Callable[[str], Play]]] = {
     "openai": ("openai", completion),
     "anthropic": ("anthropic", tool_use_reply),
@@ -62,7 +62,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 async def model_requests(
     world: OrgEnv, url: str, api: str = "openai", seconds: float = SECONDS
 ) -> AsyncIterator[AgentClient]:
-    """Yield an agent on a server that has a language model configured."""
+    """Yield an agent whose server uses the language model at this URL."""
     model = ModelClient(url=f"{url}/v1", api=api, model="m", key=KEY)
     services = replace(world.dispatcher.services, model=model, model_seconds=seconds)
     try:
@@ -72,7 +72,7 @@ async def model_requests(
 
 
 async def extracted(world: OrgEnv, way: str, *texts: str) -> tuple[Body, EndpointServer]:
-    """Return the reply of extract_data when the language model gives these answers in order."""
+    """Return the reply of `extract_data` when the model gives these answers in order."""
     api, make_play = WAYS[way]
     async with (
         fake_endpoint(*map(make_play, texts)) as other,
@@ -84,7 +84,7 @@ async def extracted(world: OrgEnv, way: str, *texts: str) -> tuple[Body, Endpoin
 async def unavailable(
     world: OrgEnv, *plays: Play, api: str = "openai", seconds: float = SECONDS
 ) -> tuple[Body, EndpointServer]:
-    """Return the error of extract_data when the language model endpoint fails."""
+    """Return the error of `extract_data` when the model's endpoint behaves like this."""
     async with (
         fake_endpoint(*plays) as other,
         model_requests(world, other.url, api, seconds) as agent,
@@ -101,7 +101,7 @@ USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 
 async def recorded_usage(agent: AgentClient) -> Totals:
-    """Return the org's usage totals, after checking that extract_data caused all the usage."""
+    """Return the org's usage totals, and check that `extract_data` caused all of the usage."""
     org_usage = await count_usage(
         RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     )

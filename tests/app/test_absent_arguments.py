@@ -1,4 +1,4 @@
-"""Values that clients send for arguments that the model did not set: null and blank texts."""
+"""Arguments that a client sends although the model did not set them, as null or blank texts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ PLAN = {"name": "p", "researchQuestion": "?", "steps": [STEP]}
 
 
 def parse(tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments of a call as the server uses them, after it removed absent values."""
+    """Return a call's arguments as the server uses them: absent values are removed."""
     return parse_arguments(TOOLS[tool].arguments, arguments).model_dump(exclude_unset=True)
 
 
@@ -45,7 +45,7 @@ def test_blank_enum_time_or_json_argument_is_treated_as_absent(
 
 
 def parse_or_reject(tool: str, arguments: Mapping[str, object]) -> set[str]:
-    """Return the top-level names of the arguments that are refused."""
+    """Return the top-level names of the arguments that the server refuses."""
     try:
         parse(tool, arguments)
     except InvalidInput as error:
@@ -76,7 +76,7 @@ def test_blank_text_for_number_list_or_object_argument_is_refused(
 @pytest.mark.parametrize(
     ("tool", "name"), [("submit_user_decision", "decision"), ("fail_job", "reason")]
 )
-def test_blank_value_of_required_choice_or_unknown_argument_is_refused(
+def test_blank_value_of_a_required_or_unknown_argument_is_refused(
     tool: str, name: str, blank: str
 ) -> None:
     assert name in parse_or_reject(tool, {name: blank})
@@ -84,7 +84,8 @@ def test_blank_value_of_required_choice_or_unknown_argument_is_refused(
 
 @pytest.mark.parametrize("blank", [*BLANKS[1:], "\x1f \x85"])
 def test_required_text_of_spaces_is_stored_as_a_visible_text(blank: str) -> None:
-    # Schemas cannot exclude such a text: some clients refuse every schema with a pattern.
+    # The schema cannot exclude a blank text, because some clients refuse every schema with a
+    # pattern.
     step = {**STEP, "instructions": blank}
     parsed = parse(
         "create_research_plan", {"name": blank, "researchQuestion": blank, "steps": [step]}

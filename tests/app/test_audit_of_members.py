@@ -1,4 +1,4 @@
-"""Audit entries about users and tokens are visible to administrators only."""
+"""Audit entries about users and tokens, which only administrators can read."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Stored texts are returned with their author and time, in separate fields."""
+"""Stored texts in replies: author and time are separate fields."""
 
 from org_env import AgentClient, OrgEnv
 

@@ -1,4 +1,4 @@
-"""Invalid input changes nothing, and is answered with an error code and advice."""
+"""Invalid input changes nothing; the error has a code and says what to do."""
 
 import json
 import logging
@@ -32,7 +32,7 @@ def nested(depth: int) -> Any:  # noqa: ANN401 - lists in lists, as deep as it s
     return value
 
 
-#: Invalid values that are sent for every argument.
+#: Invalid values that the test sends for every argument.
 EACH: dict[str, Any] = {
     "null": None,
     "a number": 3,
@@ -59,7 +59,8 @@ EACH: dict[str, Any] = {
     "quotes": "'; drop table plan; --",
     "controls": "\x01\x02\x1b[31m\x7f\u202e",
 }
-#: Invalid values that are refused for any argument, so each is sent for one argument of every tool.
+#: Invalid values that the server refuses before it looks at single arguments; the test sends them
+#: for the first argument of every tool.
 FIRST: dict[str, Any] = {
     "a list of lists": [[[]]],
     "not a number": math.nan,
@@ -86,7 +87,7 @@ BAD = EACH | FIRST
 
 @pytest.fixture
 async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment in a separate database, so that a digest reads few rows."""
+    """Yield an environment with its own database, so that `digest` reads few rows."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made
@@ -100,7 +101,7 @@ def admin(alone: OrgEnv) -> Iterator[psycopg.Connection]:
 
 
 def digest(admin: psycopg.Connection) -> list[tuple[str, int, str]]:
-    """Return the number and a hash of the rows of each table, except the tool-call log."""
+    """Return the number of rows and a hash of each table, without the tool-call log."""
     tables = admin.execute(
         """select relname from pg_class
             where relnamespace = 'public'::regnamespace and relkind = 'r'
@@ -137,7 +138,8 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
         for number, name in enumerate(names)
     }
     if tool in MUTATING:
-        # Accepted values have changed rows, so the refused values are sent again without them.
+        # The accepted values have changed rows. Send only the refused values again: these must
+        # change nothing.
         calls = {name: await valid_call(alone.agent, tool, using=name) for name in names}
         before = digest(admin)
         for name, good in calls.items():
@@ -151,7 +153,7 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
 async def refused_values(
     agent: AgentClient, tool: str, name: str, good: Body, values: Mapping[str, Any]
 ) -> list[str]:
-    """Return the kinds of these invalid values that the tool refuses for an argument."""
+    """Return the names of these invalid values that the tool refuses for the argument."""
     refused = []
     for kind, value in values.items():
         answer = await agent.ask(tool, {**good, name: value})
@@ -165,7 +167,7 @@ async def refused_values(
 
 
 def is_stored_refusal(answer: Answer) -> bool:
-    """Return whether the answer refuses a late result, the only refusal that stores data."""
+    """Return whether the answer refuses a late result; no other refusal stores data."""
     error: Any = answer.body["error"]
     return answer.is_error and error["code"] == "STALE_ATTEMPT"
 

@@ -1,4 +1,4 @@
-"""Every numeric argument of every tool refuses a boolean, also inside nested arguments."""
+"""Booleans sent for numeric arguments: every tool refuses them, also in nested arguments."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,10 +21,10 @@ Kinds = frozenset[type[BaseModel]]
 
 
 def numeric_paths(kind: type[BaseModel], outer: Kinds = frozenset()) -> Iterator[Path]:
-    """Yield the path of every numeric field in the tool's arguments.
+    """Yield the path of every numeric field in the arguments of a tool.
 
     `outer` has the types of the enclosing arguments, to end the recursion: a step may contain
-    conditions, which contain steps again.
+    conditions, and these may contain steps.
     """
     for field in kind.model_fields.values():
         for rest in _paths(field.annotation, outer | {kind}):
@@ -57,7 +57,7 @@ PLACES = sorted(
 
 
 def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Return nested dictionaries and lists that contain the value at this path."""
+    """Return nested objects and lists with the value at this path."""
     if not path:
         return value
     inner = holding(path[1:], value)
@@ -65,7 +65,7 @@ def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any sha
 
 
 def refused_places(tool: str, arguments: Mapping[str, object]) -> dict[str, str]:
-    """Return the error message for each path at which the arguments are refused."""
+    """Return the error message for each path that the server refuses."""
     with pytest.raises(InvalidInput) as refusal:
         parse_arguments(TOOLS[tool].arguments, arguments)
     faults = refusal.value.details["faults"]
@@ -73,7 +73,7 @@ def refused_places(tool: str, arguments: Mapping[str, object]) -> dict[str, str]
     return {fault["at"]: fault["fault"] for fault in faults}
 
 
-def test_check_of_numeric_arguments_includes_nested_arguments() -> None:
+def test_numeric_paths_include_nested_arguments() -> None:
     numeric_places = {(tool, ".".join(map(str, path))) for tool, path in PLACES}
     assert ("submit_step_result", "confidence") in numeric_places
     assert ("submit_step_result", "usage.costUsd") in numeric_places
@@ -96,7 +96,7 @@ def test_boolean_passed_for_a_numeric_argument_is_refused(
         assert refused_places(tool, as_text)[at] == "must be a number, not true or false"
 
 
-def test_arguments_accept_numbers_and_booleans_of_the_declared_type() -> None:
+def test_numbers_and_booleans_of_the_declared_type_are_accepted() -> None:
     arguments = {"stepId": "s", "resultSummary": True, "confidence": 1, "usage": {"costUsd": 0.5}}
     args = parse_arguments(SubmitStepResult, arguments)
     assert (args.result_summary, args.confidence) == (True, 1.0)

@@ -1,4 +1,4 @@
-"""Several conditions of one step: the audit of the plan replays to the stored rows."""
+"""Several conditions on one step: a replay of the plan's audit gives the stored rows."""
 
 import asyncio
 

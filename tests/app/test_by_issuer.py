@@ -1,4 +1,4 @@
-"""Callers with a token of an OpenID Connect issuer: their user, their org, and their scopes."""
+"""Callers with a token of an OpenID Connect issuer: their user, org and scopes."""
 
 import asyncio
 import json

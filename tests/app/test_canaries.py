@@ -1,4 +1,4 @@
-"""Submitted texts appear only in the reply fields that they were submitted for."""
+"""Submitted texts in replies: each appears only in the fields that it was submitted for."""
 
 import re
 from collections.abc import Iterator
@@ -20,24 +20,22 @@ from org_env import OrgEnv
 from read_all_tools import read_all
 
 MARK = re.compile(r"q\d{4}q")
-#: Tool arguments whose texts are not stored, because the tool stores nothing or because the text
-#: only names an existing object.
+#: Arguments whose text no tool stores: it is used in one call only, or it names an existing object.
 NOT_STORED = {
     ("extract_data", "text"),
     ("list_skills", "name"),
     ("search_sources", "tags"),
     ("start_skill", "name"),
 }
-#: Tool arguments whose texts no tool returns, because they are meant for people and stored only in
-#: the audit.
+#: Arguments whose text no tool returns: it is for people, and only the audit has it.
 FOR_PEOPLE = {
     ("complete_skill", "outcome"),
     ("fail_job", "error"),
     ("submit_step_result", "stepExecutionReport"),
 }
-#: For each argument, the reply fields in which its text may appear. A title also appears in
-#: drawings. A workflow's prompt contains placeholders that its author chose. An extraction's prompt
-#: contains the text after a marker.
+#: For each argument, the reply fields in which its text may appear. Titles also appear in drawings
+#: (`svg`). A prompt contains the texts that a workflow's author put into it with placeholders, or
+#: the text to extract data from.
 PLACES = {
     "content": {"content", "snippet", "prompt"},
     "feedback": {"feedback", "instructions", "details", "prompt", "svg"},
@@ -58,13 +56,13 @@ PLACES = {
     "title": {"title", "name", "about", "prompt", "svg"},
     "url": {"url"},
 }
-#: Reply fields, at any depth of a reply, whose content only Waybook writes.
+#: Reply fields that never contain a submitted text, at any depth of a reply.
 OURS = {"next", "why", "tool", "args", "get", "cut", "message", "code", "oddCharacters", "status"}
 KEY = "a key"
 
 
 def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield every marker text in an answer, with the keys on the path to the marker."""
+    """Yield every marker in an answer, with the keys that lead to it."""
     if isinstance(value, str):
         yield from ((mark, path) for mark in MARK.findall(value))
     elif isinstance(value, dict):
@@ -77,7 +75,7 @@ def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, t
 
 
 def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
-    """Return whether a marker text appears in a field that it was not submitted for."""
+    """Return whether a marker is in a field in which its text may not appear."""
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 

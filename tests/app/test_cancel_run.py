@@ -1,4 +1,4 @@
-"""cancel_run: the end of a run in the database, in replies, and in lists."""
+"""Effects of `cancel_run` in the database, in replies and in lists."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""copy_plan: copies in the database, in replies and on the pages."""
+"""Effects of `copy_plan` in the database, in replies and on pages."""
 
 import pytest
 

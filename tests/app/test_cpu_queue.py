@@ -1,4 +1,4 @@
-"""Expensive work of tool calls runs outside of the event loop."""
+"""Expensive work of tool calls, which runs in another thread than the event loop."""
 
 import asyncio
 import threading

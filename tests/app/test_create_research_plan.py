@@ -1,4 +1,4 @@
-"""create_research_plan: the plan is created completely or not at all."""
+"""Plans created by `create_research_plan`, completely or not at all."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Steps with dependencies, tested through the tool dispatcher."""
+"""Steps with dependencies, in calls of the tools."""
 
 from org_env import OrgEnv, branch_condition
 

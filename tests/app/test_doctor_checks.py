@@ -1,4 +1,4 @@
-"""Each check of `waybook doctor` on a database or machine that fails it."""
+"""Checks of `waybook doctor`, each on a database or machine that fails the check."""
 
 import shutil
 import time

@@ -1,4 +1,4 @@
-"""draw_map: the drawing shown by the map app in a chat."""
+"""Drawing by `draw_map`, which the map app shows in a chat."""
 
 import json
 from html import escape
@@ -145,7 +145,7 @@ async def test_draw_map_omits_large_svg_unless_detail_is_requested(agent: AgentC
     assert detail["version"] == short["version"]
 
 
-async def test_draw_map_of_nothing_named_is_that_of_the_last_run(agent: AgentClient) -> None:
+async def test_draw_map_without_id_draws_the_last_run(agent: AgentClient) -> None:
     assert (await agent.refused("draw_map"))["code"] == "NOT_FOUND"
     await agent.run(name="First")
     await agent.run(name="Last")

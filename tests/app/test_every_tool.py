@@ -1,4 +1,4 @@
-"""Properties that every tool has, checked by one test per tool with a valid call."""
+"""Requirements on all tools, checked with a valid call of each tool."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ def test_every_tool_that_writes_has_an_idempotency_key_argument() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """Tool with the arguments of a valid call, which has not been made yet."""
+    """Tool, and the arguments of a valid call that the checks have yet to make."""
 
     world: OrgEnv
     tool: str
@@ -90,7 +90,7 @@ async def advice_repeats_nothing_that_was_sent(case: Case) -> None:
 
 
 async def valid_call_succeeds_and_every_call_is_logged(case: Case) -> None:
-    """Check the reply to a valid call, and check that valid and refused calls are logged."""
+    """Check the reply to a valid call; check that valid and refused calls are logged."""
     before = await case.logged()
     reply = await case.agent.call(case.tool, **case.arguments)
     await case.agent.refused(case.tool, nonsense=1)
@@ -136,7 +136,7 @@ async def blank_stands_for_an_absent_optional_text(case: Case) -> None:
 
 
 async def calls_in_other_words_work(case: Case) -> None:
-    """Check, for each argument that can replace others, that a valid call with it succeeds."""
+    """Check that calls with an argument in place of others succeed."""
     for tool, name in INSTEAD:
         if tool == case.tool:
             arguments = await valid_call(case.agent, tool, using=name)
@@ -144,8 +144,8 @@ async def calls_in_other_words_work(case: Case) -> None:
             assert (await case.agent.call(tool, **arguments))["next"]["tool"] in TOOLS, name
 
 
-#: Checks in the order in which they must run: the first four checks do not make the tool's valid
-#: call, and the fifth check makes it.
+#: Checks in the order in which they must run: the fifth check makes the valid call, so the first
+#: four must not make it.
 PROPERTIES: tuple[Callable[[Case], Awaitable[None]], ...] = (
     every_argument_is_used,
     unknown_argument_is_refused_by_name,

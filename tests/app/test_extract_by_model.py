@@ -1,4 +1,4 @@
-"""extract_data with a language model endpoint that works."""
+"""Tests of `extract_data` with a language model that works."""
 
 import json
 from collections.abc import AsyncIterator
@@ -75,7 +75,7 @@ async def test_extract_data_sends_messages_request_to_anthropic_api(world: OrgEn
 
 
 def check_instructions(instructions: str, text: str) -> None:
-    """Check that the instructions contain the delimiter of the user's text, but not the text."""
+    """Check that the instructions have the delimiter around the user's text, but not the text."""
     assert text == fence_text(TEXT)
     assert unused_delimiter(TEXT) in instructions
     assert TEXT not in instructions

@@ -1,4 +1,4 @@
-"""extract_data on a server without a language model: its prompt, and its result check."""
+"""Tests of `extract_data` without a language model: its prompt, and its check of candidates."""
 
 import json
 from typing import Any, cast
@@ -77,7 +77,7 @@ async def test_extract_data_returns_at_most_twenty_validation_errors(agent: Agen
 
 
 def is_candidate(value: object) -> bool:
-    """Return whether a value counts as a candidate; null and a blank text mean no candidate."""
+    """Return whether `extract_data` takes a value as a candidate: not null or a blank text."""
     return value is not None and not is_blank(value)
 
 
@@ -88,7 +88,7 @@ async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
 ) -> None:
     try:
         args = parse_arguments(ExtractData, {"schema": schema, "candidate": candidate})
-    # The schema or the candidate contains a number or a text that cannot be stored.
+    # The schema or candidate contains a number or text that the server cannot store.
     except InvalidInput:
         return
     ctx: Any = None  # nothing is read
@@ -126,7 +126,7 @@ async def test_extract_data_refuses_unsupported_schema(
     assert error["message"].startswith("schema ")
 
 
-async def test_extract_data_prefers_the_text_to_the_artifact(agent: AgentClient) -> None:
+async def test_extract_data_with_text_and_artifact_uses_the_text(agent: AgentClient) -> None:
     artifact_id = await submit_late_result(agent)
     both = {"text": "A text of my own.", "artifactId": artifact_id}
     assert "A text of my own." in (await agent.call("extract_data", schema=RIVER, **both))["prompt"]
@@ -143,7 +143,7 @@ async def test_extract_data_without_text_left_returns_a_prompt(
     assert TEXT not in reply["prompt"]
 
 
-async def test_extract_data_by_a_description_in_words_accepts_any_data(agent: AgentClient) -> None:
+async def test_extract_data_with_schema_in_words_accepts_any_data(agent: AgentClient) -> None:
     args = {"text": TEXT, "schema": "the river and its length"}
     reply = await agent.call("extract_data", **args)
     assert reply["schema"] == {"description": "the river and its length"}
@@ -187,7 +187,7 @@ async def test_extract_data_labels_stored_text_with_the_author(agent: AgentClien
 
 
 @pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])
-async def test_pages_of_extract_data_together_cover_a_long_text(
+async def test_pages_of_extract_data_together_contain_a_long_text(
     agent: AgentClient, letter: str
 ) -> None:
     text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))

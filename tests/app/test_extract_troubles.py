@@ -1,4 +1,4 @@
-"""extract_data with a language model endpoint that misbehaves."""
+"""Tests of `extract_data` with a language model that fails."""
 
 import asyncio
 import json
@@ -108,7 +108,7 @@ async def test_extract_data_returns_unavailable_after_endpoint_timeout(
 
 
 class Fading:
-    """Fake model that gives one invalid answer, then fails; records each call's timeout."""
+    """Fake model that gives one invalid answer and then fails; it records the timeouts it gets."""
 
     def __init__(self) -> None:
         self.given: list[float] = []
@@ -137,13 +137,13 @@ async def test_second_model_request_gets_only_the_remaining_time(world: OrgEnv) 
     assert 0 < second < SECONDS
 
 
-async def test_extract_data_reports_a_refusal_by_the_model(world: OrgEnv) -> None:
+async def test_extract_data_reports_that_the_model_refused(world: OrgEnv) -> None:
     refusing = answer({"choices": [{"message": {"content": None, "refusal": "I won't."}}]})
     error, _ = await unavailable(world, refusing)
     assert "the model refused to answer" in error["message"]
 
 
-async def test_call_suggested_by_extract_data_after_model_failure_succeeds(world: OrgEnv) -> None:
+async def test_call_suggested_after_model_failure_succeeds(world: OrgEnv) -> None:
     async with fake_endpoint(answer({}, 500)) as other, model_requests(world, other.url) as agent:
         args: Body = {"text": TEXT, "schema": RIVER}
         error = await agent.refused("extract_data", **args)

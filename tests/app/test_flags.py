@@ -1,4 +1,4 @@
-"""Replies that report the hidden characters in their texts."""
+"""Hidden characters in texts, which replies report."""
 
 import orjson
 

@@ -1,4 +1,4 @@
-"""The id of another org's record gets the same answer as an id that does not exist."""
+"""Ids of another org's records, which get the same answer as ids that do not exist."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,7 @@ pytestmark = pytest.mark.every_server
 #: Arguments that look up an object by a name that the caller chose.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
 NAMES |= {"stageSlug", "stepKey", "documentKey", "part", "fromStage"}
-#: Arguments that do not identify a row: texts to store or search for, numbers, and enumerated
-#: values.
+#: Arguments that never identify a row: texts to store or search for, numbers, and choices.
 TEXTS = {
     *("name", "title", "instructions", "researchQuestion", "outputFormattingNotes", "reason"),
     *("summary", "questions", "feedback", "modificationRationale", "error", "outcome", "model"),
@@ -31,8 +30,8 @@ TEXTS = {
     *("text", "schema", "candidate", "definition", "query", "kind", "kinds", "tags", "url"),
     *("quote", "mediaType", "file", "seen", "conditionExpression"),
 }
-#: Arguments with ids that a tool looks up only within a plan or job of the caller's org, so that an
-#: id of another org never reaches a query.
+#: Arguments that tools look up only within a plan or job of the caller's org. An id of another org
+#: never reaches a query.
 WITHIN_OURS = {
     "get_job_input.documentId",
     "get_research_context.part",
@@ -58,7 +57,7 @@ def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 async def theirs(world: OrgEnv) -> Mapping[str, str]:
-    """Return ids of the other org's records, one of every kind."""
+    """Return the ids of records of the other org, one of every kind."""
     return await create_foreign_records(world)
 
 
@@ -94,7 +93,7 @@ async def test_malformed_id_gets_same_answer_as_unknown_id(agent: AgentClient) -
     for probe in await foreign_id_calls(agent):
         expected = await probe.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
-            # An invalid `part` is not treated as an unknown id, but gets an error about its format.
+            # For `part`, a malformed id gets an error about its format, unlike an unknown id.
             if probe.path != ("part",):
                 escaped = json.dumps(text)[1:-1]
                 assert await probe.answers(agent, text, escaped) == expected, probe.name

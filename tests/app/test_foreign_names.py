@@ -1,4 +1,4 @@
-"""Sessions, idempotency keys, workflows and cursors of one org have no effect in another."""
+"""Sessions, idempotency keys, workflows and cursors of one org, which have no effect in others."""
 
 import json
 
@@ -59,7 +59,8 @@ async def test_run_uses_own_definition_if_two_orgs_share_a_slug(
         definition = make_definition("same", make_stage("views", make_recipe_step(step)))
         await who.call("add_dag", definition=definition)
         runs.append(await who.run("same"))
-    # The second call of each agent uses the workflow definition that the first call cached.
+    # The first jobs have cached the definitions; the second jobs must use the definition of their
+    # own org.
     for who, run, step in ((other_org, runs[0], "theirs"), (agent, runs[1], "ours")):
         assert [(await who.job(run))["stepKey"] for _ in "ab"] == [step, step]
         assert f'"{step}"' in json.dumps(await who.progress(run, detail=True))
@@ -100,8 +101,8 @@ async def test_same_source_in_two_orgs_is_stored_separately(
     args = {"kind": "note", "title": "Nile", "content": "It is long.", "sources": [source]}
     theirs = await other_org.call("store_research", **args)
     ours = await agent.call("store_research", **args)
-    # The id of a source derives from the source's content, so a caller who has the content knows
-    # the id already.
+    # The id of a source is a hash of the source's content. It reveals nothing to a caller who has
+    # the content.
     assert ours["sourceIds"] == theirs["sourceIds"]
     read = await agent.call("get_artifact", artifactId=ours["sourceIds"][0])
     assert theirs["artifactId"] not in json.dumps(read)

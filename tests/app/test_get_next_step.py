@@ -1,4 +1,4 @@
-"""get_next_step: returns a step, or the reason why it returns none."""
+"""Replies of `get_next_step`: a step, or the reason why there is none."""
 
 from org_env import AgentClient, FakeClock, make_step
 

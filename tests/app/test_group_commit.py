@@ -1,4 +1,4 @@
-"""Tool calls whose writes share a transaction with those of other calls."""
+"""Tool calls that the database driver commits in one transaction with other calls."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -22,12 +22,12 @@ AGENTS = 16
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let calls wait for a group as long as messages are in flight."""
+    """Let calls wait for other calls until all earlier messages are answered."""
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 60.0)
 
 
 async def grouped(agent: AgentClient, *calls: Awaitable[Any]) -> list[Any]:
-    """Make calls that are sent as one group; return their replies."""
+    """Make calls so that they are sent as one group; return their replies."""
     database = agent.dispatcher.services.database
     async with busy_org(database, agent.org_id, len(calls)):
         tasks = [asyncio.ensure_future(call) for call in calls]
@@ -35,7 +35,7 @@ async def grouped(agent: AgentClient, *calls: Awaitable[Any]) -> list[Any]:
 
 
 async def warm_plans(agent: AgentClient, count: int = AGENTS) -> list[Body]:
-    """Return plans that the process has cached."""
+    """Return new plans, which the process has in its cache."""
     return [await agent.plan(3) for _ in range(count)]
 
 

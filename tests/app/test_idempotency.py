@@ -1,4 +1,4 @@
-"""A retried call never takes effect twice, however it is retried (design decision A11)."""
+"""Retries of calls, none of which takes effect twice (design decision A11)."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,9 +21,8 @@ TABLES = (
 )
 
 
-#: Tools without audit entries. `add_dag` has none, because each version of a definition is stored
-#: unchanged and needs no other record. `start_stage` has none, because the feedback has already
-#: started the stage.
+#: Tools without audit entries. `add_dag` needs none, because each version of a definition is stored
+#: unchanged. `start_stage` needs none, because the feedback has already started the stage.
 UNAUDITED = {"add_dag", "start_stage"}
 
 
@@ -72,10 +71,9 @@ async def test_concurrent_calls_with_same_idempotency_key_have_one_effect(
 async def test_only_one_call_with_the_same_idempotency_key_commits(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a tool locks no row, both calls reach the commit, and their common key admits only one.
+    """If the tool locks no row, both calls reach the commit, and only one of them may succeed.
 
-    If a tool locks a row, only one call reaches the commit, so the barrier waits for that call
-    only.
+    If the tool locks a row, only one call reaches the commit, so the barrier waits for one call.
     """
     args = {**await valid_call(agent, tool), "idempotencyKey": "twins"}
     unlocked = tool in {"create_research_plan", "start_skill", "start_run"}

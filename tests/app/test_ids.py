@@ -1,4 +1,4 @@
-"""Ids in calls: every tool takes any spelling, and says which id is wrong."""
+"""Ids in calls: tools accept other spellings of an id, and name the id that is wrong."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ NAMES = frozenset({"planId", "stepId", "stepIds", "runId", "jobId", "reviewId"})
 
 
 def mistyped(row_id: str) -> Iterator[str]:
-    """Yield texts that differ from an id in one character."""
+    """Yield texts that differ from the id in one character."""
     for place in (0, 4, 11):
         other = ALPHABET[(ALPHABET.index(row_id[place]) + 1) % len(ALPHABET)]
         yield f"{row_id[:place]}{other}{row_id[place + 1 :]}"
@@ -47,7 +47,7 @@ async def test_repeated_call_with_other_spelling_gets_the_stored_answer(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_dumped_arguments_equal_the_json_of_pydantic(agent: AgentClient, tool: str) -> None:
+async def test_argument_dump_equals_the_dump_of_pydantic(agent: AgentClient, tool: str) -> None:
     call = await valid_call(agent, tool)
     for left_out in ("", *call):
         with suppress(InvalidInput):  # The argument is required.
@@ -96,7 +96,7 @@ async def test_step_id_used_as_plan_id_is_not_found(agent: AgentClient) -> None:
 
 
 async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: AgentClient) -> None:
-    """Ids of other systems may be in fields with the same names as Waybook's id fields."""
+    """Agents may use names such as `planId` for ids of other systems."""
     own = {"planId": new_id(), "items": [{"jobId": new_id(), "reviewUrl": f"/runs/{new_id()}"}]}
     schema = {"type": "object", "properties": {"planId": {"type": "string"}}, "stepId": new_id()}
     plan = await agent.plan([make_step(resultSchema=schema), make_step()])
@@ -120,7 +120,6 @@ async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: Agent
 async def test_step_removal_repeated_in_other_process_gets_stored_answer(
     agent: AgentClient,
 ) -> None:
-    """A removed step cannot be looked up, but a repeated call must get its stored answer."""
     plan = await agent.plan()
     removal = {"action": "remove_step", "stepId": plan["stepIds"][2]}
     args = {"planId": plan["planId"], "modifications": [removal]}

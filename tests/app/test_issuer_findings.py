@@ -1,4 +1,4 @@
-"""Checks of the OpenID Connect issuer by `waybook doctor`, over real sockets."""
+"""Checks of an OpenID Connect issuer by `waybook doctor`, over real sockets."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Large maps are drawn in a worker process, one map per org at a time."""
+"""Large maps, which a worker process draws one at a time for each org."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ def thread_name() -> str:
     return threading.current_thread().name
 
 
-async def test_only_large_maps_are_laid_out_in_another_thread() -> None:
+async def test_only_large_maps_are_drawn_in_another_thread() -> None:
     layout_worker = LayoutWorker()
     assert (
         await layout_worker.run(OURS, MAX_INLINE_COST, thread_name)
@@ -45,8 +45,8 @@ async def test_only_large_maps_are_laid_out_in_another_thread() -> None:
 async def test_drawing_a_large_map_does_not_block_event_loop() -> None:
     layout_worker, seen = LayoutWorker(), threading.Event()
     drawing = asyncio.create_task(layout_worker.run(OURS, LARGE, partial(seen.wait, 1)))
-    # If the map were drawn in the thread of the event loop, no other task could run before the
-    # drawing is done.
+    # If the drawing blocked the event loop, `seen.set()` would run only after the drawing has
+    # ended.
     await asyncio.sleep(0)
     seen.set()
     assert await drawing

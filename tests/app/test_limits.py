@@ -1,4 +1,4 @@
-"""Limits of tool arguments: the maximum is accepted, and a larger value is refused."""
+"""Limits of tool arguments: a value at the limit is accepted, a larger one is refused."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
@@ -17,12 +17,12 @@ from waybook.plan.model import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
 from waybook.run.model import MAX_MODELS
 from waybook.store.driver.wire import WireSettings
 
-#: Each limit on tool arguments in the code, with its value in the specification.
+#: Limits in the code, each with the value that the documentation gives.
 PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256 * 1024}
 
 
 class Limit(NamedTuple):
-    """Limit of a tool argument: maximum, error code, tool, and a function that makes arguments."""
+    """Limit of a tool argument, with a function that makes arguments of a given size."""
 
     most: int
     code: str
@@ -69,7 +69,7 @@ async def expression(_: AgentClient, length: int) -> Body:
 
 
 async def body(_: AgentClient, size: int) -> Body:
-    """Return plan arguments that take this many bytes as JSON."""
+    """Return plan arguments whose JSON has this many bytes."""
     args = make_plan(steps=[*(make_step(make_text(17_000)) for _ in range(61)), make_step()])
     last = args["steps"][-1]
     last["instructions"] += make_text(size - check_json(args))
@@ -89,7 +89,7 @@ async def required(_: AgentClient, count: int) -> Body:
 
 
 async def result(agent: AgentClient, size: int) -> Body:
-    """Return arguments with a step result of this many bytes."""
+    """Return arguments with a step result whose JSON has this many bytes."""
     step = await agent.take(await agent.plan())
     return {"stepId": step["stepId"], "resultSummary": make_text(size)}
 
@@ -103,7 +103,7 @@ async def report(agent: AgentClient, size: int) -> Body:
 async def depth(agent: AgentClient, levels: int) -> Body:
     step = await agent.take(await agent.plan())
     value: object = "x"
-    # The arguments object is one of the nesting levels, so one level less is added here.
+    # The object of the arguments is a nesting level too.
     for _ in range(levels - 1):
         value = [value]
     return {"stepId": step["stepId"], "resultSummary": value}

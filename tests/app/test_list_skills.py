@@ -1,4 +1,4 @@
-"""list_skills: returns all skills, a single skill, or a file of a skill."""
+"""Replies of `list_skills`: all skills, one skill, or a file of a skill."""
 
 from json import dumps
 
@@ -12,7 +12,7 @@ from waybook.app.tools.plans.skills import InstalledSkills
 
 
 def knowing(world: OrgEnv, *skills: Skill) -> AgentClient:
-    """Return an agent of an application that has these skills."""
+    """Return an agent whose server has these skills."""
     services = with_parts(world.dispatcher.services, InstalledSkills(skills))
     return AgentClient(ServerDispatcher(services, world.dispatcher.calls), world.agent.caller)
 

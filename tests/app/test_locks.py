@@ -1,4 +1,4 @@
-"""Locks on plan rows: a call locks its row first, and fails if it waits too long for the lock."""
+"""Locks on rows: a call locks its plan or run first, and fails if the wait is too long."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from tool_calls import MUTATING, valid_call
 from waybook.app.registry import TOOLS
 from waybook.store.plans.cache import PlanCache
 
-#: Tools that create a new object, and therefore have nothing to lock.
+#: Tools that have nothing to lock, because they create a new object.
 MAKING = {
     *("create_research_plan", "copy_plan", "start_skill"),
     *("start_run", "copy_run", "add_dag"),
@@ -23,7 +23,7 @@ LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 
 @pytest.fixture
 async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment in which a call waits at most 50 ms for a lock."""
+    """Yield an environment in which a call waits at most 50 ms for a lock."""
     async with make_env(shared_place, lock_timeout="50ms") as world:
         yield world
 
@@ -66,7 +66,7 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await agent.plan(1)
-    # After a conflict, calls lock the plan before they decide.
+    # Only after a conflict does a call lock the plan before it decides.
     cache = agent.dispatcher.services.shared(PlanCache)
     cache.mark_contended((agent.org_id.int, plan["planId"]))
     async with world.database.org_transaction(agent.org_id) as tx:

@@ -1,4 +1,4 @@
-"""Repeated steps, tested through the tool dispatcher."""
+"""Steps that a condition repeats, in calls of the tools."""
 
 from org_env import AgentClient, Body, branch_condition, make_step
 
@@ -8,7 +8,7 @@ LOOP = branch_condition(
 
 
 async def make_loop(agent: AgentClient, **more: object) -> Body:
-    """Create a plan of a draft, its critique and a report; the first two may be repeated once."""
+    """Create a plan of a draft, a critique and a report; the first two can be repeated once."""
     steps = [make_step("Draft."), make_step("Criticize.", dependsOn=[1]), make_step("Report.")]
     conditions = [{**LOOP, **more}]
     return await agent.plan(steps, sequential=True, branchingConditions=conditions)
@@ -25,7 +25,7 @@ async def submit_next(agent: AgentClient, step: Body, result: object) -> Body:
     )
 
 
-async def test_repeated_step_comes_with_earlier_results_and_the_reason(agent: AgentClient) -> None:
+async def test_repeated_step_shows_earlier_results_and_the_reason(agent: AgentClient) -> None:
     plan = await make_loop(agent)
     critique = await submit_next(agent, await agent.take(plan, sessionId="s"), "draft 1")
     assert "round" not in critique

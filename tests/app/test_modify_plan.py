@@ -1,4 +1,4 @@
-"""modify_plan: atomic, audited, and refused for a plan that is under review or closed."""
+"""Changes by `modify_plan`: atomic, audited, and refused for plans in review and closed plans."""
 
 import json
 
@@ -174,7 +174,7 @@ async def test_modification_without_or_with_several_actions_is_refused(agent: Ag
 
 
 async def _changed_while_held(agent: AgentClient, session: str) -> tuple[Body, Body]:
-    """Return a plan and its held step, whose instructions this session has changed."""
+    """Return a plan and its claimed step; this session changed the instructions after the claim."""
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="holder")
     change = {"action": "update_step_instructions", "stepId": taken["stepId"]}
@@ -196,13 +196,15 @@ async def test_result_for_changed_instructions_names_the_answered_revision(
     assert json.loads(entries[-1].details)["answersRevision"] == 1
 
 
-async def test_holder_answers_instructions_that_were_handed_out_again(agent: AgentClient) -> None:
+async def test_holder_that_claims_again_answers_the_changed_instructions(
+    agent: AgentClient,
+) -> None:
     plan, taken = await _changed_while_held(agent, "other")
     again = await agent.take(plan, sessionId="holder")
     assert (again["stepId"], again["instructions"]) == (taken["stepId"], "Better.")
     assert "answersRevision" not in await agent.submit(again, sessionId="holder")
 
 
-async def test_own_change_of_instructions_keeps_the_holder_current(agent: AgentClient) -> None:
+async def test_holder_that_changes_the_instructions_needs_no_new_claim(agent: AgentClient) -> None:
     _, taken = await _changed_while_held(agent, "holder")
     assert "answersRevision" not in await agent.submit(taken, sessionId="holder")

@@ -1,4 +1,4 @@
-"""Agents that follow only the suggested calls, and die at random, still end every plan and run."""
+"""Agents that only follow suggested calls and stop at random: every plan and run still ends."""
 
 import asyncio
 import os
@@ -14,10 +14,10 @@ from postgres_servers import ServerDatabase
 from waybook.core.decision_context import ReviewPolicy
 from waybook.dag.model import Dag
 
-#: Numbers of random plans and runs; `make harness NAME=naive-agents` runs more of them.
+#: Numbers of random plans and runs. `make harness NAME=naive-agents` sets higher ones.
 PLANS = int(os.environ.get("WAYBOOK_NAIVE_PLANS", "25"))
 RUNS = int(os.environ.get("WAYBOOK_NAIVE_RUNS", "6"))
-#: Largest number of calls that an agent may make in a row while nothing changes.
+#: Maximum number of calls that an agent makes in a row while nothing changes.
 MAX_LOOP = 3
 
 
@@ -29,7 +29,7 @@ def check(what: str, outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> No
     assert outcome.decisions > 0
 
 
-async def test_plans_end_although_agents_die_at_random(
+async def test_plans_end_although_agents_stop_at_random(
     world: OrgEnv, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome()
@@ -41,7 +41,7 @@ async def test_plans_end_although_agents_die_at_random(
     assert set(outcome.statuses) == {"completed", "failed"}
 
 
-def test_runs_end_if_agents_follow_suggested_calls_and_die_randomly(
+def test_runs_end_although_agents_stop_at_random(
     shared_place: ServerDatabase, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome()

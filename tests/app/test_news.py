@@ -1,4 +1,4 @@
-"""Change events are published for changes of plans and runs only."""
+"""Change events, which only changes of plans and runs publish."""
 
 from collections.abc import AsyncIterator
 

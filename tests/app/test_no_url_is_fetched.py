@@ -18,7 +18,7 @@ from waybook.background import deliver_all_orgs, index_all_orgs, render_all_orgs
 
 @dataclass
 class Trap:
-    """Listener on the loopback interface that counts the connections made to it."""
+    """Listener on loopback that counts the connections to it."""
 
     address: str = ""
     visits: int = 0
@@ -59,7 +59,7 @@ def texts(where: str) -> str:
 
 
 def laden(value: object, text: str, name: str = "") -> object:
-    """Return a copy of the tool arguments with this text in every text field."""
+    """Return a copy of the arguments in which every text field contains this text."""
     if isinstance(value, dict):
         return {key: laden(inner, text, key) for key, inner in value.items()}
     if isinstance(value, list):
@@ -97,7 +97,7 @@ async def test_server_never_requests_a_url_from_a_submitted_text(
 
 
 async def written(agent: AgentClient, text: str) -> int:
-    """Call every tool with this text in its text fields; return the number of accepted calls."""
+    """Call every tool with this text in its arguments; return the number of accepted calls."""
     taken = 0
     for tool in PREPARE:
         args = await valid_call(agent, tool)
@@ -129,7 +129,7 @@ async def visit(trap: Trap) -> None:
 
 
 def each_in_turn(args: Body, text: str) -> list[Body]:
-    """Return copies of the tool arguments, each with the text in one argument only."""
+    """Return copies of the arguments, with the text in a different argument of each copy."""
     return [
         {**args, name: laden(value, text, name)}
         for name, value in args.items()
@@ -138,7 +138,7 @@ def each_in_turn(args: Body, text: str) -> list[Body]:
 
 
 def with_skill(agent: AgentClient, folder: Path, text: str) -> AgentClient:
-    """Return an agent of an application that has a skill with URLs in its text."""
+    """Return an agent whose server has a skill with this text."""
     (folder / "survey").mkdir()
     head = f"---\nname: survey\ndescription: See {text.split(maxsplit=1)[0]}\n---\n"
     (folder / "survey" / "SKILL.md").write_text(head + text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Users with the same session name get separate steps and jobs, tested in PostgreSQL."""
+"""Users with the same session name, who get different steps and jobs."""
 
 import asyncio
 from random import Random
@@ -11,8 +11,8 @@ from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Callers, as pairs of user and session. Different users use the same session name, and one user
-#: also calls without a session.
+#: Pairs of user and session. Two users have the same session names, and one user also calls without
+#: a session.
 WHO = (("ann", "main"), ("bob", "main"), ("ann", "other"), ("bob", "other"), ("bob", None))
 ID_OF = {"get_next_step": "stepId", "get_next_job": "jobId"}
 
@@ -65,13 +65,13 @@ async def test_new_plan_does_not_link_skill_of_another_user(
 
 
 class Office:
-    """Simulation of several users of one plan and one run, which checks every reply."""
+    """Simulated users of one plan and one run; every reply is checked."""
 
     def __init__(self, world: OrgEnv, plan: Body, run: Body, chance: Random) -> None:
         self.world, self.chance = world, chance
         self.where = {"get_next_step": plan, "get_next_job": run}
         self.holders: dict[tuple[str, int], tuple[str, str | None]] = {}
-        #: Claims that are still in progress, by the id of the claimed step or job.
+        #: Replies to the claims that are still in progress, by the id of the step or job.
         self.open: dict[str, Body] = {}
 
     async def ask(self, tool: str) -> None:

@@ -1,4 +1,4 @@
-"""Versions from which documents were made, outdated documents, and regeneration of chains."""
+"""Documents made from older versions of other documents, and their regeneration."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from run_documents import available, make_run_of_three_steps, render_all, stored
 
 @pytest.fixture
 async def run(world: OrgEnv, agent: AgentClient) -> Body:
-    """Return a complete run: a plan per model, a text per plan, and a document of both texts."""
+    """Return a complete run: a plan and a text for each model, and a document of all texts."""
     run = await make_run_of_three_steps(agent)
     await agent.work_off(run)
     await render_all(agent)
@@ -19,7 +19,7 @@ async def run(world: OrgEnv, agent: AgentClient) -> Body:
 
 
 async def outdated(agent: AgentClient, run: Body) -> set[tuple[str, str]]:
-    """Return the key and model of each document that the progress report marks."""
+    """Return the key and model of each document that the progress report marks as outdated."""
     stages: Any = (await agent.progress(run, detail=True))["stages"]
     return {
         (document["documentKey"], document["modelId"])
@@ -48,7 +48,7 @@ async def plan_id(world: OrgEnv, agent: AgentClient) -> str:
     return str(document_id)
 
 
-async def test_document_shows_versions_of_inputs_read_at_the_claim(
+async def test_document_shows_the_input_versions_read_at_the_claim(
     agent: AgentClient, run: Body
 ) -> None:
     assert await made_from(agent, run, "text") == [("plan", "a", 1, None)]
@@ -74,7 +74,7 @@ async def test_document_is_outdated_until_regenerated_from_newer_input(
     assert await made_from(agent, run, "whole") == [("text", "a", 2, None), ("text", "b", 1, None)]
 
 
-async def test_chain_of_documents_is_regenerated_in_step_order(
+async def test_outdated_documents_are_regenerated_in_step_order(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     first = await plan_id(world, agent)
@@ -102,7 +102,7 @@ async def test_chain_of_documents_is_regenerated_in_step_order(
     assert await outdated(agent, run) == set()
 
 
-async def test_chain_waits_while_an_earlier_regeneration_is_retried(
+async def test_regeneration_waits_while_an_earlier_one_is_retried(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     named = {"documentId": await plan_id(world, agent), "following": True}
@@ -117,7 +117,7 @@ async def test_chain_waits_while_an_earlier_regeneration_is_retried(
     assert (await agent.job(run))["jobId"] == plan["jobId"]
 
 
-async def test_chain_goes_on_after_an_earlier_regeneration_failed(
+async def test_regeneration_continues_after_an_earlier_one_failed(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     named = {"documentId": await plan_id(world, agent), "following": True}

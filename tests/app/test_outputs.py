@@ -1,4 +1,4 @@
-"""store_research_output, and the outputs in the reply about a completed plan."""
+"""Outputs stored by `store_research_output`, and their list in replies about completed plans."""
 
 import asyncio
 import json
@@ -164,7 +164,7 @@ async def test_audit_verification_reports_changed_output_text(own_world: OrgEnv)
 
 
 def rewrite(world: OrgEnv, text: str) -> None:
-    """Change output rows directly in the database, as an attacker with full access could."""
+    """Change the text of outputs directly in the database, as an attacker could."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as owner:
         params = (json.dumps(text),)
         owner.execute("update artifact set content = %s::json where kind = 'output'", params)

@@ -1,4 +1,4 @@
-"""Sections of the overview, which select from and count a limited number of plans and runs."""
+"""Sections of the overview page, which read and count a limited number of plans and runs."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from waybook.plan.model import StepStatus
 from waybook.store import overview as overview_rows
 
 
-async def test_overview_marks_number_of_running_plans_as_minimum_beyond_limit(
+async def test_overview_shows_a_minimum_if_too_many_plans_are_running(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = looking(own_world.agent)
@@ -29,7 +29,7 @@ async def test_overview_prefers_open_plans_with_failed_steps_to_closed_plans(
 ) -> None:
     agent, ctx = own_world.agent, looking(own_world.agent)
     await fail_steps(agent, await agent.plan(3, name="Open"))
-    # A plan is completed when none of its steps is left.
+    # The plan is completed, because each of its two steps has failed.
     await fail_steps(agent, await agent.plan(2, name="Completed"))
     monkeypatch.setattr(overview_rows, "MAX_TROUBLED", 1)
     overview = await read_overview(ctx, LastLook(), most=1)

@@ -1,4 +1,4 @@
-"""Context packets: within budget, few database messages, and every cut text can be fetched."""
+"""Contexts of steps and plans: within the budget, by few messages, and cut texts can be fetched."""
 
 from random import Random
 from typing import Any
@@ -62,7 +62,7 @@ async def make_random_plan(agent: AgentClient, random: Random) -> tuple[Body, di
 
 
 async def make_setback(agent: AgentClient, plan: Body, taken: Body, random: Random) -> None:
-    """Fail the step and retry it, then submit a late result for the first attempt."""
+    """Let the step fail, retry it, and submit a late result for the first attempt."""
     failing = {
         "action": "fail_step",
         "stepId": taken["stepId"],
@@ -92,7 +92,7 @@ async def test_context_parts_cut_to_fit_the_budget_can_be_fetched(
 
 
 def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json]) -> None:
-    """Check that the context packet contains every text of the plan as it was submitted."""
+    """Check that the context contains every text of the plan as it was submitted."""
     if "earlierResults" in packet:
         assert packet["instructions"] == last["instructions"]
         summaries = {e["stepId"]: e.get("resultSummary") for e in packet["earlierResults"]}
@@ -230,7 +230,7 @@ async def test_step_context_lists_only_results_of_dependencies(agent: AgentClien
     assert context["dependsOn"] == [plan["stepIds"][0], plan["stepIds"][2]]
 
 
-async def test_fetching_a_cut_part_of_the_context_prevents_a_stall(world: OrgEnv) -> None:
+async def test_fetching_a_cut_text_counts_as_heartbeat(world: OrgEnv) -> None:
     agent = world.agent
     plan = await agent.plan([make_step(), make_step()])
     await agent.submit(await agent.take(plan), "r" * 9_000)

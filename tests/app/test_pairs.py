@@ -1,4 +1,4 @@
-"""Two concurrent calls on one plan: both get a valid answer, and the plan can be completed."""
+"""Two concurrent calls on one plan: both get a valid answer, and the plan can still end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,14 +14,14 @@ from plan_invariants import is_derivable
 from waybook.app.request.caller import Answer
 from waybook.plan.model import PlanStatus, StepStatus
 
-#: One round for each order of the two calls.
+#: Number of repetitions, each with the calls in the other order.
 ROUNDS = 2
 ENDED = {"plan_complete", "plan_failed"}
 
 
 @dataclass
 class Scene:
-    """A plan of four steps: the first done, the next two in progress, the last pending."""
+    """Plan of four steps: the first completed, the next two claimed, the last pending."""
 
     agent: AgentClient
     plan: Body
@@ -131,8 +131,8 @@ def look(scene: Scene) -> Awaitable[Answer]:
     return scene.ask("get_research_context", planId=scene.plan_id, sessionId="a newcomer")
 
 
-#: For each pair of concurrent calls: the two calls, the error codes with which one of them may be
-#: refused, and the options of the setup.
+#: Pairs of concurrent calls: the two calls, the error codes that one of them may get, and options
+#: of the plan.
 PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
     "take and take": (take, take, set(), {}),
     "submit both of the last two": (submit(0), submit(1), set(), {"last_two": True}),
@@ -206,7 +206,7 @@ async def test_two_concurrent_calls_leave_the_plan_consistent(world: OrgEnv, nam
 
 
 async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[Answer]:
-    """Hold the plan's lock until both calls wait for it, then release the lock."""
+    """Make both calls while the plan is locked, then release the lock; return the answers."""
     async with world.database.org_transaction(world.agent.org_id) as tx:
         results = await tx.send(
             f"select pg_backend_pid() from plan where id = '{scene.plan_id}' for update"  # noqa: S608 - id from a row
@@ -219,7 +219,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
 
 
 async def until_held_up(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
-    """Wait until each task is done, or waits for the lock that the `holder` process holds."""
+    """Wait until each task has ended or waits for a lock, such as that of the process `holder`."""
     counting = (
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
         f" or cardinality(pg_blocking_pids(pid)) > 0 and datname = current_database()"
@@ -238,7 +238,7 @@ def _code(answer: Answer) -> str:
 
 
 async def check_steps(agent: AgentClient, plan: Body) -> None:
-    """Check that steps are numbered 1 to n, and their statuses allow the plan's status."""
+    """Check that steps are numbered from 1, and that their statuses fit the plan's status."""
     context = await agent.call("get_research_context", planId=plan["planId"])
     steps = context["steps"]
     assert [step["stepOrder"] for step in steps] == list(range(1, len(steps) + 1))
@@ -247,7 +247,7 @@ async def check_steps(agent: AgentClient, plan: Body) -> None:
 
 
 async def drive_to_its_end(agent: AgentClient, plan: Body) -> None:
-    """Work on the plan with a new agent until the plan is closed."""
+    """Complete the plan, and the steps that are still claimed, until the plan is closed."""
     for _ in range(30):
         reply = await agent.call("get_next_step", planId=plan["planId"])
         if reply["status"] in ENDED:

@@ -1,5 +1,3 @@
-"""The tool `ping`."""
-
 from org_env import NOON, AgentClient
 
 

@@ -1,4 +1,4 @@
-"""Arguments that create a plan with the same steps: they keep every kind of condition."""
+"""Arguments that recreate the steps of a plan, with every kind of condition."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ EXPRESSIONS = st.sampled_from(("true", "result.count == 0", "confidence < 0.5"))
 
 @st.composite
 def conditions(draw: st.DrawFn, order: int, count: int, depth: int = 2) -> NewCondition:
-    """Return a condition of any kind, with the parameters of its action and no others."""
+    """Generate a condition with exactly the parameters of its action."""
     unusable = {
         *([] if order < count else [BranchAction.SKIP_TO]),
         *([] if depth else [BranchAction.ADD_STEPS]),

@@ -1,4 +1,4 @@
-"""A plan shown as a map and as a report: one stage, with the statuses of the plan's steps."""
+"""Map and report of a plan, which show the plan like one stage of a run."""
 
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ S = StepStatus
 
 
 def checked_report(*statuses: StepStatus) -> Report:
-    """Return the report of a plan with these step statuses; check the report for consistency."""
+    """Return the report of a plan with these step statuses; check that the report is valid."""
     plan = make_plan(*map(make_step, statuses))
     progress_report = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
     assert check(progress_report) == []

@@ -1,4 +1,4 @@
-"""Passages that crash the connection during indexing: quarantined, reported, retried later."""
+"""Passages whose indexing breaks the connection: skipped and reported, and retried a day later."""
 
 import logging
 
@@ -17,8 +17,8 @@ from waybook.background import index_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.errors import Unavailable
 
-#: SQL that makes the server end the connection when a vector is stored. An extension that uses
-#: processor instructions the machine lacks has the same effect.
+#: SQL with which the server breaks the connection when it stores a vector. An extension does the
+#: same if it uses instructions that the CPU lacks.
 DEADLY = """
 create function die() returns trigger language plpgsql security definer as $$
 begin
@@ -40,7 +40,7 @@ def run(place: ServerDatabase, text: str, values: tuple[object, ...] = ()) -> No
 
 @pytest.fixture
 async def deadly(own_world: OrgEnv) -> OrgEnv:
-    """Return an environment with a passage; storing its embedding breaks the connection."""
+    """Return an environment with a passage whose indexing breaks the connection."""
     run(own_world.place, PASSAGE, (own_world.agent.org_id, NOON))
     run(own_world.place, DEADLY)
     return own_world

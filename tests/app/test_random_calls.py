@@ -1,4 +1,4 @@
-"""Random calls that are valid by the published schemas: no argument error, no internal error."""
+"""Random calls that fit the published schemas: none gets an argument error or an internal error."""
 
 import os
 from collections import Counter
@@ -10,9 +10,9 @@ from tool_calls import PREPARE, valid_call
 
 CALLS = int(os.environ.get("WAYBOOK_RANDOM_CALLS", "300"))
 SEED = int(os.environ.get("WAYBOOK_RANDOM_SEED", "1"))
-#: Errors that a schema could have excluded, and internal errors.
+#: Errors that calls must not get: those that a schema could prevent, and internal errors.
 ARGUMENT_ERRORS = {"INVALID_INPUT", "TOO_LARGE", "BAD_EXPRESSION", "BAD_RECIPE", "UNAVAILABLE"}
-#: Refusals that depend on what the step or job needs, which no schema of a tool can say.
+#: Messages of refusals that no schema can prevent, because they depend on the step or job.
 NEEDS = (
     "the result does not match the step's resultSchema",
     "this step needs ",

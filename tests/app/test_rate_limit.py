@@ -1,4 +1,4 @@
-"""Rate limit per org: a burst, then a steady rate, independent of other orgs."""
+"""Rate limit of an org: a burst of calls, then a steady rate, independent of other orgs."""
 
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -101,9 +101,9 @@ ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope=
 
 @dataclass
 class Limited(AgentClient):
-    """Agent in an org that is limited to two calls per second with a burst of three."""
+    """Agent of an org that may make two calls per second, after a burst of three."""
 
-    #: Current time on the dispatcher's clock, in nanoseconds.
+    #: Time of the dispatcher's clock in nanoseconds.
     now: int = 100 * NANOSECONDS
 
     def __post_init__(self) -> None:

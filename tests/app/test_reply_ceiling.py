@@ -1,4 +1,4 @@
-"""No reply exceeds the maximum size, even if the stored data is as large as allowed."""
+"""Maximum size of replies, which holds for any stored data."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -21,13 +21,13 @@ RESULT = WIDE * 40_000
 
 
 async def make_full_plan(agent: AgentClient) -> Body:
-    """Create a plan with as many steps, dependencies, results and questions as the limits allow."""
+    """Create a plan with as many steps, dependencies, results and questions as allowed."""
     steps: list[Body] = [
         {
             "stepType": "search",
             "title": "é" * 200,
             "instructions": WIDE * 3_000,
-            # The first steps have no dependencies, so that agents can work on them.
+            # The first steps have no dependencies, so that agents can claim them.
             "dependsOn": [*range(1, order)] if order > 12 else [],
         }
         for order in range(1, STEPS + 1)
@@ -74,7 +74,7 @@ async def make_full_artifact(agent: AgentClient) -> Body:
 
 
 async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
-    """Yield calls of every read tool that ask for as much data as possible."""
+    """Yield calls of every tool that reads data, which ask for as much data as possible."""
     plan, dag, stored = (
         await make_full_plan(agent),
         await make_full_dag(agent),
@@ -104,7 +104,7 @@ async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
     yield "ping", {}
 
 
-#: Read tools that return no stored data.
+#: Tools that read, but return no stored data.
 WITHOUT_STORED = {"extract_data"}
 
 
@@ -144,7 +144,7 @@ def low_ceiling(agent: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_error_for_reply_over_size_limit_suggests_narrower_call(agent: AgentClient) -> None:
+async def test_error_for_reply_over_size_limit_suggests_a_narrower_call(agent: AgentClient) -> None:
     error = await agent.refused("get_dag_map", dagSlug="dialectic", detail=True)
     assert (error["code"], error["details"]["limit"]) == ("TOO_LARGE", 100)
     assert error["next"]["tool"] == "get_dag_map"

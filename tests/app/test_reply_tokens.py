@@ -1,4 +1,4 @@
-"""Number of calls and tokens that an agent reads for a plan, if it follows the suggested calls."""
+"""Numbers of calls and tokens that a plan costs an agent that follows the suggested calls."""
 
 import orjson
 import pytest
@@ -8,7 +8,7 @@ from tokens import count_tokens
 
 
 class CountingAgent:
-    """Agent that counts its calls and the tokens of the replies."""
+    """Agent that counts its calls and the tokens of their replies."""
 
     def __init__(self, agent: AgentClient) -> None:
         self._agent = agent

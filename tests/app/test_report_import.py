@@ -1,4 +1,4 @@
-"""Markdown reports of plans: importing one gives the steps of the plan."""
+"""Import of Markdown reports, which restores the steps of the plan."""
 
 from datetime import UTC, datetime
 
@@ -10,8 +10,8 @@ from waybook.core.hidden_characters import contains_hidden
 from waybook.importers.formats import read_plan
 from waybook.plan.model import NewStep, StepType
 
-#: Texts that a report preserves exactly. They contain no blanks, because a report collapses blanks
-#: in titles and strips them from line ends, and no hidden characters, because it escapes them.
+#: Texts that a report contains unchanged. They have no blanks, which a report collapses or strips,
+#: and no hidden characters, which a report escapes.
 PRINTABLE = st.characters(exclude_categories=["C", "Z"])
 WORDS = st.text(PRINTABLE, max_size=30).filter(lambda text: not contains_hidden(text))
 TEXTS = WORDS | st.builds("{}{}{}".format, WORDS, st.sampled_from(["<b>", "&lt;", "&amp;"]), WORDS)

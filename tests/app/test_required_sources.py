@@ -1,4 +1,4 @@
-"""Steps that require sources: their instructions, and the checks of their results."""
+"""Steps that require sources: their instructions, and the check of their results."""
 
 import pytest
 

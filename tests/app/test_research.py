@@ -1,4 +1,4 @@
-"""Research through the dispatcher: searchable at once, complete, and private to the org."""
+"""Stored research: searchable at once, complete, and visible only in its org."""
 
 import asyncio
 import json
@@ -14,8 +14,8 @@ from waybook.integrations.embeddings import EmbeddingsClient
 from waybook.research.embedding import builtin_embedder
 from waybook.store.audit import changes_of
 
-#: Run these tests on PostgreSQL 15 too, because that server searches without the full-text index,
-#: which only the embedded server uses.
+#: Run these tests on PostgreSQL 15 too, which searches without the full-text index of the embedded
+#: server.
 pytestmark = pytest.mark.every_server
 
 FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
@@ -206,7 +206,7 @@ async def test_get_artifact_returns_long_text_in_pages_or_whole(agent: AgentClie
     assert artifact["content"] == long
 
 
-async def test_artifact_and_cited_source_share_a_hit_at_the_better_place(
+async def test_artifact_and_cited_source_are_one_search_hit(
     agent: AgentClient,
 ) -> None:
     cited = {"title": "Moraine dam of a glacial lake", "quote": "A moraine dam broke."}
@@ -227,7 +227,7 @@ async def test_artifact_and_cited_source_share_a_hit_at_the_better_place(
     assert (page["nextCursor"], "nextCursor" in rest) == (1, False)
 
 
-async def test_source_cited_twice_belongs_to_the_better_artifact(agent: AgentClient) -> None:
+async def test_source_cited_twice_is_shown_with_the_better_artifact(agent: AgentClient) -> None:
     for title in ("Floods", "Diary"):
         content = FLOOD if title == "Floods" else "A moraine is mentioned."
         await agent.call(
@@ -240,7 +240,7 @@ async def test_source_cited_twice_belongs_to_the_better_artifact(agent: AgentCli
     ]
 
 
-async def test_source_without_citing_hits_is_a_separate_hit(agent: AgentClient) -> None:
+async def test_source_without_matching_artifact_is_a_separate_hit(agent: AgentClient) -> None:
     await agent.call("store_research", **{**NOTE, "content": "Tax law."}, sources=[PAGE])
     hits = await search_hits(agent, "moraine dams", kinds=["source"])
     assert [(hit["subject"], hit["title"]) for hit in hits] == [("source", "Glacial lakes")]
@@ -256,7 +256,7 @@ async def test_source_without_citing_hits_is_a_separate_hit(agent: AgentClient) 
         "\u041f\u0440\u0438\u0432\u0435\u0442",
     ],
 )
-async def test_query_that_nothing_fits_returns_no_hits_and_says_so(
+async def test_search_that_nothing_fits_returns_only_a_message(
     agent: AgentClient, query: str
 ) -> None:
     await agent.call("store_research", **NOTE, sources=[PAGE])
@@ -313,7 +313,7 @@ async def test_search_sources_refuses_invalid_cursor(agent: AgentClient, cursor:
     assert error["code"] == "INVALID_INPUT"
 
 
-async def test_search_with_long_query_and_limits_beyond_all_finds_research(
+async def test_search_with_extreme_query_and_filters_finds_research(
     agent: AgentClient,
 ) -> None:
     await agent.call("store_research", **NOTE, tags=[" a tag ", "\x07"])
@@ -333,7 +333,7 @@ async def test_search_with_long_query_and_limits_beyond_all_finds_research(
         ("0001-01-01T00:00:00+14:00", None),
     ],
 )
-async def test_source_time_not_in_iso_format_is_left_out(
+async def test_source_time_not_in_iso_format_is_omitted(
     agent: AgentClient, time: str, stored: str | None
 ) -> None:
     source = {"title": "x", "url": "https://example.org/" + "a" * 3_000, "retrievedAt": time}

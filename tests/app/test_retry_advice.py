@@ -1,4 +1,4 @@
-"""Default advice in error replies: repeat the same call, with a hint about what to change in it."""
+"""Default advice in errors: retry the same call, and what to change in it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -52,7 +52,7 @@ def test_error_of_write_with_blank_idempotency_key_suggests_no_retry(key: str | 
     assert call.tool == "list_active_plans"
 
 
-def test_retry_advice_names_each_invalid_argument_once() -> None:
+def test_retry_advice_names_each_faulty_argument_once() -> None:
     assert why(TooLarge(argument="steps")) == "Retry the same call, with less in steps."
     assert why(TooLarge(limit=3)) == "Retry the same call, with less in it."
     faults = [{"at": at} for at in ("steps.0.title", "name", "steps.1", "researchQuestion")]
@@ -83,7 +83,7 @@ def test_every_error_suggests_a_call_or_says_that_none_helps(
         assert body["next"]["args"] or TOOLS[body["next"]["tool"]].reads_only
 
 
-def test_suggestion_in_an_error_is_used() -> None:
+def test_error_answer_contains_the_suggested_call_of_the_error() -> None:
     own = NextCall("list_dags", {}, "see")
     assert "list_dags" in str(
         error_answer(TooLarge(next_call=own), TOOLS["get_next_step"], {}).body

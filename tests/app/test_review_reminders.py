@@ -1,4 +1,4 @@
-"""Reminders of overdue reviews: one per review, sent by webhook, without a decision."""
+"""Reminders of overdue reviews: one for each review, sent by webhook; they decide nothing."""
 
 import asyncio
 from dataclasses import replace

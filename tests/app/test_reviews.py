@@ -1,4 +1,4 @@
-"""request_user_review and submit_user_decision: the plan pauses until a person decides."""
+"""Reviews by `request_user_review` and `submit_user_decision`: a plan pauses until the decision."""
 
 import json
 
@@ -53,7 +53,7 @@ async def test_modify_decision_adds_feedback_to_step_and_raises_attempt(agent: A
     assert (await agent.refused("submit_step_result", **late))["code"] == "STALE_ATTEMPT"
 
 
-async def test_conversation_that_relays_modify_decision_keeps_the_step(agent: AgentClient) -> None:
+async def test_session_that_relays_modify_decision_keeps_the_step(agent: AgentClient) -> None:
     plan, named = await agent.plan(2), {"sessionId": "monday"}
     taken = await agent.take(plan, **named)
     request = {"stepId": taken["stepId"], "summary": "Right?", **named}
@@ -64,7 +64,7 @@ async def test_conversation_that_relays_modify_decision_keeps_the_step(agent: Ag
 
 
 @pytest.mark.parametrize("feedback", [{}, {"feedback": " \n"}])
-async def test_modify_decision_without_feedback_says_so_to_the_agent(
+async def test_modify_decision_without_feedback_adds_a_default_note(
     agent: AgentClient, feedback: Body
 ) -> None:
     plan, _ = await under_review(agent)
@@ -89,7 +89,7 @@ async def test_decision_without_plan_or_step_id_returns_invalid_input(agent: Age
 
 
 @pytest.mark.parametrize("first", ["reject", "modify"])
-async def test_error_for_second_decision_shows_first_decision(
+async def test_error_for_second_decision_shows_the_first_decision(
     agent: AgentClient, world: OrgEnv, first: str
 ) -> None:
     plan, _ = await under_review(agent, steps=1)

@@ -1,7 +1,7 @@
-"""Random workflows with unreliable agents complete with the expected number of jobs.
+"""Random workflows with unreliable agents: each run has exactly the expected jobs.
 
-Definitions, models and failures are random. Every report is checked during the run, and the audit
-is compared with the rows at the end.
+Definitions, models and failures are random. The test checks every report during the run, and
+compares the audit with the rows at the end.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.every_server
 
 
 class Crew:
-    """Agents that usually complete jobs, but may fail them, submit partial results, or stop."""
+    """Agents that usually complete jobs, but may fail them, submit parts, or stop."""
 
     def __init__(self, world: OrgEnv, run: Body, chance: Random) -> None:
         self.agent: AgentClient = world.agent
@@ -38,7 +38,7 @@ class Crew:
         self.documents: list[str] = []
 
     async def work(self, most: int | None = None) -> bool:
-        """Work on at most this many jobs; return whether the run is complete."""
+        """Do at most this many jobs; return whether the run is complete."""
         for _ in count() if most is None else range(most):
             reply = await self.agent.call("get_next_job", runId=self.run["runId"])
             match reply["status"]:
@@ -77,14 +77,14 @@ class Crew:
             await self.agent.ask("regenerate_document", named)
 
     async def look(self) -> None:
-        """Check the current report of the run, and compare it with the previous report."""
+        """Check the report of the run, also against the previous report."""
         report: Any = await self.agent.progress(self.run, detail=True)
         assert check(report, self.before) == []
         self.before = report
 
 
 async def promised(agent: AgentClient, run: Body) -> dict[tuple[str, str], int]:
-    """Return the expected number of units of work of each step, as shown on the map."""
+    """Return the number of units of work of each step on the map."""
     dag_map = await agent.call("get_dag_map", runId=run["runId"], detail=True)
     return {
         (stage["stageSlug"], key): count

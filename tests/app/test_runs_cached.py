@@ -1,4 +1,4 @@
-"""Jobs that are claimed and submitted on a cached run, by one process and by several."""
+"""Jobs of a cached run, claimed and submitted by one process and by several."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ async def run(agent: AgentClient) -> Body:
 
 
 async def make_cached_run(agent: AgentClient) -> Body:
-    """Return a run with two jobs for each model, after the first claim, which fills the cache."""
+    """Return a run with two jobs for each model; the first claim has put the run into the cache."""
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
     definition = make_definition("wide", stage)
     await agent.call("add_dag", definition=definition)
@@ -33,7 +33,7 @@ async def make_cached_run(agent: AgentClient) -> Body:
 
 @contextmanager
 def statements_sent() -> Iterator[list[str]]:
-    """Yield the list of the SQL statements that are sent meanwhile."""
+    """Yield a list of the SQL statements that are sent during the block."""
     sent, original = list[str](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -46,7 +46,7 @@ def statements_sent() -> Iterator[list[str]]:
 
 @contextmanager
 def messages_sent() -> Iterator[list[int]]:
-    """Yield a list with the number of statements of each message that is sent meanwhile."""
+    """Yield a list with the number of statements of each message sent during the block."""
     sent, original = list[int](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -63,7 +63,7 @@ def locks_run(sent: list[str]) -> bool:
 
 
 async def check_chain(world: OrgEnv, agent: AgentClient, run: Body) -> None:
-    """Check that the audit of a run has no gap."""
+    """Check that the numbers of the run's audit entries have no gap."""
     entries = await world.entries(agent.org_id, run["runId"])
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
 
@@ -81,7 +81,7 @@ async def test_cached_run_is_locked_only_during_the_write(
 async def test_submit_with_take_next_on_cached_run_uses_one_transaction(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    # The jobs of one step are in no fixed order, so any model may have been first.
+    # The order of the jobs of a step is not fixed, so the submitted job may be of any model.
     model = next(model for model in MODELS if model != run["submittedModel"])
     job = await agent.job(run, modelId=model, sessionId="s")
     with statements_sent() as sent:
@@ -97,7 +97,7 @@ async def test_submit_with_take_next_on_cached_run_uses_one_transaction(
 
 
 async def make_chained_run(agent: AgentClient, more: str = "") -> Body:
-    """Return a run whose second step reads the documents of the first step, which is closed."""
+    """Return a run whose second step reads the documents of the first, which is complete."""
     first = make_recipe_step("one")
     second = make_recipe_step("two", inputsRequired=[{"documentKey": "one"}])
     stage = make_stage("one", first, second, edges=[("one", "two")])
@@ -161,8 +161,8 @@ async def test_concurrent_claims_and_submits_on_a_run_share_database_messages(
     with messages_sent() as sent:
         done = await asyncio.gather(*(work(f"worker-{number}") for number in range(workers)))
     assert len({*done}) == workers
-    # Each repetition costs a rejected message and a lookup; without batches, each worker would
-    # also need a message for its claim and one for its result.
+    # Each repetition needs two messages: a rejected one and a lookup. Without groups, each worker
+    # would also need one message for its claim and one for its result.
     assert len(sent) < 4 * workers
     await check_chain(world, agent, run)
     completed = [
@@ -174,7 +174,7 @@ async def test_concurrent_claims_and_submits_on_a_run_share_database_messages(
 
 
 async def test_audit_times_of_a_cached_run_are_in_utc(world: OrgEnv, agent: AgentClient) -> None:
-    """The test servers have another time zone than UTC; the fixed clock of tests would hide it."""
+    """The servers of the tests are not in UTC, and the fixed clock of the tests would hide it."""
     world.dispatcher.services.database.frozen_now = None
     run = await make_cached_run(agent)
     with statements_sent() as sent:

@@ -1,4 +1,4 @@
-"""Custom workflow definitions: versions, the version that a run uses, and refusals."""
+"""Workflow definitions of an org: versions, the version that a run uses, and refusals."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from waybook.dag.progress.report import check
 
 
 def views(prompt: str = "Look.") -> Body:
-    """Return a workflow definition of one stage with one step, called `view`."""
+    """Return a workflow definition with one stage and one step, `view`."""
     return make_definition("views", make_stage("views", make_recipe_step("view", prompt=prompt)))
 
 
@@ -60,7 +60,7 @@ async def test_run_keeps_the_definition_version_after_new_version_is_added(
 
 
 async def test_run_keeps_the_definition_version_after_cache_reset(agent: AgentClient) -> None:
-    """The cache is reset, because a restarted process has an empty definition cache."""
+    """A restarted process has an empty cache of definitions."""
     await agent.call("add_dag", definition=views(prompt="The first version."))
     run = await agent.run("views")
     await agent.call("add_dag", definition=views(prompt="The second."))
@@ -242,7 +242,7 @@ async def test_add_dag_refuses_a_stage_with_too_many_steps(agent: AgentClient) -
 
 
 async def test_add_dag_refuses_a_stage_with_too_many_jobs(agent: AgentClient) -> None:
-    """Each step of the second stage has one job for each of the 500 lineages of the first."""
+    """The first stage has 500 lineages, so each step of the second stage has 500 jobs."""
     stages = [stage_of("a", 500, "per_model"), stage_of("b", 40, "per_source_document_by_lineage")]
     added = await agent.call("add_dag", definition=make_definition("exact", *stages))
     assert added["status"] == "added"

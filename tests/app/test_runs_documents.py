@@ -1,4 +1,4 @@
-"""Documents of jobs: submitted whole or in parts, one or several per job, and regenerated."""
+"""Documents of jobs: whole or in parts, one or several for each job, and regenerated."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ async def run(agent: AgentClient) -> Body:
     return await make_run_of_three_steps(agent)
 
 
-async def test_content_without_a_key_becomes_every_document_of_job(
+async def test_content_without_a_key_becomes_every_document_of_the_job(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     job = await agent.job(run)

@@ -1,4 +1,4 @@
-"""Runs on the dashboard: found by part of name or id, displayed, and hidden from other orgs."""
+"""Runs on the dashboard: found by name or id, displayed, and hidden from other orgs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Job leases: renewal, late results, retries, sessions, and job filters."""
+"""Leases of jobs: renewal, late results, retries, sessions, and filters of `get_next_job`."""
 
 import json
 
@@ -11,7 +11,7 @@ from waybook.run.model import MAX_ATTEMPTS
 
 @pytest.fixture
 async def run(agent: AgentClient) -> Body:
-    """Return a run with one PLAN job, followed by one EXECUTE job for each of two models."""
+    """Return a run with a PLAN job, followed by an EXECUTE job for each of two models."""
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=[{"documentKey": "plan"}])
     stage = make_stage("work", plan, make_recipe_step("do"), edges=[("plan", "do")])
     await agent.call("add_dag", definition=make_definition("two-steps", stage))
@@ -184,7 +184,7 @@ async def test_failed_job_does_not_block_other_jobs_of_stage(agent: AgentClient,
     assert error["next"]["tool"] == "get_run_progress"
 
 
-async def test_session_resumes_the_held_job_unless_asking_for_another(
+async def test_session_resumes_its_job_unless_it_asks_for_another(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))

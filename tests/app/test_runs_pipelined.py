@@ -1,8 +1,7 @@
-"""Calls on a cached run that are decided while the decisions before them are in flight.
+"""Calls on a cached run that decide before the changes of earlier calls are committed.
 
-Each test stops the first message that writes the run until the next calls have decided. At its end,
-the test environment replays the audit of the run, verifies its seals, and compares it with the
-rows.
+Each test delays the first message that writes the run until the next calls have decided. The end of
+the test checks the audit of the run: its seals, and that its replay gives the rows.
 """
 
 import asyncio
@@ -23,18 +22,18 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.runs.slots import RunCache, RunSlot
 
 MODELS = [f"m{number}" for number in range(12)]
-#: Number of calls that are decided while the first message is in flight.
+#: Number of calls that decide while the first message is delayed.
 WAITING = 5
 
 #: Function that sends a message.
 Send: TypeAlias = Callable[[], Awaitable[Results]]
-#: Function that replaces the sending of the first message that writes the run.
+#: Function that is called in place of sending the first message that writes the run.
 Intercept: TypeAlias = Callable[[DbConnection, Send], Awaitable[Results]]
 
 
 @pytest.fixture
 async def run(agent: AgentClient) -> Body:
-    """Return a run with two jobs for each model, after the first cycle, which fills the cache."""
+    """Return a run with two jobs for each model; the first submitted job has filled the cache."""
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
     await agent.call("add_dag", definition=make_definition("wide", stage))
     run = await agent.run("wide", MODELS)
@@ -44,7 +43,7 @@ async def run(agent: AgentClient) -> Body:
 
 @contextmanager
 def intercepted_write(intercept: Intercept) -> Iterator[None]:
-    """Let `intercept` send the first message that updates a cached run."""
+    """Call `intercept` in place of sending the first message that updates a cached run."""
     original, is_first = DbConnection.send, [True]
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -59,13 +58,13 @@ def intercepted_write(intercept: Intercept) -> Iterator[None]:
 
 
 def slot_of(agent: AgentClient) -> RunSlot:
-    """Return the only run that the process has cached."""
+    """Return the cache entry of the only cached run."""
     (slot,) = agent.dispatcher.services.shared(RunCache)._slots.values()
     return slot
 
 
 async def until_decided(agent: AgentClient, calls: int = WAITING) -> None:
-    """Wait until this number of calls has decided behind the message in flight."""
+    """Wait until this number of calls has decided while the first message is delayed."""
     committed = slot_of(agent).cached
     assert committed is not None
     for _ in range(10_000):
@@ -81,7 +80,7 @@ def start(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
 
 
 def claims(agent: AgentClient, run: Body) -> list[asyncio.Task[Answer]]:
-    """Start the claims of several sessions, the first of which is sent at once."""
+    """Start claims of several sessions; the first claim is sent, and the others wait behind it."""
     return start(
         *(
             agent.ask(
@@ -94,13 +93,13 @@ def claims(agent: AgentClient, run: Body) -> list[asyncio.Task[Answer]]:
 
 
 def job_ids(answers: list[Answer]) -> set[object]:
-    """Return the jobs that the calls have claimed; fail if a call has failed."""
+    """Return the ids of the jobs that these calls claimed; fail if a call failed."""
     assert [answer.body for answer in answers if answer.is_error] == []
     return {answer.body["jobId"] for answer in answers}
 
 
 async def claimed_jobs(world: OrgEnv, agent: AgentClient, run: Body) -> int:
-    """Return how often jobs were claimed, by the audit of the run, which must have no gap."""
+    """Return the number of claims in the audit of the run; check that its numbers have no gap."""
     entries = await world.entries(agent.org_id, run["runId"])
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
     return sum(entry.event == "step_started" for entry in entries)
@@ -152,10 +151,10 @@ async def test_lost_connection_fails_only_the_calls_in_flight(
     assert await claimed_jobs(world, agent, run) == before + WAITING + 1
 
 
-async def test_repeated_idempotency_key_does_not_fail_the_calls_queued_behind(
+async def test_repeated_idempotency_key_does_not_fail_the_calls_behind_it(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    """The repeated call decides on the cached run, and its key makes its message fail."""
+    """The database rejects the message of the repeated call, because its key exists already."""
     named = {"another": True, "sessionId": "s0", "idempotencyKey": "k"}
     earlier = await agent.job(run, **named)
     before = await claimed_jobs(world, agent, run)
@@ -178,7 +177,7 @@ async def test_repeated_idempotency_key_does_not_fail_the_calls_queued_behind(
 async def test_job_just_claimed_by_another_process_is_not_claimed_again(
     world: OrgEnv, agent: AgentClient, run: Body, *, is_before: bool
 ) -> None:
-    """The other process claims a job before the first message, or between it and the next one."""
+    """The other process claims a job before the first message, or after it and before the next."""
     before = await claimed_jobs(world, agent, run)
     elsewhere: list[Body] = []
 
@@ -218,7 +217,7 @@ async def test_run_just_canceled_by_another_process_hands_out_no_jobs(
 async def test_result_of_job_just_claimed_by_another_process_is_refused(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    """The attempt of the job fences the result, which was decided before the other claim."""
+    """The result was decided before the other claim, but the other claim has a newer attempt."""
     job = await agent.job(run, sessionId="slow")
 
     async def take_over(_: DbConnection, send: Send) -> Results:
@@ -239,7 +238,7 @@ async def test_result_of_job_just_claimed_by_another_process_is_refused(
     assert outcome_of(refused) == "STALE_ATTEMPT"
 
 
-async def test_canceled_call_does_not_affect_other_calls_before_commit(
+async def test_canceled_call_does_not_fail_other_calls_before_the_commit(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     async def cancel(_: DbConnection, send: Send) -> Results:
@@ -253,7 +252,8 @@ async def test_canceled_call_does_not_affect_other_calls_before_commit(
     assert isinstance(answers[1], asyncio.CancelledError)
     done = [answer for answer in answers if isinstance(answer, Answer)]
     assert len(job_ids(done)) == WAITING
-    # Later calls decided on the claim of the canceled call, so it counts; a repetition gets it.
+    # The other calls decided after the canceled call, so its claim is committed; a repetition gets
+    # the claimed job.
     again = await agent.job(run, sessionId="s1", idempotencyKey="k1")
     assert again["jobId"] not in job_ids(done)
     await claimed_jobs(world, agent, run)

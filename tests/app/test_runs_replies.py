@@ -1,4 +1,4 @@
-"""Replies about jobs: complete prompts, and inputs in pages that every MCP client accepts."""
+"""Replies about jobs: complete prompts, and inputs in pages that fit into any MCP client."""
 
 import json
 from typing import Any
@@ -21,19 +21,19 @@ LONG = [f"模型{'名' * 140}{n}" for n in range(12)]
 
 
 def size(body: Body) -> int:
-    """Return the size of a reply in bytes of JSON."""
+    """Return the size of a reply's JSON in bytes."""
     return len(json.dumps(body, ensure_ascii=False).encode())
 
 
 async def small(agent: AgentClient, tool: str, **arguments: object) -> Body:
-    """Return the reply, after checking that every MCP client accepts its size."""
+    """Return the reply to a call; check that its size fits into any MCP client."""
     reply = await agent.call(tool, **arguments)
     assert size(reply) < MAX_TOKENS
     return reply
 
 
 async def followed(agent: AgentClient, cut: Body) -> str:
-    """Return the rest of a truncated text, by making the calls that fetch it."""
+    """Return the rest of a cut text, by making the suggested calls."""
     text, following = "", cut["get"]
     while following["tool"] == "get_job_input":
         piece = await small(agent, "get_job_input", **following["args"])
@@ -44,7 +44,7 @@ async def followed(agent: AgentClient, cut: Body) -> str:
 
 
 async def complete_text(agent: AgentClient, job_input: Body) -> str:
-    """Return the complete text of an input, after fetching the part that was truncated."""
+    """Return the complete text of an input, including the part that was cut."""
     rest = await followed(agent, job_input["cut"]) if "cut" in job_input else ""
     return str(job_input["content"]) + rest
 
@@ -138,7 +138,7 @@ async def reading(agent: AgentClient, prompt: str = "Read.", **more: object) -> 
     return run
 
 
-async def test_get_next_job_cuts_long_inputs_and_offers_the_rest(agent: AgentClient) -> None:
+async def test_job_reply_cuts_long_inputs_and_names_call_for_rest(agent: AgentClient) -> None:
     run = await reading(agent, input={"brief": "B" * 100_000})
     job = await small(agent, "get_next_job", runId=run["runId"])
     by_author = {job_input.get("modelId", "brief"): job_input for job_input in job["inputs"]}
@@ -155,7 +155,7 @@ async def test_get_next_job_cuts_long_inputs_and_offers_the_rest(agent: AgentCli
     assert sum(shares.values()) > 40_000
 
 
-async def test_get_next_job_cuts_long_prompt_and_offers_the_rest(agent: AgentClient) -> None:
+async def test_job_reply_cuts_long_prompt_and_names_call_for_rest(agent: AgentClient) -> None:
     text = "☃" * 60_000
     run = await reading(agent, prompt="Read {{ run.input }}!", input=text)
     job = await small(agent, "get_next_job", runId=run["runId"])
@@ -271,7 +271,7 @@ async def test_reply_about_large_workflow_is_short_unless_detail_is_set(agent: A
         short = await small(agent, tool, **named)
         assert short["cut"]["get"]["args"] == {**named, "detail": True}
         reply: Any = await agent.call(tool, **short["cut"]["get"]["args"])
-        # A reply for which detail is requested also has a maximum size.
+        # A reply in full detail is limited in size too.
         assert len(json.dumps(reply, ensure_ascii=False).encode()) <= MAX_REPLY_BYTES
         assert len(reply["stages"]) == 4
         assert "cut" in reply or sum(len(stage["steps"]) for stage in reply["stages"]) >= 80
@@ -304,7 +304,7 @@ async def test_reply_without_free_job_shortens_long_lists_of_open_jobs(agent: Ag
 STEP = make_recipe_step("look")
 
 
-async def test_compact_progress_says_each_thing_once(agent: AgentClient) -> None:
+async def test_compact_progress_contains_only_the_expected_fields(agent: AgentClient) -> None:
     run = await agent.run()
     job = await agent.job(run)
     progress = {"completedSteps": 0, "totalSteps": 1, "failedSteps": 0}

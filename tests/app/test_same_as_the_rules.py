@@ -1,8 +1,8 @@
-"""After calls in any order, the dispatcher has stored exactly the plan that the rules compute.
+"""Random calls through the dispatcher, which must store exactly the plan that the rules compute.
 
-Each call is made through the dispatcher and applied to the pure rules, with the same time and the
-same new ids. After each call, both replies must be equal, and the rows must equal the plan of the
-rules.
+Each call is made through the dispatcher and applied to the pure rules, at the same time and with
+the same new ids. After each call, both replies must be equal, and the rows must equal the plan of
+the rules.
 """
 
 from collections import deque
@@ -79,7 +79,7 @@ class SameAsTheRules(RulesComparison):
     def begin(
         self, steps: int, branch: BranchAction | None, *, depends: bool, holders: int | None
     ) -> None:
-        """Create a plan; if `depends`, its last step depends on its first step."""
+        """Create a plan; with `depends`, its last step depends on its first step."""
         body = make_step(LOOK, **({} if holders is None else {"maxAttempts": holders}))
         bodies = [body] * steps
         new_step = NewStep(type=StepType.SEARCH, instructions=LOOK, max_attempts=holders)
@@ -201,9 +201,9 @@ class SameAsTheRules(RulesComparison):
     def copy(
         self, user: str, session: str | None, place: int, limit: str, *, goes_on: bool
     ) -> None:
-        """Copy the plan: all of it, up to a step, or as of an audit entry.
+        """Copy the whole plan, the plan up to a step, or the plan as of an audit entry.
 
-        If `goes_on`, the test continues with the copy.
+        With `goes_on`, the test continues with the copy.
         """
         original, history = self.plan, self.history
         seqs = sorted(history)
@@ -227,8 +227,8 @@ class SameAsTheRules(RulesComparison):
         stored = self.wait(self.world.stored(self.world.agent.org_id, copied.id))
         expected = replay(changes)
         assert known_rows(stored) == known_rows(expected)
-        # The test continues with the copy only if the copy has no conditions, because the rules do
-        # not return the conditions of a copy.
+        # The rules do not return the conditions of a copy, so the test continues with a copy only
+        # if it has none.
         if goes_on and "condition" not in expected:
             self.history = {}
         else:
@@ -276,7 +276,7 @@ class SameAsTheRules(RulesComparison):
 
 
 def check_taken(body: Body, reply: object) -> None:
-    """Check that a reply of the dispatcher gives the same step as the reply of the rules."""
+    """Check that the reply of the dispatcher has the same step as the reply of the rules."""
     assert isinstance(reply, tuple(STATUS_OF))
     assert body["status"] == STATUS_OF[type(reply)]
     if isinstance(reply, StepReady):

@@ -1,4 +1,4 @@
-"""Scopes that each tool requires, and permission to decide a review."""
+"""Scopes that each tool requires, and permission to decide reviews."""
 
 import json
 from dataclasses import replace
@@ -57,7 +57,7 @@ NEEDS = {
 
 
 def with_scopes(agent: AgentClient, *scopes: Scope, **more: object) -> AgentClient:
-    """Return an agent of the same user with a credential that has these scopes."""
+    """Return an agent of the same user whose credential has these scopes."""
     caller = replace(agent.caller, scopes=expand_scopes(scopes), **more)  # type: ignore[arg-type]
     return AgentClient(agent.dispatcher, caller)
 

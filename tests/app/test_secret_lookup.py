@@ -1,4 +1,7 @@
-"""Lookup of tokens, sessions and links that name their org, as in a cluster: decision 0093."""
+"""Secrets of tokens, sessions and links that contain a code of their org (decision 0093).
+
+In a cluster, the code tells the server on which node to look the secret up.
+"""
 
 from uuid import UUID
 
@@ -23,7 +26,7 @@ from waybook.store.driver.database import Database
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the application take every database for a cluster."""
+    """Make the application treat every database as a cluster."""
 
     async def yes(_: Database) -> bool:
         return True
@@ -68,7 +71,7 @@ async def test_secret_with_org_code_of_another_org_is_refused(world: OrgEnv) -> 
 
 
 async def test_secret_without_org_code_is_accepted(world: OrgEnv) -> None:
-    """In a cluster, every node is asked for the org."""
+    """In a cluster, the server then asks every node for the org of the secret."""
     services, org_id = world.dispatcher.services, world.agent.org_id
     token = without_org((await make_token(world.agent)).secret)
     session = without_org(await start_by_token(services, token))

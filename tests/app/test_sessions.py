@@ -1,4 +1,4 @@
-"""Sessions: a session gets its step again, and resuming a plan is recorded once."""
+"""Sessions: each gets its step again, and the audit records once that it resumed the plan."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""submit_step_result: completes the step, evaluates its conditions, and settles the plan."""
+"""Effects of `submit_step_result`: the step completes, and its conditions change the plan."""
 
 import json
 from typing import Any
@@ -94,7 +94,7 @@ async def test_result_after_the_plan_ended_is_refused_but_stored(agent: AgentCli
 
 
 @pytest.mark.parametrize("by", ["dead holder", "stranger"])
-async def test_result_without_attempt_of_another_agent_does_not_count(
+async def test_result_without_attempt_is_refused_unless_from_the_holder(
     agent: AgentClient, by: str
 ) -> None:
     plan = await agent.plan([make_step(stallMinutes=1)])

@@ -1,4 +1,4 @@
-"""takeNext: one call completes a step or job and takes the next, in one transaction."""
+"""Calls with `takeNext`, which complete a step or job and claim the next in one transaction."""
 
 import psycopg
 
@@ -73,7 +73,7 @@ async def test_review_policy_human_requires_approval_of_checkpoint_steps(world: 
     assert reply["stepStatus"] == "completed"
 
 
-async def test_step_taken_from_inactive_holder_lists_stored_artifacts(
+async def test_takeover_of_a_step_lists_artifacts_of_the_former_holder(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(1)

@@ -1,4 +1,4 @@
-"""Spans of tool calls and database messages, with the in-memory exporter of OpenTelemetry."""
+"""Traces of tool calls: a span for each call, and for each of its database messages."""
 
 import json
 import logging

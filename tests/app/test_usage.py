@@ -1,4 +1,4 @@
-"""Usage: the totals equal the sums of the accepted results, after any sequence of calls."""
+"""Usage totals, which equal the sums over the stored results after any sequence of calls."""
 
 import asyncio
 import json
@@ -151,7 +151,7 @@ ACTS = st.tuples(
 
 @dataclass
 class Worker:
-    """Worker on a plan and a run, which adds up the usage that it reports."""
+    """Agent on a plan and a run that adds up the usage that it reports."""
 
     agent: AgentClient
     plan: Body
@@ -163,7 +163,7 @@ class Worker:
     keys: int = 0
 
     async def act(self, act: str, usage: Body, *, twice: bool) -> None:
-        """Perform one action; if `twice`, repeat the call and check that nothing changes."""
+        """Perform one action; with `twice`, repeat the call and check that nothing changes."""
         if act in {"submit", "late step", "closed step"}:
             await self.act_on_plan(act, usage, twice=twice)
         else:
@@ -194,7 +194,7 @@ class Worker:
         self.count("run", accepted, usage)
 
     async def send(self, tool: str, args: Body, usage: Body, *, twice: bool) -> bool:
-        """Send a result; return whether it was stored, as accepted or as a late result."""
+        """Send a result; return whether it was stored, as a result or as a late result."""
         self.keys += 1
         call = {**args, "usage": usage, "idempotencyKey": f"key {self.keys}"}
         answer = await self.agent.ask(tool, call)

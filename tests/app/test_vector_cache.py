@@ -1,4 +1,4 @@
-"""Cache of embeddings: up to date with the writes of all processes, and bounded in size."""
+"""Cache of embeddings: up to date with the writes of all processes, and limited in size."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,17 +39,17 @@ async def library(database: Database, shared_place: ServerDatabase) -> SearchCor
 
 
 def another_process(library: SearchCorpus) -> SearchCorpus:
-    """Return the same org's search corpus with a separate cache, as in another process."""
+    """Return a search corpus of the same org with its own cache, as in another process."""
     return replace(library, cache=VectorCache())
 
 
 async def near(library: SearchCorpus, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
-    """Return the ids of the subjects that semantic search finds, without full-text search."""
+    """Return the ids that semantic search alone finds."""
     return [hit.subject_id for hit in (await library.lists(text, **scope))["meaning"]]
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Return a list that records each use of the SQL query with this name."""
+    """Return a list that grows with each later use of the SQL query with this name."""
     made: list[str] = []
     query = embeddings.SQL[name]
 
@@ -88,7 +88,7 @@ async def test_refresh_of_vector_cache_reads_only_changed_vectors(
 async def test_vector_cache_includes_transactions_that_commit_out_of_order(
     library: SearchCorpus,
 ) -> None:
-    """Transactions may commit in a different order than they began; the cache must not miss any."""
+    """Otherwise the cache would miss a transaction that began first and committed last."""
     subject = artifacts.index_artifact(
         artifact_id="00000000-0000-7000-8000-00000000beef",
         plan_id=None,
@@ -135,11 +135,11 @@ async def test_searches_in_two_processes_agree_after_concurrent_writes(
     [
         (Snapshot(running=100, database=5, at=1_000.0), True),
         (Snapshot(running=120, database=5, at=1_060.0), True),
-        # The database was dropped and restored.
+        # A restored database has another id.
         (Snapshot(running=120, database=6, at=1_060.0), False),
-        # The database was reset to an earlier state.
+        # The database was reset to an earlier state, so it has fewer transactions.
         (Snapshot(running=99, database=5, at=1_060.0), False),
-        # The records of deletions have expired.
+        # Records of deletions are kept for a limited time, which has passed.
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),
     ],
 )

@@ -1,4 +1,4 @@
-"""Queues of waiting calls: the order in which calls are woken, pauses, and timers."""
+"""Queue of waiting calls: the order in which it wakes them, pauses, and timers."""
 
 from collections.abc import Callable
 
@@ -42,7 +42,7 @@ class FakeLoop:
         return self.timers[-1]
 
     def due(self) -> list[float]:
-        """Return the delays after which timers fire."""
+        """Return the times until the timers fire."""
         return [round(timer.when - self.now, 3) for timer in self.timers if not timer.is_canceled]
 
     def advance(self, seconds: float) -> None:
@@ -81,7 +81,7 @@ def nothing(free_in: float | None = None) -> Nothing:
 
 
 def try_in_vain(queue: WaitQueue, waiter: Waiter, free_in: float | None = None) -> None:
-    """Simulate the attempt of a woken call that finds no work."""
+    """Let a woken call look for work and find none."""
     waiter.woken.clear()
     queue.start_trying()
     queue.note_nothing(nothing(free_in), {})

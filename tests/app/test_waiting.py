@@ -1,4 +1,4 @@
-"""get_next_step and get_next_job with waitSeconds: answers, timers, limits, and shutdown."""
+"""Calls with `waitSeconds` of `get_next_step` and `get_next_job`: answers, timers, limits."""
 
 import asyncio
 from dataclasses import replace
@@ -21,7 +21,7 @@ def env(world: OrgEnv) -> WaitingEnv:
 
 
 async def chain(agent: AgentClient, steps: int = 2) -> Body:
-    """Create a plan in which each step depends on the one before."""
+    """Create a plan in which each step depends on the step before it."""
     first, *others = range(1, steps + 1)
     return await agent.plan(
         [make_step(f"{first}."), *(make_step(f"{n}.", dependsOn=[n - 1]) for n in others)]
@@ -29,7 +29,7 @@ async def chain(agent: AgentClient, steps: int = 2) -> Body:
 
 
 async def two_models(agent: AgentClient) -> Body:
-    """Start a run with one PLAN job, followed by one EXECUTE job for each of two models."""
+    """Start a run with a PLAN job, followed by an EXECUTE job for each of two models."""
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=[{"documentKey": "plan"}])
     stage = make_stage("work", plan, make_recipe_step("do"), edges=[("plan", "do")])
     await agent.call("add_dag", definition=make_definition("two-steps", stage))
@@ -230,7 +230,7 @@ async def test_next_waiting_call_is_woken_if_woken_call_is_canceled(env: Waiting
 
 
 class _Canceling:
-    """Subscriber that cancels a call at the moment when a change event wakes the call."""
+    """Subscriber that cancels a call when a change event wakes it."""
 
     def __init__(self, task: asyncio.Task[Body]) -> None:
         self._task = task
@@ -281,7 +281,7 @@ async def test_waiting_call_with_revoked_credential_gets_no_step(env: WaitingEnv
     assert (await answered(waiting))["status"] == "step_ready"
 
 
-async def test_delay_before_execution_shortens_the_waiting_time(env: WaitingEnv) -> None:
+async def test_delay_before_execution_counts_as_waiting_time(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     await env.agent.take(plan)
     caller = replace(env.agent.caller, hooks=WaitHooks(delay_seconds=50))
@@ -373,7 +373,7 @@ async def test_timed_out_wait_returns_latest_reply_without_database_query(
 
 
 def has_seen(env: WaitingEnv, status: str) -> bool:
-    """Return whether the last attempt in the only wait queue returned this status."""
+    """Return whether the last search for work, in the only wait queue, returned this status."""
     ((queues, _),) = env.calls._orgs.values()
     (queue,) = queues._all()
     return queue.reply["status"] == status

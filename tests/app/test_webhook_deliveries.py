@@ -1,4 +1,4 @@
-"""Undelivered webhook messages: retried by one process at a time until they arrive."""
+"""Webhook messages that were not delivered: one process at a time retries them."""
 
 import asyncio
 import logging
@@ -81,7 +81,7 @@ async def test_failed_webhook_delivery_is_retried_with_same_webhook_id(
     assert stamps[1] - stamps[0] == 6
 
 
-async def test_delivery_that_no_process_tries_is_reported_as_overdue(own_world: OrgEnv) -> None:
+async def test_delivery_without_any_attempt_is_reported_as_overdue(own_world: OrgEnv) -> None:
     async with make_webhook_env(own_world, await unused_url()) as teller:
         await make_review(teller.agent)
         for seconds, overdue, state in ((0, 0, CheckState.OK), (180, 1, CheckState.WARN)):
@@ -92,7 +92,7 @@ async def test_delivery_that_no_process_tries_is_reported_as_overdue(own_world: 
             assert (check.state, "overdue" in check.message) == (state, bool(overdue))
 
 
-async def test_process_that_delivers_retries_messages_of_all_orgs(
+async def test_delivering_process_retries_messages_of_all_orgs(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world, answer("", 500), TAKEN) as (other, teller):
@@ -207,7 +207,7 @@ async def test_concurrent_processes_deliver_each_webhook_message_once(world: Org
     both = asyncio.Event()
 
     async def meet(writer: Writer) -> None:
-        """Hold back every answer until both processes have a request in progress."""
+        """Delay every answer until both processes have a request in progress."""
         nonlocal in_flight
         in_flight += 1
         if in_flight > MAX_CONCURRENT:

@@ -1,4 +1,4 @@
-"""Counts of open work, which the leader keeps for the metrics endpoint."""
+"""Numbers of open plans, runs and other work, which the leader counts for the metrics."""
 
 from org_env import OrgEnv
 from waybook.background import count_all_orgs

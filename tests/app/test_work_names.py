@@ -1,4 +1,4 @@
-"""Search for plans and runs by name, beyond those that are read without an index."""
+"""Search for plans and runs by name, also for those that lists would not read."""
 
 import pytest
 
@@ -24,7 +24,7 @@ NAMES = (
     "Zürich Überblick",
     "Newest",
 )
-#: Names that a search finds, the newest first, by the text of the search.
+#: For each search text, the names that the search finds, newest first.
 FOUND = {
     "lakes": ["Lakes of the north"],
     "OF THE": ["Lakes of the north"],
@@ -44,7 +44,7 @@ def looking(agent: AgentClient) -> RequestContext:
 
 @pytest.fixture
 async def ctx(own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> RequestContext:
-    """Return a context in an org with some plans and runs, of which lists read only the newest."""
+    """Return a context of an org with plans and runs, where lists read only the newest one."""
     monkeypatch.setattr(work_list, "MAX_WALKED", 1)
     for name in NAMES:
         await own_world.agent.plan(1, name=name)
@@ -77,7 +77,7 @@ async def test_search_finds_older_names_by_the_beginning_of_a_word(ctx: RequestC
             assert await run_names(ctx, text, order) == names, (text, order)
 
 
-async def test_search_for_part_of_a_word_reads_only_the_newest(ctx: RequestContext) -> None:
+async def test_search_inside_words_reads_only_the_newest_names(ctx: RequestContext) -> None:
     for search in (plan_names, run_names):
         assert await search(ctx, "ewes") == ["Newest"]
         assert await search(ctx, "akes") == []
@@ -93,7 +93,7 @@ async def test_search_by_name_applies_the_other_filters(ctx: RequestContext) -> 
     assert await run_names(ctx, "lakes", dag="no-such-workflow") == []
 
 
-async def test_second_page_of_names_starts_after_the_first(ctx: RequestContext) -> None:
+async def test_second_page_of_a_name_search_continues_after_the_first(ctx: RequestContext) -> None:
     order = ListOrder.CREATION
     first = await plan_summaries(ctx, PlanFilter(order=order, all=True, text="river"), limit=1)
     assert first.last is not None
@@ -106,7 +106,7 @@ async def test_second_page_of_names_starts_after_the_first(ctx: RequestContext) 
     assert [run.name for run in (*newest, *older)] == FOUND["river"]
 
 
-async def test_plan_is_resolved_by_name_and_by_start_of_id(
+async def test_plan_is_found_by_name_and_by_start_of_id(
     own_world: OrgEnv, ctx: RequestContext
 ) -> None:
     older = await own_world.agent.plan(1, name="Deserts")
