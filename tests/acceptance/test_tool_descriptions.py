@@ -74,7 +74,7 @@ class DescriptionReader:
         return filled
 
     def value_of(self, tool: Tool, name: str, described: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Return the value that the description of an argument leads to; None if there is none."""
+        """Return the value to which the description of an argument leads, or None."""
         text = described["description"]
         if source := re.search(r"\bfrom (\w+)", text):
             return self.latest(name, source[1])

@@ -1,4 +1,4 @@
-"""Replies of `get_next_step`: a step, or the reason why there is none."""
+"""Replies of `get_next_step`: a step, or the reason why no step is available."""
 
 from org_env import AgentClient, FakeClock, make_step
 

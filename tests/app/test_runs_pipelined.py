@@ -151,7 +151,7 @@ async def test_lost_connection_fails_only_the_calls_in_flight(
     assert await claimed_jobs(world, agent, run) == before + WAITING + 1
 
 
-async def test_repeated_idempotency_key_does_not_fail_the_calls_behind_it(
+async def test_repeated_idempotency_key_does_not_fail_the_next_calls(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     """The database rejects the message of the repeated call, because its key exists already."""
