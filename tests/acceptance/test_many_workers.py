@@ -21,7 +21,7 @@ POOL = 16
 
 
 @pytest.fixture
-async def crowded(eighteen: Server) -> AsyncIterator[OrgEnv]:
+async def env_with_few_connections(eighteen: Server) -> AsyncIterator[OrgEnv]:
     """Yield an environment with half as many database connections as there are workers."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=POOL) as world:
@@ -65,7 +65,7 @@ async def answered(agent: AgentClient, tool: str, **arguments: object) -> Body:
     return answer.body
 
 
-async def looked_at(agent: AgentClient, run: Body, over: asyncio.Event) -> int:
+async def poll_reports(agent: AgentClient, run: Body, over: asyncio.Event) -> int:
     """Check reports of the run until it has ended; return the number of reports."""
     before: Any = None
     looks = 0
@@ -80,16 +80,16 @@ async def looked_at(agent: AgentClient, run: Body, over: asyncio.Event) -> int:
 @decision("B5", "B17")
 @pytest.mark.parametrize("n", [5, pytest.param(13, marks=pytest.mark.load)])
 async def test_run_with_many_jobs_and_workers_completes_each_job_once(
-    crowded: OrgEnv, n: int
+    env_with_few_connections: OrgEnv, n: int
 ) -> None:
-    agent = crowded.agent
+    agent = env_with_few_connections.agent
     models = [f"model-{number}" for number in range(n)]
     # The step `wide` has one job for each combination of origin, reviewer and model: 125 or 2,197.
     many = n**3
     run = await make_wide_stage(agent, models)
     done: Counter[str] = Counter()
     over = asyncio.Event()
-    looking = asyncio.create_task(looked_at(agent, run, over))
+    looking = asyncio.create_task(poll_reports(agent, run, over))
     async with asyncio.timeout(240):
         workers = (work(agent, run, f"worker-{n}", done) for n in range(WORKERS))
         await asyncio.gather(*workers)
@@ -97,7 +97,7 @@ async def test_run_with_many_jobs_and_workers_completes_each_job_once(
     assert await looking > 0
     assert len(done) == many + 1
     assert set(done.values()) == {1}
-    while await render_all_orgs(crowded.dispatcher.services):
+    while await render_all_orgs(env_with_few_connections.dispatcher.services):
         pass
     report: Any = await agent.progress(run, detail=True)
     assert report["dagProgress"] == {"completedStages": 2, "totalStages": 2}
@@ -105,18 +105,18 @@ async def test_run_with_many_jobs_and_workers_completes_each_job_once(
     assert wide["jobs"] == {"done": many, "active": 0, "failed": 0}
     assert last["jobs"] == {"done": 1, "active": 0, "failed": 0}
     assert report["stages"][1]["documentsAvailable"] == 1
-    entries = await crowded.entries(agent.org_id, run["runId"])
+    entries = await env_with_few_connections.entries(agent.org_id, run["runId"])
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
     events = Counter(entry.event for entry in entries)
     assert events["step_started"] == events["step_completed"] == n + many + 1
     tried = (
         "select count(*), count(*) filter (where attempt <> 1) from job where job_type <> 'RENDER'"
     )
-    (rows,) = await crowded.database.read_org(agent.org_id, tried)
+    (rows,) = await env_with_few_connections.database.read_org(agent.org_id, tried)
     assert rows == [(n + many + 1, 0)]
 
 
-async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> None:
+async def act_at_random(agent: AgentClient, run: Body, name: str, chance: Random) -> None:
     """Read, fail, regenerate and retry jobs at random, and submit results in parts."""
     made: list[str] = []
     while True:
@@ -156,19 +156,21 @@ async def rendering(world: OrgEnv, over: asyncio.Event) -> None:
         await render_all_orgs(world.dispatcher.services)
 
 
-async def test_concurrent_workers_finish_a_run_without_conflicts(crowded: OrgEnv) -> None:
-    agent = crowded.agent
+async def test_concurrent_workers_finish_a_run_without_conflicts(
+    env_with_few_connections: OrgEnv,
+) -> None:
+    agent = env_with_few_connections.agent
     run = await agent.run("dialectic", ["a", "b"])
     over = asyncio.Event()
-    looking = asyncio.create_task(looked_at(agent, run, over))
-    printing = [asyncio.create_task(rendering(crowded, over)) for _ in range(2)]
+    looking = asyncio.create_task(poll_reports(agent, run, over))
+    printing = [asyncio.create_task(rendering(env_with_few_connections, over)) for _ in range(2)]
     async with asyncio.timeout(240):
-        crowd = (dabble(agent, run, f"worker-{n}", Random(n)) for n in range(12))  # noqa: S311 - dice
+        crowd = (act_at_random(agent, run, f"worker-{n}", Random(n)) for n in range(12))  # noqa: S311 - dice
         await asyncio.gather(*crowd)
     over.set()
     await asyncio.gather(looking, *printing)
     await agent.work_off(run)
-    while await render_all_orgs(crowded.dispatcher.services):
+    while await render_all_orgs(env_with_few_connections.dispatcher.services):
         pass
     report: Any = await agent.progress(run, detail=True)
     assert check(report) == []

@@ -55,7 +55,7 @@ def _read(text: str) -> list[Body]:
         return []
 
 
-async def what_is_next_door(world: OrgEnv) -> list[object]:
+async def read_other_org(world: OrgEnv) -> list[object]:
     """Return the rows of the other org's plans, and the other org's open runs."""
     plans = (await world.other_org.call("list_active_plans", limit=50))["plans"]
     rows = [await world.stored(world.other_org.org_id, plan["planId"]) for plan in plans]
@@ -80,7 +80,7 @@ async def test_agent_that_obeys_prompt_injection_cannot_access_another_org(world
         make_order(tool, {name: theirs[name]})
         for tool, name in (("get_plan_status", "planId"), ("get_research_context", "planId"))
     ]
-    before = await what_is_next_door(world)
+    before = await read_other_org(world)
     plan = await world.agent.plan([make_step(order) for order in orders], name="Work")
     reader, obedient = Reader(world.agent.acting_as("gullible")), None
     await reader.plan(plan)
@@ -88,7 +88,7 @@ async def test_agent_that_obeys_prompt_injection_cannot_access_another_org(world
     obedient = Obedient(reader.agent)
     await obedient.obey(reader.answers)
     assert {order.split()[0] for order in obedient.done} >= {*PREPARE} - {"ping", "list_dags"}
-    assert await what_is_next_door(world) == before
+    assert await read_other_org(world) == before
     for order, answer in obedient.done.items():
         args_text = order.partition(" ")[2]
         reply_text = json.dumps(answer.body)

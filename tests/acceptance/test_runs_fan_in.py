@@ -23,11 +23,11 @@ from waybook.store.runs.slots import RunCache
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
 #: Number of runs that the test prepares before it ends their last jobs.
-AT_A_TIME = 100
+RUNS_PER_BATCH = 100
 
 
 @pytest.fixture
-async def two_lines(eighteen: Server) -> AsyncIterator[OrgEnv]:
+async def env_with_two_connections(eighteen: Server) -> AsyncIterator[OrgEnv]:
     """Yield an environment with its own database and exactly two database connections."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=2) as world:
@@ -83,7 +83,7 @@ def in_another_process(agent: AgentClient) -> AgentClient:
     return AgentClient(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)
 
 
-async def ready(agent: AgentClient) -> tuple[Body, Body]:
+async def claim_last_two_jobs(agent: AgentClient) -> tuple[Body, Body]:
     """Return the two jobs in progress of a new run, which are the last of their step."""
     run = await agent.run("fan-in")
     return await agent.job(run), await agent.job(run)
@@ -91,12 +91,12 @@ async def ready(agent: AgentClient) -> tuple[Body, Body]:
 
 @decision("B1", "B5", "B17")
 async def test_step_closes_once_if_the_last_jobs_end_concurrently(
-    two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
+    env_with_two_connections: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = two_lines.agent
+    agent = env_with_two_connections.agent
     agents = agent, in_another_process(agent)
-    for _ in range(TRIES // AT_A_TIME):
-        waiting = [await ready(agent) for _ in range(AT_A_TIME)]
+    for _ in range(TRIES // RUNS_PER_BATCH):
+        waiting = [await claim_last_two_jobs(agent) for _ in range(RUNS_PER_BATCH)]
         with monkeypatch.context() as patch:
             overlap = Overlap(patch)
             for pair in waiting:
@@ -105,10 +105,10 @@ async def test_step_closes_once_if_the_last_jobs_end_concurrently(
                 ended = await asyncio.gather(*results)
                 closed = sorted(done["stage"]["progress"]["completedSteps"] for done in ended)
                 assert closed == [0, 1]
-    await all_as_it_should(two_lines, closed=TRIES)
+    await check_each_step_closed_once(env_with_two_connections, closed=TRIES)
 
 
-async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
+async def check_each_step_closed_once(world: OrgEnv, *, closed: int) -> None:
     """Check that each step whose jobs are done has closed, and that the next step opened once."""
     queries = (
         """select count(*) from stage_step
@@ -123,12 +123,12 @@ async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
 
 @decision("B17")
 async def test_step_with_failed_job_stays_open_until_job_is_retried(
-    two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
+    env_with_two_connections: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = two_lines.agent
+    agent = env_with_two_connections.agent
     other = in_another_process(agent)
     for _ in range(20):
-        good, bad = await ready(agent)
+        good, bad = await claim_last_two_jobs(agent)
         held = {"jobId": bad["jobId"], "attempt": bad["attempt"]}
         with monkeypatch.context() as patch:
             Overlap(patch).start()
@@ -141,13 +141,13 @@ async def test_step_with_failed_job_stays_open_until_job_is_retried(
         await agent.call("retry_failed", runId=good["runId"], stageSlug="work")
         done = await agent.submit_documents(await agent.job(good))
         assert done["stage"]["progress"]["completedSteps"] == 1
-    await all_as_it_should(two_lines, closed=20)
+    await check_each_step_closed_once(env_with_two_connections, closed=20)
 
 
 async def test_two_concurrent_get_next_job_calls_return_different_jobs(
-    two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
+    env_with_two_connections: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = two_lines.agent
+    agent = env_with_two_connections.agent
     other = in_another_process(agent)
     for _ in range(20):
         run = await agent.run("fan-in")
@@ -158,4 +158,4 @@ async def test_two_concurrent_get_next_job_calls_return_different_jobs(
         assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "nothing_ready"
         for job in taken:
             await agent.submit_documents(job)
-    await all_as_it_should(two_lines, closed=20)
+    await check_each_step_closed_once(env_with_two_connections, closed=20)

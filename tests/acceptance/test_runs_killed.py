@@ -171,10 +171,10 @@ async def test_aborted_call_counts_only_once_when_retried(alone: OrgEnv, act: Ac
             assert ("replayed" in again.body) == (at == last), at
             assert difference(before, await counts(world)) == effect, at
             if at % 5 == 0:
-                await goes_on(agent, world, run)
+                await check_run_can_complete(agent, world, run)
 
 
-async def goes_on(agent: AgentClient, world: OrgEnv, run: Body) -> None:
+async def check_run_can_complete(agent: AgentClient, world: OrgEnv, run: Body) -> None:
     """Complete the run; check that all documents are rendered and the report is valid."""
     while (reply := await agent.call("get_next_job", runId=run["runId"]))[
         "status"
@@ -193,7 +193,7 @@ async def goes_on(agent: AgentClient, world: OrgEnv, run: Body) -> None:
         assert stage["documentsAvailable"] == stage["documentsExpected"]
 
 
-async def to_render(agent: AgentClient) -> Body:
+async def make_unrendered_run(agent: AgentClient) -> Body:
     """Complete a run whose three documents are not rendered yet."""
     run = await make_run_of_three_steps(agent)
     assert (await agent.work_off(run))["status"] == "run_complete"
@@ -202,7 +202,7 @@ async def to_render(agent: AgentClient) -> Body:
 
 async def test_next_process_finishes_an_aborted_document_rendering(alone: OrgEnv) -> None:
     world, agent = alone, alone.agent
-    run = await to_render(agent)
+    run = await make_unrendered_run(agent)
     before = await counts(world)
     with pytest.MonkeyPatch.context() as patch:
         cut = Cut(world, patch, -1, -1)
@@ -210,7 +210,7 @@ async def test_next_process_finishes_an_aborted_document_rendering(alone: OrgEnv
     effect, last = difference(before, await counts(world)), cut.sent
     assert last >= 10
     for at in range(last):
-        run = await to_render(agent)
+        run = await make_unrendered_run(agent)
         report: Any = await agent.progress(run)
         before = await counts(world)
         with pytest.MonkeyPatch.context() as patch:
@@ -305,7 +305,7 @@ async def test_documents_of_killed_renderer_are_rendered_by_another_process(
     separate: OrgEnv, moment: str
 ) -> None:
     agent = separate.agent
-    run = await to_render(agent)
+    run = await make_unrendered_run(agent)
     with open_renderer(separate, moment) as process:
         assert await read_marker(process) == moment
         assert len(await available(agent, run)) == (3 if moment == "committed" else 0)

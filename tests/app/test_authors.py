@@ -22,7 +22,7 @@ async def test_list_active_plans_and_plan_status_return_plan_author(world: OrgEn
         assert (reply["createdBy"], reply["createdAt"]) == ("ann", NOON)
 
 
-async def test_completed_by_names_the_submitter_rather_than_the_claimer(world: OrgEnv) -> None:
+async def test_completed_by_field_names_the_submitter_not_the_claimer(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(3)
     taken = await ann.take(plan)
@@ -41,7 +41,7 @@ async def test_completed_by_names_the_submitter_rather_than_the_claimer(world: O
     ] * 2
 
 
-async def test_approved_step_is_completed_by_the_review_requester(world: OrgEnv) -> None:
+async def test_approved_step_names_review_requester_as_completed_by(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(2)
     taken = await ann.take(plan)

@@ -111,7 +111,7 @@ async def test_original_plan_does_not_read_research_of_the_copy(agent: AgentClie
     ("arguments", "carried"),
     [({"upToStep": 1, "atAuditSeq": 5}, 1), ({"upToStep": 1, "atAuditSeq": 1}, 0)],
 )
-async def test_plan_copy_is_limited_by_step_and_by_audit_entry(
+async def test_plan_can_be_copied_up_to_a_step_or_entry(
     agent: AgentClient, original: Body, arguments: Body, carried: int
 ) -> None:
     assert (await copy(agent, original, **arguments))["carriedOver"] == carried

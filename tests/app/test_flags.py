@@ -16,7 +16,7 @@ async def test_get_next_step_reports_hidden_characters_in_the_step(world: OrgEnv
     assert taken["oddCharacters"] == {"title": {"zero-width": 1}, "instructions": {"bidi": 1}}
 
 
-async def test_ordinary_reply_has_no_hidden_character_flag(world: OrgEnv) -> None:
+async def test_reply_without_hidden_characters_has_no_flag(world: OrgEnv) -> None:
     plan = await world.agent.plan([make_step("Größe der \U0001f469\u200d\U0001f680")])
     assert "oddCharacters" not in await world.agent.take(plan)
 
@@ -51,7 +51,7 @@ async def test_research_context_with_hidden_characters_fits_the_token_budget(wor
         assert len(orjson.dumps(reply)) <= 4 * tokens
 
 
-async def test_many_hidden_character_flags_stay_within_reply_size_limit(world: OrgEnv) -> None:
+async def test_reply_with_many_hidden_character_flags_has_limited_size(world: OrgEnv) -> None:
     steps = [make_step(title=f"{TURNED * 10}{n}") for n in range(200)]
     plan = await world.agent.plan(steps)
     reply = await world.agent.status(plan)

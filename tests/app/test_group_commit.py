@@ -68,7 +68,7 @@ async def test_concurrent_calls_on_cached_runs_share_a_commit(
     assert len(messages) == BLOCKING_MESSAGES + 1
 
 
-async def test_outdated_cached_plan_in_a_shared_commit_is_reloaded(agent: AgentClient) -> None:
+async def test_shared_commit_reloads_an_outdated_cached_plan(agent: AgentClient) -> None:
     plans = await warm_plans(agent, 4)
     await agent.elsewhere().take(plans[2], sessionId="other")
     taken = await grouped(

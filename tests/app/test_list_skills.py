@@ -11,7 +11,7 @@ from waybook.app.skills.skill import Skill, SkillFile
 from waybook.app.tools.plans.skills import InstalledSkills
 
 
-def knowing(world: OrgEnv, *skills: Skill) -> AgentClient:
+def agent_with_skills(world: OrgEnv, *skills: Skill) -> AgentClient:
     """Return an agent whose server has these skills."""
     services = with_parts(world.dispatcher.services, InstalledSkills(skills))
     return AgentClient(ServerDispatcher(services, world.dispatcher.calls), world.agent.caller)
@@ -23,7 +23,7 @@ def make_skill(name: str = "a-skill", **files: bytes) -> Skill:
 
 
 async def test_list_skills_returns_one_hundred_skills_within_size_limit(world: OrgEnv) -> None:
-    agent = knowing(world, *(make_skill(f"{'skill-' * 10}{n:03}") for n in range(100)))
+    agent = agent_with_skills(world, *(make_skill(f"{'skill-' * 10}{n:03}") for n in range(100)))
     reply = await agent.call("list_skills")
     assert len(reply["skills"]) == 100
     assert len(dumps(reply)) < 48_000
@@ -31,7 +31,7 @@ async def test_list_skills_returns_one_hundred_skills_within_size_limit(world: O
 
 
 async def test_list_skills_with_a_name_lists_files_of_that_skill(world: OrgEnv) -> None:
-    agent = knowing(world, *read_skills(""))
+    agent = agent_with_skills(world, *read_skills(""))
     reply = await agent.call("list_skills", name="deep-research")
     (skill,) = reply["skills"]
     assert skill["files"] == ["references/judging-sources.md"]
@@ -39,7 +39,7 @@ async def test_list_skills_with_a_name_lists_files_of_that_skill(world: OrgEnv) 
 
 
 async def test_list_skills_returns_text_of_skill_file(world: OrgEnv) -> None:
-    agent = knowing(world, *read_skills(""))
+    agent = agent_with_skills(world, *read_skills(""))
     args = {"name": "deep-research", "file": "references/judging-sources.md"}
     reply = await agent.call("list_skills", **args)
     assert reply["file"]["path"] == "references/judging-sources.md"
@@ -49,7 +49,7 @@ async def test_list_skills_returns_text_of_skill_file(world: OrgEnv) -> None:
 
 
 async def test_list_skills_cuts_long_file_and_names_the_resource(world: OrgEnv) -> None:
-    agent = knowing(world, make_skill(long="☃".encode() * 50_000))
+    agent = agent_with_skills(world, make_skill(long="☃".encode() * 50_000))
     reply = await agent.call("list_skills", name="a-skill", file="long")
     assert len(dumps(reply, ensure_ascii=False).encode()) < 48_000
     assert reply["file"]["left"] == 50_000 - len(reply["file"]["text"])
@@ -70,5 +70,5 @@ async def test_list_skills_cuts_long_file_and_names_the_resource(world: OrgEnv) 
 async def test_list_skills_refuses_unknown_or_unreadable_skills_and_files(
     world: OrgEnv, asked: dict[str, str], code: str
 ) -> None:
-    agent = knowing(world, make_skill(bytes=b"\xff"))
+    agent = agent_with_skills(world, make_skill(bytes=b"\xff"))
     assert (await agent.refused("list_skills", **asked))["code"] == code

@@ -22,17 +22,19 @@ LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 
 
 @pytest.fixture
-async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+async def env_with_short_lock_wait(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     """Yield an environment in which a call waits at most 50 ms for a lock."""
     async with make_env(shared_place, lock_timeout="50ms") as world:
         yield world
 
 
 @pytest.mark.parametrize("tool", LOCKING)
-async def test_tool_that_needs_a_locked_row_returns_busy(hasty: OrgEnv, tool: str) -> None:
-    agent = hasty.agent
+async def test_tool_that_needs_a_locked_row_returns_busy(
+    env_with_short_lock_wait: OrgEnv, tool: str
+) -> None:
+    agent = env_with_short_lock_wait.agent
     args = await valid_call(agent, tool)
-    async with hasty.database.org_transaction(agent.org_id) as tx:
+    async with env_with_short_lock_wait.database.org_transaction(agent.org_id) as tx:
         await tx.send(lock_rows("plan"), lock_rows("skill_execution"), lock_rows("run"))
         error = await agent.refused(tool, **args, idempotencyKey="k")
         assert error["code"] == "BUSY"
@@ -45,21 +47,32 @@ async def test_tool_that_needs_a_locked_row_returns_busy(hasty: OrgEnv, tool: st
 
 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in LOCKING])
-async def test_read_tools_do_not_wait_for_a_locked_row(hasty: OrgEnv, tool: str) -> None:
-    args = await valid_call(hasty.agent, tool)
-    async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
+async def test_read_tools_do_not_wait_for_a_locked_row(
+    env_with_short_lock_wait: OrgEnv, tool: str
+) -> None:
+    args = await valid_call(env_with_short_lock_wait.agent, tool)
+    async with env_with_short_lock_wait.database.org_transaction(
+        env_with_short_lock_wait.agent.org_id
+    ) as tx:
         await tx.send(lock_rows("plan"), lock_rows("run"))
-        await hasty.agent.call(tool, **args)
+        await env_with_short_lock_wait.agent.call(tool, **args)
 
 
-async def test_locked_plan_does_not_block_calls_on_other_plan(hasty: OrgEnv) -> None:
-    locked, other = await hasty.agent.plan(), await hasty.agent.plan()
-    async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
+async def test_locked_plan_does_not_block_calls_on_other_plan(
+    env_with_short_lock_wait: OrgEnv,
+) -> None:
+    locked, other = (
+        await env_with_short_lock_wait.agent.plan(),
+        await env_with_short_lock_wait.agent.plan(),
+    )
+    async with env_with_short_lock_wait.database.org_transaction(
+        env_with_short_lock_wait.agent.org_id
+    ) as tx:
         await tx.send(lock_rows("plan", locked["planId"]))
-        await hasty.agent.take(other)
-        assert (await hasty.agent.refused("get_next_step", planId=locked["planId"]))[
-            "code"
-        ] == "BUSY"
+        await env_with_short_lock_wait.agent.take(other)
+        assert (
+            await env_with_short_lock_wait.agent.refused("get_next_step", planId=locked["planId"])
+        )["code"] == "BUSY"
 
 
 async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(

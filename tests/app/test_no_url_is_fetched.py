@@ -58,12 +58,12 @@ def texts(where: str) -> str:
     )
 
 
-def laden(value: object, text: str, name: str = "") -> object:
+def with_text_everywhere(value: object, text: str, name: str = "") -> object:
     """Return a copy of the arguments in which every text field contains this text."""
     if isinstance(value, dict):
-        return {key: laden(inner, text, key) for key, inner in value.items()}
+        return {key: with_text_everywhere(inner, text, key) for key, inner in value.items()}
     if isinstance(value, list):
-        return [laden(inner, text, name) for inner in value]
+        return [with_text_everywhere(inner, text, name) for inner in value]
     if name in {"url", "name", "title"} and isinstance(value, str):
         return text.split(maxsplit=1)[0]
     if isinstance(value, str) and name in PROSE:
@@ -91,7 +91,7 @@ async def test_server_never_requests_a_url_from_a_submitted_text(
         plan = await agent.plan(1, name=text.split(maxsplit=1)[0], researchQuestion=text)
         result = {"found": text, "url": f"http://{trap.address}/result"}
         await agent.submit(await agent.take(plan), result)
-        await looked_at(agent, plan)
+        await run_tasks_and_load_pages(agent, plan)
         assert trap.visits == 0
         await visit(trap)
 
@@ -102,14 +102,14 @@ async def written(agent: AgentClient, text: str) -> int:
     for tool in PREPARE:
         args = await valid_call(agent, tool)
         for arguments in (
-            {n: laden(v, text, n) for n, v in args.items()},
-            *each_in_turn(args, text),
+            {n: with_text_everywhere(v, text, n) for n, v in args.items()},
+            *with_text_in_each_argument(args, text),
         ):
             taken += not (await agent.ask(tool, arguments)).is_error
     return taken
 
 
-async def looked_at(agent: AgentClient, plan: Body) -> None:
+async def run_tasks_and_load_pages(agent: AgentClient, plan: Body) -> None:
     """Run all background tasks, and load the dashboard pages."""
     for at_work in (render_all_orgs, index_all_orgs, sweep_all_orgs, deliver_all_orgs):
         await at_work(agent.dispatcher.services)
@@ -128,12 +128,12 @@ async def visit(trap: Trap) -> None:
             await asyncio.sleep(0)
 
 
-def each_in_turn(args: Body, text: str) -> list[Body]:
+def with_text_in_each_argument(args: Body, text: str) -> list[Body]:
     """Return copies of the arguments, with the text in a different argument of each copy."""
     return [
-        {**args, name: laden(value, text, name)}
+        {**args, name: with_text_everywhere(value, text, name)}
         for name, value in args.items()
-        if laden(value, text, name) != value
+        if with_text_everywhere(value, text, name) != value
     ]
 
 

@@ -28,7 +28,7 @@ async def make_wide_run(agent: AgentClient) -> Body:
     return await agent.run("wide", "abc")
 
 
-async def test_users_with_same_session_get_different_jobs_without_run_id(
+async def test_users_with_same_session_name_get_different_jobs(
     agent: AgentClient,
 ) -> None:
     await make_wide_run(agent)

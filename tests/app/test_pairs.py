@@ -202,7 +202,7 @@ async def test_two_concurrent_calls_leave_the_plan_consistent(world: OrgEnv, nam
         if name == "take and take":
             first, second = (answer.body.get("stepId") for answer in answers)
             assert first != second
-        await drive_to_its_end(world.agent, scene.plan)
+        await close_plan(world.agent, scene.plan)
 
 
 async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[Answer]:
@@ -212,13 +212,13 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
             f"select pg_backend_pid() from plan where id = '{scene.plan_id}' for update"  # noqa: S608 - id from a row
         )
         tasks = [asyncio.ensure_future(party(scene)) for party in (left, right)]
-        await until_held_up(world, results[0][0][0], tasks)
+        await until_blocked(world, results[0][0][0], tasks)
         await tx.commit()
     async with asyncio.timeout(PATIENCE_SECONDS):
         return list(await asyncio.gather(*tasks))
 
 
-async def until_held_up(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
+async def until_blocked(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
     """Wait until each task has ended or waits for a lock, such as that of the process `holder`."""
     counting = (
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
@@ -246,7 +246,7 @@ async def check_steps(agent: AgentClient, plan: Body) -> None:
     assert is_derivable(PlanStatus(context["status"]), statuses)
 
 
-async def drive_to_its_end(agent: AgentClient, plan: Body) -> None:
+async def close_plan(agent: AgentClient, plan: Body) -> None:
     """Complete the plan, and the steps that are still claimed, until the plan is closed."""
     for _ in range(30):
         reply = await agent.call("get_next_step", planId=plan["planId"])

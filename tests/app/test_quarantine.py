@@ -39,7 +39,7 @@ def run(place: ServerDatabase, text: str, values: tuple[object, ...] = ()) -> No
 
 
 @pytest.fixture
-async def deadly(own_world: OrgEnv) -> OrgEnv:
+async def env_with_breaking_passage(own_world: OrgEnv) -> OrgEnv:
     """Return an environment with a passage whose indexing breaks the connection."""
     run(own_world.place, PASSAGE, (own_world.agent.org_id, NOON))
     run(own_world.place, DEADLY)
@@ -59,37 +59,48 @@ async def break_until_set_aside(world: OrgEnv) -> None:
 
 
 async def test_passage_that_breaks_the_indexing_connection_twice_is_skipped(
-    deadly: OrgEnv, caplog: pytest.LogCaptureFixture
+    env_with_breaking_passage: OrgEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert (await reported(deadly)).state is CheckState.OK
-    await break_until_set_aside(deadly)
+    assert (await reported(env_with_breaking_passage)).state is CheckState.OK
+    await break_until_set_aside(env_with_breaking_passage)
     with caplog.at_level(logging.ERROR):
-        assert await index_all_orgs(deadly.dispatcher.services) == 0
+        assert await index_all_orgs(env_with_breaking_passage.dispatcher.services) == 0
     assert "1 passages broke the connection to the database 2 times" in caplog.text
     for everywhere in (True, False):
-        result = await reported(deadly, everywhere=everywhere)
+        result = await reported(env_with_breaking_passage, everywhere=everywhere)
         assert (result.state, result.message[:21]) == (CheckState.WARN, "1 passages are left o")
         assert "search_vectors = portable" in (result.remedy or "")
 
 
-async def test_other_passages_are_indexed_after_one_is_quarantined(deadly: OrgEnv) -> None:
-    await break_until_set_aside(deadly)
-    assert await index_all_orgs(deadly.dispatcher.services) == 0
-    run(deadly.place, "drop trigger die on passage_embedding")
-    run(deadly.place, PASSAGE, (deadly.agent.org_id, NOON))
-    await index_all(deadly.dispatcher.services)
-    reply = await deadly.agent.call("search_sources", query="icy reservoir")
+async def test_other_passages_are_indexed_after_one_is_quarantined(
+    env_with_breaking_passage: OrgEnv,
+) -> None:
+    await break_until_set_aside(env_with_breaking_passage)
+    assert await index_all_orgs(env_with_breaking_passage.dispatcher.services) == 0
+    run(env_with_breaking_passage.place, "drop trigger die on passage_embedding")
+    run(env_with_breaking_passage.place, PASSAGE, (env_with_breaking_passage.agent.org_id, NOON))
+    await index_all(env_with_breaking_passage.dispatcher.services)
+    reply = await env_with_breaking_passage.agent.call("search_sources", query="icy reservoir")
     assert len(reply["hits"]) == 1
 
 
-async def test_passage_in_quarantine_is_indexed_again_after_one_day(deadly: OrgEnv) -> None:
-    await break_until_set_aside(deadly)
-    assert await index_all_orgs(deadly.dispatcher.services) == 0
-    run(deadly.place, "drop trigger die on passage_embedding")
-    deadly.clock.advance(days=1)
-    assert (await reported(deadly)).state is CheckState.OK
-    await index_all(deadly.dispatcher.services)
-    assert len((await deadly.agent.call("search_sources", query="icy reservoir"))["hits"]) == 1
+async def test_passage_in_quarantine_is_indexed_again_after_one_day(
+    env_with_breaking_passage: OrgEnv,
+) -> None:
+    await break_until_set_aside(env_with_breaking_passage)
+    assert await index_all_orgs(env_with_breaking_passage.dispatcher.services) == 0
+    run(env_with_breaking_passage.place, "drop trigger die on passage_embedding")
+    env_with_breaking_passage.clock.advance(days=1)
+    assert (await reported(env_with_breaking_passage)).state is CheckState.OK
+    await index_all(env_with_breaking_passage.dispatcher.services)
+    assert (
+        len(
+            (await env_with_breaking_passage.agent.call("search_sources", query="icy reservoir"))[
+                "hits"
+            ]
+        )
+        == 1
+    )
 
 
 async def test_doctor_search_check_fails_without_embedding_table(own_world: OrgEnv) -> None:

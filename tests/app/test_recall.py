@@ -43,7 +43,7 @@ async def test_call_on_cached_plan_takes_no_lock_before_the_update(
     assert sum("update plan\n" in text for text in sent) == 2
 
 
-async def test_processes_changing_a_plan_in_turn_keep_audit_chain_unbroken(
+async def test_audit_chain_stays_unbroken_if_several_processes_change_a_plan(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(4)

@@ -5,14 +5,16 @@ import pytest
 from org_env import AgentClient, Body, OrgEnv, branch_condition, make_step
 
 
-async def make_demanding_step(agent: AgentClient, schema: Body | None = None) -> tuple[Body, Body]:
+async def make_step_with_required_sources(
+    agent: AgentClient, schema: Body | None = None
+) -> tuple[Body, Body]:
     """Create a plan whose first step requires two sources; return the plan and the claimed step."""
     plan = await agent.plan([make_step(requiredSources=2, resultSchema=schema), make_step()])
     return plan, await agent.take(plan)
 
 
 async def test_claimed_step_shows_number_of_required_sources(agent: AgentClient) -> None:
-    plan, taken = await make_demanding_step(agent)
+    plan, taken = await make_step_with_required_sources(agent)
     assert taken["requiredSources"] == 2
     context = await agent.call("get_step_context", stepId=taken["stepId"])
     assert (context["requiredSources"], context["sourcesStored"]) == (2, 0)
@@ -23,7 +25,7 @@ async def test_claimed_step_shows_number_of_required_sources(agent: AgentClient)
 async def test_result_without_required_sources_is_refused_and_changes_nothing(
     agent: AgentClient,
 ) -> None:
-    plan, taken = await make_demanding_step(agent, {"required": ["river"]})
+    plan, taken = await make_step_with_required_sources(agent, {"required": ["river"]})
     before = await agent.status(plan)
     held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": {}}
     error = await agent.refused("submit_step_result", **held, usage={"inputTokens": 1})
@@ -50,7 +52,7 @@ async def test_step_requiring_sources_can_be_removed(agent: AgentClient) -> None
 
 
 async def test_approval_completes_step_that_has_too_few_sources(agent: AgentClient) -> None:
-    plan, taken = await make_demanding_step(agent)
+    plan, taken = await make_step_with_required_sources(agent)
     args = {"stepId": taken["stepId"], "summary": "Enough?", "resultSummary": "found"}
     await agent.call("request_user_review", **args)
     await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
@@ -76,7 +78,7 @@ async def stored(agent: AgentClient, taken: Body, *titles: str) -> Body:
 
 
 async def test_duplicate_source_counts_once_toward_required_sources(agent: AgentClient) -> None:
-    plan, taken = await make_demanding_step(agent)
+    plan, taken = await make_step_with_required_sources(agent)
     await stored(agent, taken, "a")
     await stored(agent, taken, "a")
     held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
@@ -92,10 +94,10 @@ async def test_duplicate_source_counts_once_toward_required_sources(agent: Agent
     assert (await agent.status(plan))["counts"]["done"] == 1
 
 
-async def test_sources_of_other_steps_and_orgs_do_not_fulfill_requirement(
+async def test_sources_of_other_steps_or_orgs_do_not_count(
     world: OrgEnv, agent: AgentClient
 ) -> None:
-    plan, taken = await make_demanding_step(agent)
+    plan, taken = await make_step_with_required_sources(agent)
     await stored(agent, await agent.take(plan, another=True), "a", "b", "c")
     world.other_org_may_change = True
     theirs = await world.other_org.take(world.other_org_plan)
@@ -106,7 +108,7 @@ async def test_sources_of_other_steps_and_orgs_do_not_fulfill_requirement(
 
 
 async def test_sources_of_earlier_attempts_count_as_required_sources(agent: AgentClient) -> None:
-    plan, taken = await make_demanding_step(agent)
+    plan, taken = await make_step_with_required_sources(agent)
     await stored(agent, taken, "a", "b")
     await agent.modify(plan, "retry_step", stepId=taken["stepId"])
     retaken = await agent.take(plan)

@@ -124,7 +124,7 @@ async def test_reply_is_sent_only_after_the_commit_of_the_call(
 
 
 @pytest.mark.parametrize("is_committed", [False, True])
-async def test_lost_connection_fails_only_the_calls_in_flight(
+async def test_lost_connection_fails_only_the_calls_already_sent(
     world: OrgEnv, agent: AgentClient, run: Body, *, is_committed: bool
 ) -> None:
     before = await claimed_jobs(world, agent, run)
@@ -196,7 +196,7 @@ async def test_job_just_claimed_by_another_process_is_not_claimed_again(
     assert await claimed_jobs(world, agent, run) == before + 2 + WAITING
 
 
-async def test_run_just_canceled_by_another_process_hands_out_no_jobs(
+async def test_run_canceled_by_another_process_hands_out_no_more_jobs(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     before = await claimed_jobs(world, agent, run)

@@ -85,16 +85,16 @@ async def test_slow_rendering_does_not_block_agents_or_other_renderers(
 
 
 async def test_locked_run_does_not_block_rendering_of_other_runs(
-    hasty: OrgEnv, caplog: pytest.LogCaptureFixture
+    env_with_short_lock_wait: OrgEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While the first run is locked, the second is rendered; the first is rendered afterward."""
-    agent = hasty.agent
+    agent = env_with_short_lock_wait.agent
     views = make_definition("views", make_stage("views", make_recipe_step("view")))
     await agent.call("add_dag", definition=views)
     first, second = await agent.run("views", "a"), await agent.run("views", "a")
     for run in (first, second):
         await agent.work_off(run)
-    async with hasty.database.org_transaction(agent.org_id) as tx:
+    async with env_with_short_lock_wait.database.org_transaction(agent.org_id) as tx:
         await tx.send(lock_rows("run", first["runId"]))
         assert await render_all(agent) == 1
     assert f"the documents of run {first['runId']} will be rendered later" in caplog.text
@@ -102,7 +102,7 @@ async def test_locked_run_does_not_block_rendering_of_other_runs(
 
 
 @pytest.fixture
-async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+async def env_with_short_lock_wait(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     """Yield an environment in which a call waits at most 50 ms for a lock."""
     async with make_env(shared_place, lock_timeout="50ms") as world:
         yield world

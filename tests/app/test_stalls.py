@@ -58,7 +58,7 @@ async def test_concurrent_get_plan_status_calls_record_stall_once(
 @pytest.mark.parametrize(
     "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
 )
-async def test_only_get_plan_status_records_stalls(
+async def test_reading_tools_except_get_plan_status_record_no_stalls(
     world: OrgEnv, agent: AgentClient, clock: FakeClock, tool: str
 ) -> None:
     plan = await agent.plan()
@@ -70,7 +70,7 @@ async def test_only_get_plan_status_records_stalls(
     assert await noted(world, plan) == []
 
 
-async def test_stalled_plan_is_active_and_resumed_by_a_modification(
+async def test_stalled_plan_is_listed_and_resumed_by_a_modification(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()

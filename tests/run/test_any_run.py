@@ -57,10 +57,10 @@ def test_run_after_random_events_can_always_be_completed(dag: Dag, chance: Rando
     models = affordable(dag)
     world = make_run(dag, chance.sample(models, chance.randint(1, len(models))))
     crowd = WorkerSimulation(world, chance, models)
-    crowd.run_riot(chance.randint(0, RIOT))
-    crowd.settle_down()
-    crowd.run_riot(20)
-    crowd.settle_down()
+    crowd.act_at_random(chance.randint(0, RIOT))
+    crowd.complete_run()
+    crowd.act_at_random(20)
+    crowd.complete_run()
     while world.render():
         pass
     check_end(world.records, world.changes)

@@ -39,7 +39,7 @@ def check_state(plan: Plan) -> None:
     the_status_is_derivable(plan)
     orders_are_contiguous(plan)
     open_reviews_at_most_1(plan)
-    who_works_has_a_clock(plan)
+    claimed_steps_have_a_start_time(plan)
 
 
 def is_derivable(status: PlanStatus, statuses: list[StepStatus]) -> bool:
@@ -72,7 +72,7 @@ def open_reviews_at_most_1(plan: Plan) -> None:
     assert waiting == ([review.step_id] if review and review.decision is None else [])
 
 
-def who_works_has_a_clock(plan: Plan) -> None:
+def claimed_steps_have_a_start_time(plan: Plan) -> None:
     """Check that steps in progress have a start time, and that pending steps have no holder."""
     for step in plan.steps:
         if step.status is StepStatus.IN_PROGRESS:
@@ -85,16 +85,16 @@ def who_works_has_a_clock(plan: Plan) -> None:
 
 def check_decision(before: Plan, decision: Decision[object], who: str | None = None) -> None:
     """Check the conditions that every decision about a plan must fulfill."""
-    nothing_follows_the_end(before, decision)
+    closed_plan_accepts_only_late_results(before, decision)
     every_change_has_an_entry(before, decision)
     if decision.entries:
-        moves_are_documented(before, decision)
-        done_never_falls(before, decision.plan)
-        the_trace_is_the_change(before, decision)
+        statuses_change_as_allowed(before, decision)
+        done_steps_stay_done(before, decision.plan)
+        recorded_changes_give_the_new_rows(before, decision)
     step_has_single_holder(before, decision, who)
 
 
-def nothing_follows_the_end(before: Plan, decision: Decision[object]) -> None:
+def closed_plan_accepts_only_late_results(before: Plan, decision: Decision[object]) -> None:
     """Check that a decision changes a closed plan only by a late result and its usage."""
     if before.status in CLOSED_PLAN:
         assert all(e.details["action"] == "late_result_kept" for e in decision.entries)
@@ -109,7 +109,7 @@ def every_change_has_an_entry(before: Plan, decision: Decision[object]) -> None:
         assert decision.plan == before
 
 
-def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
+def statuses_change_as_allowed(before: Plan, decision: Decision[object]) -> None:
     """Check that each status change is allowed, and starts from the previous status."""
     standing: dict[str, object] = {before.id: before.status}
     standing |= {step.id: step.status for step in before.steps}
@@ -124,7 +124,7 @@ def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
             assert can_move_step(StepStatus(str(change.old)), StepStatus(str(change.new)))
 
 
-def done_never_falls(before: Plan, after: Plan) -> None:
+def done_steps_stay_done(before: Plan, after: Plan) -> None:
     """Check that done steps stay done, so that their number never decreases."""
     assert count_done(after.statuses()) >= count_done(before.statuses())
     now = {step.id: step.status for step in after.steps}
@@ -151,7 +151,7 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
     assert decision.plan.step(step.id) == step
 
 
-def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
+def recorded_changes_give_the_new_rows(before: Plan, decision: Decision[object]) -> None:
     """Check that the changes which a decision records turn the old rows into the new rows."""
     after, changes = decision.plan, _changes(decision)
     named = {change.id for change in changes}

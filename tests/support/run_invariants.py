@@ -40,11 +40,11 @@ OVER = frozenset({J.COMPLETED, J.SUPERSEDED, *FAILED_JOB})
 
 def check_decision(before: RunRowStore, after: RunRowStore, decision: RunDecision[object]) -> None:
     every_change_has_an_entry(before.run, decision)
-    the_trace_is_the_change(before, after, decision)
-    jobs_move_as_they_may(before, decision)
-    what_is_over_stays_over(before.run, after.run)
+    recorded_changes_give_the_new_rows(before, after, decision)
+    job_statuses_change_as_allowed(before, decision)
+    closed_stages_and_steps_stay_closed(before.run, after.run)
     canceled_run_changes_no_more(before.run, decision)
-    all_jobs_of_a_step_come_at_once(before, decision)
+    all_jobs_of_a_step_are_created_together(before, decision)
 
 
 def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> None:
@@ -56,7 +56,7 @@ def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> Non
         assert (decision.jobs, decision.documents, decision.texts) == ({}, (), {})
 
 
-def the_trace_is_the_change(
+def recorded_changes_give_the_new_rows(
     before: RunRowStore, after: RunRowStore, decision: RunDecision[object]
 ) -> None:
     """Check that the changes which a decision records turn the old rows into the new rows."""
@@ -95,7 +95,7 @@ def _the_rest_is_as_it_was(
         assert (after.run.id, after.run.name, after.run.completed_at) == previous
 
 
-def jobs_move_as_they_may(before: RunRowStore, decision: RunDecision[object]) -> None:
+def job_statuses_change_as_allowed(before: RunRowStore, decision: RunDecision[object]) -> None:
     """Check that new jobs are pending, statuses change as allowed, and claims are counted."""
     for job_id, job in decision.jobs.items():
         was = before.jobs.get(job_id)
@@ -108,7 +108,7 @@ def jobs_move_as_they_may(before: RunRowStore, decision: RunDecision[object]) ->
         assert taken == (job.status is J.PROCESSING or job.job_type is JobType.RENDER)
 
 
-def what_is_over_stays_over(before: Run, after: Run) -> None:
+def closed_stages_and_steps_stay_closed(before: Run, after: Run) -> None:
     """Check that closed stages and steps never reopen, and that their initial values stay."""
     for key, step in before.steps.items():
         now = after.steps[key]
@@ -133,7 +133,9 @@ def canceled_run_changes_no_more(before: Run, decision: RunDecision[object]) -> 
     assert (decision.refusal is None) == (kept == set())
 
 
-def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[object]) -> None:
+def all_jobs_of_a_step_are_created_together(
+    before: RunRowStore, decision: RunDecision[object]
+) -> None:
     """Check that all expected jobs of a step are created when it opens, and none later."""
     came = Counter((job.stage, job.step_key) for job in decision.jobs.values() if _first(job))
     opened = [step for key, step in decision.run.steps.items() if key not in before.run.steps]
@@ -270,11 +272,11 @@ def _standings_by_jobs(records: RunRowStore) -> Mapping[str, Mapping[str, object
 def check_end(records: RunRowStore, changes: Iterable[Change]) -> None:
     assert records.run.completed_at is not None
     assert differences(replay(changes), records.rows()) == []
-    every_document_is_there(records)
-    every_page_that_was_promised_can_be_read(records)
+    every_document_exists(records)
+    every_expected_document_is_rendered(records)
 
 
-def every_document_is_there(records: RunRowStore) -> None:
+def every_document_exists(records: RunRowStore) -> None:
     """Check that all documents of completed work exist, in versions without gaps."""
     versions = defaultdict[object, list[int]](list)
     for document in records.documents.values():
@@ -283,7 +285,7 @@ def every_document_is_there(records: RunRowStore) -> None:
     assert all(sorted(numbers) == [*range(1, len(numbers) + 1)] for numbers in versions.values())
 
 
-def every_page_that_was_promised_can_be_read(records: RunRowStore) -> None:
+def every_expected_document_is_rendered(records: RunRowStore) -> None:
     """Check that after rendering every expected document is available exactly once."""
     assert records.to_render() == []
     for stage in report_of_run(records)["stages"]:

@@ -53,7 +53,7 @@ class WorkerSimulation:
     #: Number of simulated events of each kind.
     happened: Counter[str] = field(default_factory=Counter)
 
-    def run_riot(self, most: int) -> None:
+    def act_at_random(self, most: int) -> None:
         """Perform this many random actions, with a random weight for each kind of action."""
         moods = {move: many * self.chance.choice(MOODS) for move, many in self._moods().items()}
         moves = {**self._habits(), **moods, self.finish: self.chance.choice([1, 3, 6])}
@@ -62,14 +62,20 @@ class WorkerSimulation:
             self.happened[move.__name__] += 1
 
     def _habits(self) -> dict[Callable[[], None], int]:
-        return {self.ask: 8, self.garble: 1, self.begin: 1, self.look: 1, self.give_feedback: 2}
+        return {
+            self.ask: 8,
+            self.submit_unexpected_documents: 1,
+            self.begin: 1,
+            self.look: 1,
+            self.give_feedback: 2,
+        }
 
     def _moods(self) -> dict[Callable[[], None], int]:
         return {
             self.go_on: 1,
             self.fail: 2,
             self.wait: 1,
-            self.fall_silent: 1,
+            self.let_leases_expire: 1,
             self.retry: 1,
             self.regenerate: 1,
             self.render: 1,
@@ -81,9 +87,9 @@ class WorkerSimulation:
         model = self.chance.choice([None, None, *self.models])
         kind = self.chance.choice([None, None, None, JobType.PLAN, JobType.EXECUTE])
         another = self.chance.random() < 0.7
-        self.heed(self.world.ask(self._worker(), model, kind, another=another))
+        self.check_answer(self.world.ask(self._worker(), model, kind, another=another))
 
-    def heed(self, reply: NextJob) -> None:
+    def check_answer(self, reply: NextJob) -> None:
         """Check that the answer to a request for a job fits the state of the run."""
         world, run = self.world, self.world.run
         self.happened[type(reply).__name__] += 1
@@ -165,7 +171,7 @@ class WorkerSimulation:
                 with pytest.raises((StaleAttempt, InvalidTransition)):
                     self.world.fail(claim, retryable=retryable)
 
-    def garble(self) -> None:
+    def submit_unexpected_documents(self) -> None:
         """Submit documents that the step does not produce; check that nothing changes."""
         if claim := self._claim(keep=True):
             job, seq = self.world.job(claim), self.world.run.seq
@@ -179,7 +185,7 @@ class WorkerSimulation:
     def wait(self) -> None:
         self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
 
-    def fall_silent(self) -> None:
+    def let_leases_expire(self) -> None:
         """Let all leases expire, so that other workers can claim the jobs."""
         self.world.pass_time()
 
@@ -237,10 +243,10 @@ class WorkerSimulation:
 
     # Completion
 
-    def settle_down(self) -> None:
+    def complete_run(self) -> None:
         world, calls = self.world, 0
         while not isinstance(reply := world.ask(another=True), RunComplete):
-            self.heed(reply)
+            self.check_answer(reply)
             self._follow(reply)
             calls += 1
             assert calls <= 3 * len(world.records.jobs) + 2 * len(world.chart.order)
