@@ -1,4 +1,4 @@
-"""Steps with dependencies, in calls of the tools."""
+"""Steps with dependencies, tested by tool calls."""
 
 from org_env import OrgEnv, branch_condition
 

@@ -1,4 +1,4 @@
-"""Hidden characters in texts, which replies report."""
+"""Reports of hidden characters in the texts of a reply."""
 
 import orjson
 

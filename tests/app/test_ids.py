@@ -1,4 +1,4 @@
-"""Ids in calls: tools accept other spellings of an id, and name the id that is wrong."""
+"""Ids in calls: other spellings are accepted, and an error names the argument with a wrong id."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Steps that a condition repeats, in calls of the tools."""
+"""Steps that a condition repeats, tested by tool calls."""
 
 from org_env import AgentClient, Body, branch_condition, make_step
 

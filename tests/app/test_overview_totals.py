@@ -29,7 +29,7 @@ async def test_overview_prefers_open_plans_with_failed_steps_to_closed_plans(
 ) -> None:
     agent, ctx = own_world.agent, looking(own_world.agent)
     await fail_steps(agent, await agent.plan(3, name="Open"))
-    # The plan is completed, because each of its two steps has failed.
+    # A plan is completed when no open step is left, even if all of its steps have failed.
     await fail_steps(agent, await agent.plan(2, name="Completed"))
     monkeypatch.setattr(overview_rows, "MAX_TROUBLED", 1)
     overview = await read_overview(ctx, LastLook(), most=1)

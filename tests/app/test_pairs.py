@@ -219,7 +219,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
 
 
 async def until_blocked(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
-    """Wait until each task has ended or waits for a lock, such as that of the process `holder`."""
+    """Wait until each task has ended or waits for a lock."""
     counting = (
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
         f" or cardinality(pg_blocking_pids(pid)) > 0 and datname = current_database()"
@@ -247,7 +247,7 @@ async def check_steps(agent: AgentClient, plan: Body) -> None:
 
 
 async def close_plan(agent: AgentClient, plan: Body) -> None:
-    """Complete the plan, and the steps that are still claimed, until the plan is closed."""
+    """Work on the plan, including steps that are still claimed, until the plan is closed."""
     for _ in range(30):
         reply = await agent.call("get_next_step", planId=plan["planId"])
         if reply["status"] in ENDED:

@@ -74,7 +74,7 @@ async def make_full_artifact(agent: AgentClient) -> Body:
 
 
 async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
-    """Yield calls of every tool that reads data, which ask for as much data as possible."""
+    """Yield calls of every tool that reads data; each asks for as much data as possible."""
     plan, dag, stored = (
         await make_full_plan(agent),
         await make_full_dag(agent),

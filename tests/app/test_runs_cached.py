@@ -174,7 +174,7 @@ async def test_concurrent_claims_and_submits_on_a_run_share_database_messages(
 
 
 async def test_audit_times_of_a_cached_run_are_in_utc(world: OrgEnv, agent: AgentClient) -> None:
-    """The servers of the tests are not in UTC, and the fixed clock of the tests would hide it."""
+    """The test servers are not in UTC; the fixed test clock would hide a wrong time zone."""
     world.dispatcher.services.database.frozen_now = None
     run = await make_cached_run(agent)
     with statements_sent() as sent:

@@ -99,7 +99,7 @@ def job_ids(answers: list[Answer]) -> set[object]:
 
 
 async def claimed_jobs(world: OrgEnv, agent: AgentClient, run: Body) -> int:
-    """Return the number of claims in the audit of the run; check that its numbers have no gap."""
+    """Return the number of claims in the audit of the run; check that the audit has no gap."""
     entries = await world.entries(agent.org_id, run["runId"])
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
     return sum(entry.event == "step_started" for entry in entries)
@@ -217,7 +217,7 @@ async def test_run_canceled_by_another_process_hands_out_no_more_jobs(
 async def test_result_of_job_just_claimed_by_another_process_is_refused(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    """The result was decided before the other claim, but the other claim has a newer attempt."""
+    """The cached run still accepts the result, but the other claim has raised the attempt."""
     job = await agent.job(run, sessionId="slow")
 
     async def take_over(_: DbConnection, send: Send) -> Results:

@@ -1,4 +1,4 @@
-"""Sessions: each gets its step again, and the audit records once that it resumed the plan."""
+"""Sessions: each gets its step again, and the audit records the resumption of a plan once."""
 
 import asyncio
 

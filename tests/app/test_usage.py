@@ -151,7 +151,7 @@ ACTS = st.tuples(
 
 @dataclass
 class Worker:
-    """Agent on a plan and a run that adds up the usage that it reports."""
+    """Agent that works on a plan and a run, and adds up the usage that it reports."""
 
     agent: AgentClient
     plan: Body

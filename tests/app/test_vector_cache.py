@@ -88,7 +88,7 @@ async def test_refresh_of_vector_cache_reads_only_changed_vectors(
 async def test_vector_cache_includes_transactions_that_commit_out_of_order(
     library: SearchCorpus,
 ) -> None:
-    """Otherwise the cache would miss a transaction that began first and committed last."""
+    """A transaction that begins first may commit last; the cache must include its vectors too."""
     subject = artifacts.index_artifact(
         artifact_id="00000000-0000-7000-8000-00000000beef",
         plan_id=None,

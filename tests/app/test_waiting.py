@@ -230,7 +230,7 @@ async def test_next_waiting_call_is_woken_if_woken_call_is_canceled(env: Waiting
 
 
 class _Canceling:
-    """Subscriber that cancels a call when a change event wakes it."""
+    """Subscriber that cancels a call when a change event wakes that call."""
 
     def __init__(self, task: asyncio.Task[Body]) -> None:
         self._task = task

@@ -1,7 +1,7 @@
 """Small inputs that may be expensive to process: bodies, snapshots, definitions, Markdown.
 
-Each input is at most as large as the server accepts at its place. The server must answer each with
-a result or a documented error.
+No input is larger than the server accepts for texts of its kind. The server must answer each input
+with a result or a documented error.
 """
 
 import json

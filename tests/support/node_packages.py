@@ -59,5 +59,5 @@ def fetch(wanted: Path, folder: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return environment variables whose `PATH` begins with Node.js from the Python wheel."""
+    """Return environment variables; their `PATH` finds the Node.js of the Python wheel first."""
     return {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}

@@ -1,4 +1,4 @@
-"""Helpers that fetch the parts of a context that were cut, by the calls that it suggests."""
+"""Helpers that fetch the cut parts of a context, by making the calls that the context suggests."""
 
 from collections.abc import Iterable, Sequence
 from random import Random

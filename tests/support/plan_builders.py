@@ -92,7 +92,7 @@ def make_review(step: int, **values: object) -> Review:
 def make_plan(
     *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
 ) -> Plan:
-    """Return a plan whose steps have the ids `s1`, `s2` …; by default, they set its status."""
+    """Return a plan with steps `s1`, `s2` …; without `status`, the steps determine it."""
     placed = tuple(
         step._replace(id=StepId(f"s{order}"), order=order)
         for order, step in enumerate(steps, start=1)

@@ -283,7 +283,7 @@ def _step_key(step: Step, names: Names, now: datetime, *, is_closed: bool) -> St
 
 
 def _condition_numbers(plan: Plan, names: Names) -> tuple[int, ...]:
-    """Return the numbers of each step's conditions that can still be evaluated or copied."""
+    """Return, step by step, the numbers of conditions that can still be evaluated or copied."""
     by_step: dict[StepId, list[Condition]] = {}
     for condition in plan.conditions:
         by_step.setdefault(condition.step_id, []).append(condition)

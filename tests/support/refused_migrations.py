@@ -1,4 +1,4 @@
-"""SQL statements that Citus refuses in migrations, by the rule of `schema-check` for them.
+"""Migrations that Citus refuses, each listed with the rule of `schema-check` that reports it.
 
 `make harness NAME=citus` checks that Citus refuses each of them.
 """

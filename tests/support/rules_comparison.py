@@ -70,7 +70,7 @@ class RulesComparison(RuleBasedStateMachine):
         tool_call: tuple[str, Body],
         decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
-        """Make the call and apply the rule, which must refuse alike; return both replies."""
+        """Make the call and apply the rule; both must refuse or neither. Return both replies."""
         user, session, channel = who
         tool, arguments = tool_call
         self.fresh.clear()

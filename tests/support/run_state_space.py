@@ -190,7 +190,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Yield the run with this job made claimable by time; nothing if it is claimable now."""
+    """Yield the run at a time when this job is claimable, unless it is claimable now."""
     if records.is_free(job):
         return
     after = records.copied()
