@@ -81,7 +81,7 @@ async def test_map_of_failed_plan_shows_failure_reason_and_ended_status(agent: A
     assert drawing["reason"] == "rejected by ann: Wrong river."
 
 
-async def test_draw_map_offers_feedback_call_while_run_awaits_feedback(
+async def test_draw_map_suggests_feedback_call_while_run_awaits_feedback(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run()
@@ -113,7 +113,7 @@ async def test_draw_map_of_a_workflow_shows_no_progress(agent: AgentClient) -> N
     assert drawing["next"]["args"] == {"dagSlug": "deep-research"}
 
 
-async def test_draw_map_does_not_send_the_same_svg_again(agent: AgentClient) -> None:
+async def test_draw_map_omits_an_svg_that_the_client_has(agent: AgentClient) -> None:
     plan = await agent.plan()
     seen = await drawn(agent, plan, width=700)
     same = await drawn(agent, plan, width=700, seen=seen["version"])

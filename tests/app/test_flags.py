@@ -21,7 +21,7 @@ async def test_reply_without_hidden_characters_has_no_flag(world: OrgEnv) -> Non
     assert "oddCharacters" not in await world.agent.take(plan)
 
 
-async def test_replayed_answer_repeats_hidden_character_flag(world: OrgEnv) -> None:
+async def test_repeated_call_returns_the_hidden_character_flags_again(world: OrgEnv) -> None:
     plan = await world.agent.plan([make_step(TURNED)])
     args = {"planId": plan["planId"], "idempotencyKey": "k"}
     first = await world.agent.call("get_next_step", **args)

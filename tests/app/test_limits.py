@@ -192,7 +192,7 @@ def test_size_limits_and_timeouts_have_the_documented_values() -> None:
 
 
 @pytest.mark.parametrize("name", LIMITS)
-async def test_argument_at_limit_is_accepted_and_above_limit_is_rejected(
+async def test_argument_at_the_limit_is_accepted_but_not_above(
     alone: OrgEnv, admin: psycopg.Connection, name: str
 ) -> None:
     limit, agent = LIMITS[name], alone.agent

@@ -22,7 +22,7 @@ def ids(reply: Body) -> list[str]:
     return [step["stepId"] for step in reply["steps"]]
 
 
-async def test_replies_about_a_canceled_plan_offer_no_step_and_no_review(
+async def test_replies_about_a_canceled_plan_suggest_no_step_or_review(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()

@@ -10,7 +10,7 @@ from waybook.plan.model import StepStatus
 from waybook.store import overview as overview_rows
 
 
-async def test_overview_shows_a_minimum_if_too_many_plans_are_running(
+async def test_overview_count_beyond_the_limit_is_marked_as_minimum(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = looking(own_world.agent)
