@@ -164,7 +164,7 @@ async def test_refused_call_does_not_use_up_idempotency_key(agent: AgentClient) 
     assert "replayed" not in await agent.call("request_user_review", **args)
 
 
-async def test_dry_run_answer_is_not_stored_under_idempotency_key(agent: AgentClient) -> None:
+async def test_idempotency_key_of_a_dry_run_can_be_used_again(agent: AgentClient) -> None:
     args = {**await valid_call(agent, "modify_plan"), "idempotencyKey": "k"}
     for _ in range(2):
         shown = await agent.call("modify_plan", **{**args, "dryRun": True})

@@ -126,7 +126,7 @@ class Office:
 
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=False), st.integers(5, 40))
-def test_users_with_same_session_name_never_hold_same_attempt(
+def test_users_with_the_same_session_name_never_share_an_attempt(
     shared_place: ServerDatabase, chance: Random, moves: int
 ) -> None:
     async def story() -> None:

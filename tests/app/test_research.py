@@ -134,7 +134,7 @@ async def test_store_research_stores_repeated_source_once(world: OrgEnv) -> None
     assert (source["quote"], len(source["artifacts"])) == (PAGE["quote"], 4)
 
 
-async def test_store_research_on_closed_plan_advises_storing_without_plan(
+async def test_store_research_on_closed_plan_suggests_a_call_without_plan(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)

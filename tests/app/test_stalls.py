@@ -58,7 +58,7 @@ async def test_concurrent_get_plan_status_calls_record_stall_once(
 @pytest.mark.parametrize(
     "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
 )
-async def test_reading_tools_except_get_plan_status_record_no_stalls(
+async def test_other_tools_than_get_plan_status_record_no_stalls(
     world: OrgEnv, agent: AgentClient, clock: FakeClock, tool: str
 ) -> None:
     plan = await agent.plan()
@@ -202,7 +202,7 @@ async def next_checks(world: OrgEnv) -> dict[str, bool]:
     return {name: bool(is_set) for name, is_set in rows}
 
 
-async def test_stall_sweep_finds_short_threshold_step_claimed_after_last_sweep(
+async def test_stall_sweep_finds_step_claimed_after_the_previous_sweep(
     own_world: OrgEnv,
 ) -> None:
     agent, services = own_world.agent, own_world.dispatcher.services

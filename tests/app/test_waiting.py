@@ -383,7 +383,7 @@ async def unreachable(org: int | None) -> object:
     raise AssertionError(org)
 
 
-async def test_change_just_before_a_call_starts_waiting_answers_the_call(env: WaitingEnv) -> None:
+async def test_change_just_before_the_wait_begins_answers_the_call(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(ServerDispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
