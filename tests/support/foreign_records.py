@@ -130,7 +130,7 @@ async def make_snapshot_link(agent: AgentClient) -> tuple[str, str]:
 
 
 async def _passages_of_every_kind(agent: AgentClient) -> None:
-    """Create a passage of an outdated artifact version, and a passage that cannot be indexed."""
+    """Create a passage of an outdated artifact version, and one excluded from indexing."""
     args = await valid_call(agent, "store_research")
     await agent.call("store_research", **{**args, "content": "An earlier version."})
     stored = await agent.call("store_research", **{**args, "content": "A later version."})
