@@ -2,9 +2,9 @@
 
 A scripted agent completes the same plan over stdio with the fewest calls that each server's
 instructions allow: with Waybook the calls that `next` names, with Task Master one `add_task` per
-step and then `next_task` and `set_task_status` per step. The tokens (o200k) of the replies, which
-the agent's model reads, and of the tool list are counted. Task Master is installed by npx, and its
-tasks are added without a language model.
+step and then `next_task` and `set_task_status` per step. The benchmark counts the tokens (encoding
+o200k) of all replies and of the tool list, because the agent's model reads both. Task Master is
+installed by npx, and its tasks are added without a language model.
 
     python benchmarks/agent_tokens.py [--steps 5 13] [--without-peer]
 """
@@ -29,7 +29,7 @@ ENCODER = Tokenizer.from_pretrained("o200k_base")
 PEER = ["npx", "--yes", "--package", "task-master-ai@0.43.1", "task-master-ai"]
 INSTRUCTIONS = "Find the three longest rivers of continent {}."
 #: For each number of steps of a plan, the maximum number of calls and the maximum number of tokens.
-#: From 13 steps on, one call for the status and one for the context are included.
+#: Plans of 13 steps and more include one call for the status and one for the context.
 LIMITS = {5: (7, 1_000), 13: (17, 5_000)}
 
 

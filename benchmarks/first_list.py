@@ -18,8 +18,7 @@ from pathlib import Path
 
 from waybook.cli.demo.environment import temporary_database
 
-#: Maximum ratio of the time in which Waybook answers the first request for its tool list to the
-#: time of a minimal MCP server.
+#: Maximum time of Waybook, as a multiple of the time of the bare server.
 LIMIT = 1.5
 
 BARE = """

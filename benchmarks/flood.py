@@ -1,10 +1,11 @@
 """Effect of a request flood on the latency of an org.
 
 The server runs in its own process in server mode with default limits: sixty calls per second for
-each org. One org completes the steps of a plan, with a short pause between calls. A third process
-sends requests over many connections as fast as it gets answers, and ignores refusals: calls of
-another org, calls of that org with 750 kB of arguments, or requests without sign-in. All use
-loopback, each org with its own token. The number of calls and the time are limited.
+each org. One org completes the steps of a plan, with a short pause between calls. Another process
+floods the server: over many connections, it sends requests as fast as it gets answers, and ignores
+refusals. There are three kinds of floods: small calls of a second org, calls of the second org with
+750 kB of arguments, and requests without sign-in. All traffic is loopback. The number of calls and
+the time are limited.
 
     python benchmarks/flood.py [--calls 300] [--connections 32] [--kinds calls,large,anonymous]
 """
@@ -30,14 +31,14 @@ from waybook.application import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 
-#: Maximum ratio of the 99th percentiles with and without the flood.
+#: Maximum ratio of the 99th percentile of the latency during a flood to that without a flood.
 LIMIT = 2.0
 ROUNDS = 3
 PAUSE_SECONDS = 0.02
 MAX_SECONDS = 60
 MEASURED_ORG, FLOODING_ORG = "measured", "flooding"
 KINDS = ("calls", "large", "anonymous")
-#: Number of steps in a plan of 750 kB, which is refused because it has too many.
+#: Number of steps in a large call. They take 750 kB, and Waybook refuses a plan of so many steps.
 LARGE_STEPS = 13_600
 
 
@@ -183,7 +184,6 @@ async def call(caller: Caller, tool: str, **arguments: object) -> dict[str, Any]
 
 
 def cpu_seconds(process_id: int) -> float:
-    """Return the CPU time a process has used so far."""
     fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

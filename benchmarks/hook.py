@@ -1,9 +1,10 @@
-"""Time of the hook script for each event, compared with an empty program in plain `python3`.
+"""Time of the hook script for each event, compared with `python3` running an empty program.
 
-If `python3` is a script of a version manager such as pyenv, which takes longer than Python itself,
-the interpreter that it chooses is measured. The hook starts without `site`, so the ratio to plain
-`python3` depends on the packages that extend `site` there. The CPU time is therefore also compared
-with that of a program that is started like the hook, and only imports `json`.
+If `python3` is a slow script of a version manager such as pyenv, the interpreter that the script
+starts is measured instead. The hook starts without the module `site`, which loads slowly on
+machines where packages extend it. On such machines, the hook looks faster than it is. The CPU time
+is therefore also compared with that of a program that is started like the hook, and only imports
+`json`.
 
     python benchmarks/hook.py [--rounds 21]
 """
@@ -21,8 +22,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOOK = Path(__file__).resolve().parents[1] / "src" / "waybook" / "plugins" / "waybook_hook.py"
-#: Maximum ratio of the hook's time to that of the empty program; 60 ms and 78 ms are measured
-#: values.
+#: Maximum ratio of the hook's time to that of the empty program. When the limit was set, 60 ms and
+#: 78 ms were measured.
 LIMIT = 60 / 78
 #: Maximum ratio of the hook's CPU time to that of a program that only imports `json`.
 CPU_LIMIT = 1.3
@@ -63,7 +64,7 @@ def find_interpreter() -> str:
 
 
 def measure(python: str, rounds: int) -> dict[str, list[Cost]]:
-    """Return the costs of the programs and of the events, which alternate in each round."""
+    """Run each program and each hook event once per round, and return their costs by name."""
     commands = {
         PLAIN: ([python, "-c", "pass"], ""),
         IMPORTING: ([python, "-I", "-S", "-c", "import json"], ""),

@@ -1,9 +1,9 @@
 """Cost of a job cycle (claim and submit) of runs, compared with a step cycle of plans.
 
 Both run through the dispatcher in this process, on the same embedded server. The jobs belong to a
-wide stage of a run: every job reads the document of a PLAN job and writes one document. Each
-measurement uses new runs. CPU time is the sum of user and system time, of this process and of the
-processes of the server.
+stage with many jobs (the wide stage): every job reads the document of a PLAN job and writes one
+document. Each measurement uses new runs. CPU time is the sum of user and system time, of this
+process and of the processes of the server.
 
     python benchmarks/job_cycle.py [--cycles 640] [--rounds 3]
 """
@@ -31,7 +31,7 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 
 WORKERS = 16
 STEPS = 10
-#: Number of models of a run; the wide stage has one job for each triple of models.
+#: Number of models of a run. The wide stage has one job for each combination of three models.
 MODELS = 9
 #: Limit and goal: maximum CPU time of a job cycle, as a multiple of the CPU time of a step cycle.
 MAX_CPU_RATIO = 1.6
@@ -117,7 +117,7 @@ class Meter:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count the messages to the database and their statements."""
+        """Count the messages to the database, and their statements, until the block ends."""
         original = DbConnection.send
 
         async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -224,7 +224,7 @@ async def jobs_round(
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure all four alternately; the first round is a warm-up."""
+    """Measure step cycles and three kinds of job cycles in turn; the first round is a warm-up."""
     results: dict[str, list[Cost]] = {}
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings

@@ -21,8 +21,7 @@ from waybook.dag.diagram.routing import compute_layout
 from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)
-#: Maximum ratio of the layout time of a diagram with ten times as many steps to the layout time of
-#: the smaller diagram.
+#: A diagram with ten times as many steps may take this many times as long to lay out.
 MAX_GROWTH = 12
 #: Maximum size of the SVG of 13 steps, without the style sheet.
 MAX_SMALL_BYTES = 12_000
@@ -31,7 +30,6 @@ EDGES_PER_STEP, REACH = 2.5, 40
 
 
 def make_chain(steps: int) -> Diagram:
-    """Return a plan whose steps form a chain."""
     keys = step_keys(steps)
     return make_plan(keys, list(pairwise(keys)))
 
@@ -66,7 +64,6 @@ class Measurement:
 
 
 def cpu_seconds(act: Callable[[], object]) -> float:
-    """Return the CPU time of a function call."""
     gc.collect()
     gc.disable()  # A garbage collection during the measurement would distort it.
     begin = time.process_time()

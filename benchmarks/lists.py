@@ -2,11 +2,10 @@
 
 Lists, searches by name, counts, the front page, the stall sweep and the filters of the audit are
 measured in an org with 1,000 plans and in an org with 100,000, half of them open. Each result is a
-multiple of the time to read one plan by its key, measured alternately with it. Both are the time of
-the read as the application makes it: the message to PostgreSQL, the query, and the objects that
-Python makes from its rows, without the page or reply that shows them. The statement that reads one
-plan by its key is not prepared. The benchmark fails if a read exceeds its limit by more than the
-measured noise.
+multiple of the time to read one plan by its key, and both reads are measured in turn. A time
+includes the message to PostgreSQL, the query, and the creation of Python objects from the rows, but
+not of a page or reply. The statement that reads one plan by its key is not prepared. The benchmark
+fails if a read exceeds its limit by more than the measured noise.
 
     PYTHONPATH=tests:tests/support python benchmarks/lists.py [--plans 1000 100000] [--rounds 40]
 """
@@ -106,7 +105,7 @@ def read_by_name() -> Mapping[str, Read]:
 
 
 class Cost(NamedTuple):
-    """Cost of a read relative to a read by key, by the faster rounds, with the measured noise."""
+    """Cost of a read as a multiple of a read by key, with the measured noise."""
 
     ms: float
     ratio: float
@@ -118,16 +117,16 @@ class Cost(NamedTuple):
 
 
 async def seconds(read: Read, ctx: RequestContext) -> float:
-    """Return the duration of a read."""
     started = time.perf_counter()
     await read(ctx)
     return time.perf_counter() - started
 
 
 async def cost(read: Read, by_key: Read, ctx: RequestContext, rounds: int) -> Cost:
-    """Return the cost of a read: the ratio of the lower quartiles of the read and the read by key.
+    """Return the cost of a read: its lower quartile, divided by that of the read by key.
 
-    Both are measured in each round. The noise is the difference to the ratio of the medians.
+    Both are measured in each round. The noise is the difference between this cost and the ratio of
+    the medians.
     """
     for _ in range(3):
         await read(ctx)

@@ -1,10 +1,10 @@
--- Fill an org with plans: half of them closed, activity over 90 days. Of the open plans, one in 25
--- has a step in progress, one in 500 a failed step and one in 250 an open review. The number of
--- plans and the org are replaced by the benchmark. The ids are the same in each run, with times over
--- 90 days: two of 3,000,000 random ids of steps have the same short id in every sixth run, which the
--- unique index would refuse.
+-- Fill an org with plans. Half of them are closed, and their activity is spread over 90 days. Of the
+-- open plans, one in 25 has a step in progress, one in 500 a failed step and one in 250 an open
+-- review. The benchmark inserts the org and the number of plans into this text. The ids are the same
+-- in each run, because random ids would fail in one of six runs: two of the 3,000,000 steps would
+-- then get the same short id, which the unique index refuses.
 --
--- Indexes are built after the rows, and foreign keys are not checked: both take longer than the rows.
+-- To save time, indexes are built after all rows are written, and foreign keys are not checked.
 set session_replication_role = replica;
 set maintenance_work_mem = '1GB';
 create temporary table dropped as
@@ -113,7 +113,8 @@ do $$
 declare
   definition text;
 begin
-  -- In the order in which the migrations created them: without statistics, the newest is used.
+  -- Create the indexes in the order of the migrations: without statistics, PostgreSQL prefers the
+  -- newest index.
   for definition in select d.definition from dropped d order by d.id loop
     execute definition;
   end loop;

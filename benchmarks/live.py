@@ -26,7 +26,7 @@ TABS = 12
 MAX_MEDIAN_MS = 500
 PLAN_STEPS = 200
 MAX_PLAN_MEDIAN_MS = 250
-#: Promise that resolves when the page shows a text, with the time of the browser's clock.
+#: JavaScript that waits until the page shows a text, and returns the time of the browser's clock.
 WAIT_FOR_TEXT = """([part, text]) => new Promise(done => {
   const shown = () => document.querySelector(part).textContent.replace(/\\s+/g, " ");
   const look = () => shown().includes(text) && done(Date.now());
@@ -42,14 +42,13 @@ async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]
 
 
 async def make_plan(agent: Client, steps: int) -> dict[str, Any]:
-    """Create a plan with this many steps."""
     listed = [{"stepType": "search", "instructions": "Look it up."}] * steps
     arguments = {"name": "Rivers", "researchQuestion": "How fast?", "steps": listed}
     return await call(agent, "create_research_plan", **arguments)
 
 
 async def measure_list(page: Page, agent: Client, changes: int) -> tuple[list[float], float]:
-    """Measure the display of changes on the list of plans; each change completes one step."""
+    """Measure how soon the list of plans shows changes; each change completes one step."""
     plan = await make_plan(agent, changes)
     await page.evaluate(WAIT_FOR_TEXT, ["#plans", f"0 of {changes}"])
     return await measure(page, agent, plan, "#plans", changes, changes)
@@ -58,7 +57,7 @@ async def measure_list(page: Page, agent: Client, changes: int) -> tuple[list[fl
 async def measure_plan_page(
     context: BrowserContext, address: str, agent: Client, changes: int
 ) -> tuple[list[float], float]:
-    """Measure the display of changes on the page of a plan with many steps."""
+    """Measure how soon the page of a plan with many steps shows changes."""
     plan = await make_plan(agent, PLAN_STEPS)
     page = await open_tab(context, f"{address}/plans/{plan['planId']}")
     return await measure(page, agent, plan, "#plan-status", PLAN_STEPS, changes)
@@ -67,7 +66,7 @@ async def measure_plan_page(
 async def measure(
     page: Page, agent: Client, plan: dict[str, Any], part: str, steps: int, changes: int
 ) -> tuple[list[float], float]:
-    """Return the milliseconds from each change to its display, and the page's CPU ms per change."""
+    """Return the ms until the page shows each change, and the page's CPU ms per change."""
     devtools = await page.context.new_cdp_session(page)
     await devtools.send("Performance.enable")
     before, gaps = await page_cpu_ms(devtools), []
@@ -83,7 +82,7 @@ async def measure(
 
 
 async def page_cpu_ms(devtools: CDPSession) -> float:
-    """Return the total CPU time of the page's main thread in milliseconds."""
+    """Return the CPU time that the page's main thread has used so far, in milliseconds."""
     answer = await devtools.send("Performance.getMetrics")
     return 1000 * float(next(m["value"] for m in answer["metrics"] if m["name"] == "TaskDuration"))
 

@@ -2,9 +2,9 @@
 
 Each server runs in its own process, and both are measured alternately: the MCP library with tools
 that return a fixed reply (`mcp_library_server.py`), and Waybook without and with a token. A cycle
-is a claim and a submission, so two calls; several connections send them at the same time. Only the
-CPU time of the server process counts: that of PostgreSQL and of the callers is printed nowhere,
-and rates depend on all three.
+is two calls: a claim and a submission. Several connections send calls at the same time. Only the
+CPU time of the server process is compared. The printed rates also depend on the CPU time of
+PostgreSQL and of the callers.
 
     python benchmarks/mcp_http.py [--cycles 1600] [--rounds 3]
 """
@@ -31,8 +31,8 @@ from waybook.settings_reading import read_settings
 
 CONNECTIONS = 8
 STEPS = 10
-#: Limits and goals: the ratio of the library's CPU time per cycle to Waybook's, and the share that
-#: a token adds to Waybook's.
+#: Limits and goals of two ratios of CPU times per cycle: that of the library to that of Waybook,
+#: and the increase of Waybook's if each call has a token.
 MIN_RATIO = 0.65
 GOAL = 0.9
 MAX_TOKEN_SHARE = 0.1

@@ -66,7 +66,6 @@ async def main() -> None:
 
 
 async def wait_for_ever() -> None:
-    """Wait until the process is ended."""
     await asyncio.Event().wait()
 
 

@@ -1,10 +1,10 @@
 """Memory of a server process over 50,000 tool calls: growth after its caches are full.
 
 16 concurrent workers create plans of ten steps, and claim and submit every step, through the
-dispatcher. The caches of ids are filled before, because the calls would fill them only after the
-measurement. The resident memory of the process is read after a tenth, after half and after all of
-the calls. The benchmark fails if the memory grows between the last two by more than the limit for
-each call.
+dispatcher. The caches of ids are filled before the calls, because the measured calls alone would
+not fill them. The resident memory of the process is read after a tenth, after half and after all of
+the calls. The benchmark fails if the memory grows by more than the limit per call between the
+second and the third reading.
 
     python benchmarks/memory.py [--calls 50000] [--trace]
 
@@ -33,11 +33,11 @@ from waybook.store.driver.queries import new_id
 MAX_GROWTH_BYTES = 200.0
 #: Calls for one plan: its creation, and a claim and a submission for each step.
 CALLS_PER_PLAN = 1 + 2 * STEPS
-#: Parts of all calls after which the memory is read.
+#: The memory is read after each of these fractions of the calls.
 PARTS = (0.1, 0.5, 1.0)
-#: Lines of code that are printed with `--trace`.
+#: Number of lines of code that `--trace` prints.
 TRACED_LINES = 15
-#: More ids than any of the caches keeps.
+#: Number of ids with which the caches are filled. No cache keeps as many.
 CACHED_IDS = 32_768
 
 

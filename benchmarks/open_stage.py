@@ -1,8 +1,8 @@
 """CPU time for opening a stage of 8,000 jobs, and the sizes of its reply and its audit entries.
 
-The stage has one job for each triple of 20 models. It is opened by the feedback on the stage before
-it, through the dispatcher in this process. CPU time is the sum of user and system time, of this
-process and of the processes of the embedded server. A limit that is not kept is printed as "not
+The stage has one job for each combination of three of 20 models. Feedback on the previous stage
+opens it, through the dispatcher in this process. CPU time is the sum of user and system time, of
+this process and of the processes of the embedded server. A missed limit is printed as "not
 reached".
 
     python benchmarks/open_stage.py [--rounds 3]
@@ -70,7 +70,7 @@ async def main(rounds: int) -> None:
 
 
 def report(opening: Opening) -> None:
-    """Print the medians, and whether the limits are kept."""
+    """Print the medians, and whether they are within the limits."""
     print(f"stage of {JOBS:,} jobs: {opening.statements:.0f} statements,", end=" ")
     print(f"{opening.entries:.0f} large audit entries")
     print(f"Python {opening.python:.2f} s, PostgreSQL {opening.postgres:.2f} s")

@@ -72,7 +72,7 @@ async def large_plan(caller: Caller) -> dict[str, Any]:
 
 
 async def nothing(_: Caller) -> dict[str, Any]:
-    """Do nothing, because the attack needs no preparation."""
+    """Return no arguments, because the attack needs no preparation."""
     return {}
 
 
@@ -80,7 +80,7 @@ async def nothing(_: Caller) -> dict[str, Any]:
 
 
 async def ping(caller: Caller, _: int) -> str:
-    """Comparison: call a cheap tool, to show the effect of traffic that is not expensive."""
+    """For comparison: call a cheap tool, to show the effect of traffic that is not expensive."""
     return (await caller.call("ping"))[0]
 
 

@@ -1,9 +1,9 @@
 """Time of a report on a large snapshot, compared with reading its rows and with a naive report.
 
-The snapshot has 10,000 steps, 30,000 edges and 100,000 jobs. Every report must first read the rows
-of the snapshot from JSON into Python; the floor is reading them, with the parser that Waybook uses,
-into one tuple per step, edge and job. The naive report scans all jobs again for each step; it is
-run for a sample of the steps and extrapolated, because the complete naive report takes minutes.
+The snapshot has 10,000 steps, 30,000 edges and 100,000 jobs. Every report must first read these
+rows from JSON into Python. The first comparison is therefore with a program that only reads them,
+with the parser that Waybook uses, into one tuple per row. The naive report scans all jobs again for
+each step. It would take minutes, so it is run for a sample of the steps and extrapolated.
 
     python benchmarks/report.py [--steps 10000] [--rounds 5]
 """
@@ -30,8 +30,7 @@ from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot
 #: A snapshot or a part of it, as untyped JSON.
 Body: TypeAlias = dict[str, Any]
 
-#: Maximum ratio of the report's time for a snapshot of twice the size to its time for the smaller
-#: snapshot.
+#: A report on a snapshot of twice the size may take this many times as long.
 MAX_GROWTH = 2.6
 #: Maximum ratio of the report's time to the time of reading its rows into tuples.
 MAX_READINGS = 1.5
@@ -120,10 +119,11 @@ def naive_seconds(graph: Graph, snapshot: Body) -> float:
 
 
 def cpu_seconds(work: Callable[[], object], rounds: int) -> float:
-    """Return the median CPU time of `rounds` calls."""
+    """Call the function `rounds` times, and return the median CPU time of a call."""
     times = []
     for _ in range(rounds):
-        # Objects of earlier calls would make collections during this one more expensive.
+        # Remove the objects of earlier calls now, so that garbage collections during this call are
+        # fast.
         gc.collect()
         started = time.process_time()
         work()
@@ -148,7 +148,7 @@ class Measurement:
     naive: float
     growth: float
     readings: float
-    #: Difference between the third and the first quartile of the rounds' ratios to the reading.
+    #: Interquartile range, over all rounds, of the ratio of the report's time to the reading time.
     spread: float
 
 

@@ -8,7 +8,8 @@ hits; MRR is the mean reciprocal rank. Fused search must be the best of the thre
 
 Waybook ranks quantized vectors in the process. The result is compared with pgvector, in a temporary
 database on the server of `--pgvector-url` (the URL of a superuser). Without that option, the result
-is compared with an exact ranking of floats. Recall@10 and MRR may be lower by up to 0.02.
+is compared with an exact ranking of floats. Recall@10 and MRR of Waybook may be lower by up to
+0.02.
 
     python benchmarks/retrieval.py [--pgvector-url URL]
 """
@@ -40,7 +41,7 @@ from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts, search
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
-#: Minimum recall@3 of fused search.
+#: Minimum recall@3 of fused search (full-text and vector search, merged).
 MIN_RECALL = 0.85
 FIRST = 3
 #: Maximum amount by which recall@10 and MRR may be below those of pgvector or of exact ranking.

@@ -25,7 +25,8 @@ from waybook.research.vocabulary import builtin_word_vectors
 from waybook.store.research.artifacts import embedding_text
 from waybook.store.research.embeddings import encode_vector
 
-#: Passages whose vectors are mixed at once, because the samples of all would not fit into memory.
+#: Number of passages whose vectors are computed at once. The samples for all passages would not fit
+#: into memory.
 MIXED_PASSAGES = 10_000
 #: Number of different texts, a multiple of `TOPICS`.
 MAX_TEXTS = 20_000
@@ -38,15 +39,15 @@ QUERIES = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 EMBEDDER = builtin_embedder()
-#: The other orgs have the following ids, in turn; `search_corpus.sql` makes the same ids.
+#: The other orgs have the next ids. `search_corpus.sql` makes the same ids.
 SEARCHING_ORG = UUID("00000000-0000-7000-8000-000000000100")
-#: Id of the first passage; the other passages have the following ids.
+#: Id of the first passage. The other passages have the next ids.
 FIRST_PASSAGE = UUID("00000000-0000-7000-9000-000000000000")
 ORGS = [UUID(int=SEARCHING_ORG.int + n) for n in range(OTHER_ORGS + 1)]
 #: Start and end of a table in the binary format of COPY.
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END = b"\xff\xff"
-#: Transaction to which the embeddings are attributed, older than every search.
+#: Transaction id that is stored with the embeddings. It is older than any search.
 OLD_TRANSACTION = 3
 
 
@@ -63,7 +64,7 @@ def timed(label: str) -> Iterator[None]:
 
 @cache
 def words() -> list[str]:
-    """Return words of at least four letters, the most frequent first."""
+    """Return words of at least four letters, most frequent first."""
     known = builtin_word_vectors().numbers
     return [word for word in known if word.isalpha() and len(word) > 3][: TOPICS * 30]
 
@@ -117,7 +118,7 @@ def mix_vectors(first: int, count: int) -> Floats:
 
 
 class Corpus(NamedTuple):
-    """Passages of the searching org, of which the vectors are known, and of other orgs."""
+    """Vectors of the searching org's passages, and the number of passages of other orgs."""
 
     vectors: Floats
     others: int
@@ -131,7 +132,7 @@ class Corpus(NamedTuple):
         return self.own + self.others
 
     def orgs(self, first: int, count: int) -> NDArray[np.intp]:
-        """Return the numbers of the orgs of passages."""
+        """Return, for each of these passages, the number of its org."""
         numbers = np.arange(first, first + count)
         return np.where(numbers < self.own, 0, 1 + numbers % OTHER_ORGS)
 

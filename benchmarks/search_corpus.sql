@@ -3,15 +3,15 @@
 -- name: prepare
 -- Under row-level security the full-text index is used only if its operator is leakproof.
 alter function pg_catalog.ts_match_vq(tsvector, tsquery) leakproof;
--- Indexes are built after the rows are written, except those that check uniqueness.
+-- Indexes are built after the rows are written, except those that check uniqueness: this is faster.
 drop index passage_words;
 drop index passage_kind;
 drop index passage_plan;
 drop index passage_time;
 drop index passage_embedding_added;
--- The words of a passage are made from those of its text, because the texts repeat.
+-- The texts repeat, so the words of each text are computed once and copied to its passages.
 alter table passage alter column words drop expression;
--- Foreign keys are not checked, because this takes longer than the rows.
+-- Foreign keys are not checked, because the check takes longer than writing the rows.
 set session_replication_role = replica;
 create temporary table text_pool (n bigint primary key, kind text, title text, body text);
 create schema bare;
@@ -31,7 +31,7 @@ insert into org (org_id, slug) values (%(org)s, %(slug)s);
 copy text_pool (n, kind, title, body) from stdin
 
 -- name: words
--- The same words as those of the column's expression, without the org.
+-- The column of `passage` has the same expression, except for the org.
 alter table text_pool add column words tsvector;
 update text_pool
    set words = setweight(to_tsvector('english', title), 'A')
@@ -59,7 +59,7 @@ from stdin (format binary)
 copy passage_vector (org_id, subject_id, part, model, embedding) from stdin (format binary)
 
 -- name: artifacts
--- Searches read no artifacts; these are for the read of one passage by its key.
+-- Searches read no artifacts. The benchmark reads these to measure a read of one passage by key.
 insert into artifact (org_id, id, kind, title, content, created_at, created_by, audit_seq,
                       audit_hash)
 select org_id, subject_id, kind, title, to_json(body), created_at, 'ann', 0, ''

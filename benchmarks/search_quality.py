@@ -1,14 +1,15 @@
 """Quality of search on two public test sets, compared with BM25.
 
 Cranfield has 1,400 abstracts on aerodynamics and 225 questions. LoCoMo has ten long conversations;
-each is stored in an org of its own, one artifact per turn, and its questions have the turns that
-answer them. The searches run on the embedded server, as the serving role, with the SQL statements
-of the product. The peer is BM25 over whole documents, with the stems of PostgreSQL and without stop
-words, for two usual pairs of parameters.
+each is stored in an org of its own, with one artifact per turn (one message), and the turns that
+answer each question are known. The searches run on the embedded server, as the serving role, with
+the SQL statements of the product. The peer is BM25 over whole documents, with the stems of
+PostgreSQL and without stop words, for two usual pairs of parameters.
 
 nDCG@10 rewards relevant documents among the first ten, and more so at the top; recall@10 is the
 share of the relevant documents among the first ten. All relevant documents count the same. The
-questions of each set are also asked in the other set, where nothing should fit.
+questions of each set are also asked in the other set ("foreign" questions), where no document
+should be found.
 
 The sets are in the public repositories xyxxyyxy/cranvectors and snap-research/LoCoMo:
 
@@ -49,9 +50,9 @@ BATCH: Final = 200
 PEERS: Final = {"BM25, k1 1.5, b 0.75": (1.5, 0.75), "BM25, k1 0.9, b 0.4": (0.9, 0.4)}
 #: Maximum share of nDCG@10 that may be lost because hits with a low score are left out.
 MAX_FLOOR_COST: Final = 0.01
-#: Minimum share of the questions about another topic that have no hit.
+#: Of the questions that are asked in the other set, minimum share without any hit.
 MIN_EMPTY: Final = 0.5
-#: Only this many questions are asked in the other set.
+#: Number of questions of a set that are asked in the other set.
 FOREIGN_QUESTIONS: Final = 150
 
 
@@ -94,7 +95,7 @@ def read_cranfield(folder: Path) -> list[Collection]:
 
 
 def read_locomo(path: Path) -> list[Collection]:
-    """Read the conversations of LoCoMo, with the questions whose answers are in a turn."""
+    """Read the conversations of LoCoMo, with the questions that at least one turn answers."""
     collections = []
     for sample in json.loads(path.read_text("utf-8")):
         sessions = [part for part in sample["conversation"].values() if isinstance(part, list)]
@@ -199,7 +200,7 @@ def _ndcg(order: Sequence[str], relevant: frozenset[str]) -> float:
 
 
 class Measured(NamedTuple):
-    """Rankings of all questions of a test set, by method, and hits of questions of another set."""
+    """Results in a test set: the rankings of its questions, and the hits of foreign questions."""
 
     questions: list[Question]
     orders: dict[str, list[list[str]]]
@@ -213,7 +214,7 @@ class Measured(NamedTuple):
 async def measure_set(
     dsn: str, database: Database, collections: Sequence[Collection], foreign: Sequence[str]
 ) -> Measured:
-    """Store each collection in an org, and search it for its own and for foreign questions."""
+    """Store each collection in an org, and search it with its own and with foreign questions."""
     measured = Measured([], defaultdict(list), [])
     capabilities = search.SearchCapabilities(backend=Backend.PORTABLE, indexed=True)
     for number, collection in enumerate(collections):

@@ -62,11 +62,11 @@ MAX_RATIO = 1.5
 #: Minimum recall relative to exact ranking. It is below 1 because the similarities of neighboring
 #: passages in this corpus differ by only about 0.001.
 MIN_RECALL = 0.98
-#: Maximum growth of the memory by the searches: in bytes per passage, of which the cached vectors
-#: take 153, and in bytes in addition to the passages.
+#: Maximum growth of the memory by the searches: bytes per passage, and additional bytes. The cached
+#: vectors take 153 bytes per passage.
 MAX_BYTES_PER_PASSAGE = 700
 MAX_OTHER_BYTES = 20_000_000
-#: Goal of the ratio of the times of the portable backend and of pgvector, on the same server.
+#: Goal of the ratio of the portable backend's time to pgvector's, on the same server.
 PGVECTOR_RATIO_GOAL = 1.0
 NEAREST = 10
 DEFAULT_PASSAGES = 100_000
@@ -81,7 +81,7 @@ PGVECTOR = "pgvector"
 
 @dataclass(slots=True)
 class Searcher:
-    """Database of one search method, and what its searches took."""
+    """Search backend on one database, with the measurements of its searches."""
 
     label: str
     database: Database
@@ -108,7 +108,10 @@ class Searcher:
 
     @property
     def cpu_ms(self) -> float:
-        """Return the mean CPU time of a search, because the clock of PostgreSQL is coarse."""
+        """Return the mean CPU time of a search, in ms.
+
+        A median would be useless, because the CPU clock of PostgreSQL is coarse.
+        """
         return statistics.mean(self.cpu_times)
 
     @property

@@ -6,11 +6,15 @@ functions (the "peer") give the same guarantees, which `step_cycle_peer.sql` lis
 SQL function is a single message through the same driver. Waybook also applies all of its other
 rules.
 
-With `--cold`, Waybook is compared with itself: on plans that the process has in memory (warm), on
-plans that it has to read for every call (cold), on plans each of which one of two applications has
-in memory (sticky), and on plans that both applications work on in turn, so that each finds its copy
-changed by the other (stale). With two applications, fewer concurrent calls of each share a message,
-so stale is to be compared with sticky. CPU time is that of Python and PostgreSQL.
+With `--cold`, Waybook is compared with itself in four modes:
+
+- warm: the process has every plan in memory.
+- cold: the process has to read the plan for every call.
+- sticky: there are two applications, and each plan is in the memory of one of them.
+- stale: two applications take turns on every plan, so that each finds its copy out of date.
+
+With two applications, fewer concurrent calls of each share a message to PostgreSQL, so stale is to
+be compared with sticky. CPU time is that of Python and PostgreSQL.
 
     python benchmarks/step_cycle.py [--cycles 3200] [--rounds 3] [--cold [--steps 200]]
 """
@@ -46,11 +50,10 @@ Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
 WORKERS = 16
 STEPS = 10
-#: Minimum ratio of Waybook's steps per second to those of the queue in plain SQL with which it is
-#: compared.
+#: Minimum ratio of Waybook's cycles per second to those of the SQL functions.
 MIN_RATIO = 0.4
-#: Maximum CPU time of a cycle on a plan that is not in memory (cold) or that another application
-#: has changed (stale), as a multiple of the CPU time of a cycle on a plan in memory, and its goal.
+#: Maximum ratio of the CPU time of a cycle in the first mode to that in the second, for three pairs
+#: of modes, and the goal for all of these ratios.
 MAX_COLD_RATIOS = {("cold", "warm"): 1.6, ("stale", "warm"): 1.9, ("stale", "sticky"): 1.5}
 COLD_GOAL = 1.2
 CONNECTION_OPTIONS = {"autocommit": True}
@@ -201,7 +204,7 @@ async def cost_round(
     cycles: int,
     length: int,
 ) -> Cost:
-    """Run one round; return CPU microseconds of both, messages and statements per cycle."""
+    """Run one round in a mode, and return the cost of a cycle."""
     count = max(1, cycles // (WORKERS * length))
     work = []
     for number in range(WORKERS):

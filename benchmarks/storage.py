@@ -1,8 +1,8 @@
 """Bytes per step cycle (claim and submit): write-ahead log, and disk by table and index.
 
 The plans of `step_cycle.py` are worked through on an embedded server without autovacuum and without
-full-page images (`full_page_writes = off`): both depend on the time, not on the calls. The
-write-ahead log is the distance between its insert positions before and after the calls. The disk
+full-page images (`full_page_writes = off`): both depend on the time, not on the calls. The size of
+the write-ahead log is the difference of its insert positions before and after the calls. The disk
 space of a relation is the difference of its sizes before and after the calls, each after a vacuum;
 free space inside a relation counts. The plans are created before the measurement.
 
@@ -47,7 +47,7 @@ class Sizes(NamedTuple):
 
 
 def measure(admin: psycopg.Connection, wal: int) -> Sizes:
-    """Return the sizes of all relations after a vacuum, with a position of the log."""
+    """Run a vacuum. Return the sizes of all relations after it, and this position of the log."""
     admin.execute("vacuum analyze")
     rows = admin.execute(SIZES).fetchall()
     return Sizes(wal, Counter({(table, name): size for table, name, size in rows}))
@@ -99,7 +99,7 @@ async def main(cycles: int) -> bool:
 
 
 def report(wal: int, disk: Counter[tuple[str, str]], cycles: int) -> bool:
-    """Print the bytes per cycle, largest relation first; return whether they are in the limits."""
+    """Print the bytes per cycle, largest relation first; return whether both limits are kept."""
     print(f"{'bytes per step cycle':44}{'bytes':>8}")
     for (table, name), size in disk.most_common():
         label = table if name == table else f"{table}: {name}"

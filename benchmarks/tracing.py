@@ -1,13 +1,13 @@
 """CPU time of step cycles with tracing off, with a tenth of the calls sampled, and with all.
 
-The modes run in turn on the same server, with 16 concurrent workers. They are compared with a build
-without the hooks: the methods that look for a tracer are replaced by methods that do not. Spans are
+The modes run in turn on the same server, with 16 concurrent workers. They are compared with code
+without hooks: the methods that look for a tracer are replaced by methods that do not. Spans are
 encoded for OTLP as in production, and then discarded. CPU time is that of the Python process, with
 the thread that exports spans.
 
 In addition, the function calls of one worker are counted, which do not depend on other programs on
-the machine. The count of the mode `sampled` is the average of calls with and without a span, and
-does not contain the thread that exports spans.
+the machine. The count of the mode `sampled` is the weighted average of the counts with and without
+spans. It does not include the thread that exports spans.
 
     python benchmarks/tracing.py [--cycles 1600] [--rounds 5]
 """
@@ -46,13 +46,13 @@ from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement
 from waybook.tracing import TRACING
 
-#: Part of the calls that are sampled in the mode `sampled`.
+#: Share of the calls that are traced in the mode `sampled`.
 SAMPLED: Final = 0.1
 #: Maximum CPU time of a cycle, as a multiple of that without the hooks.
 LIMITS: Final = {"off": 1.05, "sampled": 1.15, "all": None}
 #: Modes in which function calls are counted: in `unsampled`, a tracer samples no call.
 COUNTED: Final = ("without", "off", "unsampled", "all")
-#: Plans in which they are counted for each mode.
+#: Number of plans of the worker whose function calls are counted.
 COUNTED_PLANS: Final = 10
 
 
@@ -85,7 +85,7 @@ async def send_without_hook(self: Transaction, *statements: Statement | str) -> 
 
 @contextmanager
 def without_hooks() -> Iterator[None]:
-    """Replace the methods that look for a tracer."""
+    """Replace the methods that look for a tracer, until the block ends."""
     with (
         patch.object(ServerDispatcher, "dispatch", dispatch_without_hook),
         patch.object(Database, "commit", commit_without_hook),

@@ -1,8 +1,8 @@
-"""Requests that servers answer with little work of PostgreSQL, for `workers.py`.
+"""Requests for `workers.py` that servers answer mostly on their own, with little SQL.
 
 The callers send prepared requests over many connections and read no more than the length of the
-responses, so that nearly all CPU time is that of the servers. All connections take their requests
-from one supply, so that no worker is idle before the end, even if it has fewer connections.
+responses, so that nearly all CPU time is that of the servers. The connections share one count of
+the requests to send, so that a worker with fewer connections is not idle before the end.
 """
 
 import json
@@ -20,7 +20,8 @@ from worker_usage import Measured, Target, read_usage, usage_per_cycle
 #: Connections that send requests at the same time. The kernel distributes connections at random: of
 #: 16 connections, the busier of two workers gets 60 % on average, of 64 connections 55 %.
 CONNECTIONS: Final = 64
-#: Steps of the plan whose progress is read, which is the maximum, and number of completed steps.
+#: Number of steps of the plan whose progress is read (the maximum), and how many of them are
+#: completed.
 PLAN_STEPS: Final = 200
 COMPLETED_STEPS: Final = 20
 #: Steps of the snapshot of which a report is requested; it has ten times as many jobs.
@@ -71,9 +72,10 @@ def measure_reads(target: Target, postmaster: int, request: bytes, count: int) -
 
 
 def send_requests(selector: selectors.BaseSelector, request: bytes, count: int) -> None:
-    """Send a request `count` times: on each connection again as soon as its response is complete.
+    """Send a request `count` times. Each connection sends it again after a complete response.
 
-    The data of a registered connection is a list with the number of bytes that its response lacks.
+    The selector's data of a connection is a list with one number: the bytes of the response that
+    have not arrived yet.
     """
     buffer, waiting, unsent = bytearray(_BUFFER_BYTES), 0, count
     for key in list(selector.get_map().values())[:count]:

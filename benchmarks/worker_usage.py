@@ -24,13 +24,13 @@ class Measured(NamedTuple):
 
     rate: float
     python: float
-    #: CPU time of the server process that used most.
+    #: CPU time of the server process that used the most.
     busiest: float
     postgres: float
     callers: float
 
     def share(self, cpu_ms: float) -> float:
-        """Return a CPU time per cycle as a share of the machine, in percent."""
+        """Return a CPU time per cycle as a percentage of the machine's CPU time."""
         return cpu_ms * self.rate / 10 / CORES
 
 

@@ -1,19 +1,19 @@
 """Rate and CPU time of step cycles with one and with two server processes, over MCP and HTTP.
 
-Three servers use one database and are measured alternately: a server with one worker, a server with
-two workers, and two servers with one worker each, between which each agent alternates with every
-call, as behind a load balancer. With two workers, a connection stays with the worker that accepted
-it, so all calls on a plan reach the process that has the plan in its cache; with alternating calls,
-every call reaches a process whose copy of the plan is out of date. Every call has a token. With two
-processes, fewer concurrent calls of each share a message to PostgreSQL, so alternating calls are
-also compared with two workers.
+Three set-ups use one database and are measured in turn: a server with one worker, a server with two
+workers, and two servers with one worker each. In the last, each agent alternates between the
+servers with every call, as behind a load balancer. With two workers, a connection stays with the
+worker that accepted it, so all calls on a plan reach the process that has the plan in its cache.
+With alternating calls, every call reaches a process whose copy of the plan is out of date. Every
+call has a token. With two processes, fewer concurrent calls of each share a message to PostgreSQL,
+so alternating calls are also compared with two workers.
 
 PostgreSQL and the callers share the cores of the machine with the servers, so the ratio of the
-rates depends on the machine. The CPU time of the busiest process does not: its inverse is the rate
-at which the servers are the limit if each process has a core of its own. On two cores, the ratio of
-the rates shows what a second worker adds only if PostgreSQL and the callers need little CPU time,
-so one and two workers are also measured with requests that the servers answer mostly on their own:
-the progress of a plan of 200 steps, and the report of a snapshot of 200 steps and 2,000 jobs.
+rates depends on the machine. The CPU time of the busiest process does not: its inverse is the
+maximum rate if each process has a core of its own. On two cores, the ratio of the rates shows the
+effect of a second worker only if PostgreSQL and the callers need little CPU time. Therefore, one
+and two workers are also measured with two requests that the servers answer mostly on their own: the
+progress of a plan of 200 steps, and the report of a snapshot of 200 steps and 2,000 jobs.
 
     python benchmarks/workers.py [--cycles 1920] [--rounds 3] [--reads 600]
 """
@@ -49,20 +49,20 @@ SINGLE, DOUBLE, ALTERNATING = "1 worker", "2 workers", "2 servers, calls alterna
 #: Goals of the ratios of two workers to one: rate, and CPU time of the servers per cycle.
 RATE_GOAL: Final = 1.7
 CPU_GOAL: Final = 1.1
-#: Minimum ratio of the rates where the servers use nearly all of the CPU time.
+#: Minimum ratio of the rates of reports. For these, the servers use nearly all of the CPU time.
 MIN_REPORT_RATE: Final = 1.7
-#: Limits of these ratios: two workers must not be slower, nor cost half as much again.
+#: Limits of these ratios: two workers must not be much slower than one, nor cost 1.5 times as much.
 MIN_RATE: Final = 0.85
 MAX_CPU: Final = 1.5
-#: Limits and goal of the ratios of the CPU time per cycle with alternating calls to that of one
-#: worker and to that of two workers, to which the calls on a plan stick.
+#: Limits and goal for alternating calls: their CPU time per cycle, as a multiple of that of one
+#: worker and of two workers.
 MAX_ALTERNATING_CPU: Final = 1.6
 MAX_ALTERNATING_POSTGRES_CPU: Final = 2.2
 ALTERNATING_GOAL: Final = 1.3
 MAX_ALTERNATING_TO_STICKY_CPU: Final = 1.6
 STICKY_GOAL: Final = 1.1
 
-#: Results of all rounds, by the load and the servers.
+#: Results of all rounds, by a name of the load and the servers.
 Results: TypeAlias = dict[str, list[Measured]]
 
 
@@ -142,7 +142,7 @@ async def main(cycles: int, rounds: int, reads: int) -> None:
 
 
 def row_name(load: str, servers: str) -> str:
-    """Return the name of the results of a load of requests."""
+    """Return the key in `Results` for this load on these servers."""
     return f"{load}, {servers}"
 
 

@@ -1,8 +1,9 @@
-"""Driver of Absurd: tasks of ten steps, or one task for each step.
+"""Program that runs the benchmark's work on Absurd: tasks of ten steps, or one task per step.
 
-With `steps`, a plan is a task with ten checkpointed steps: the task is claimed once, and each step
-reads and writes its checkpoint. With `tasks`, each step is a task of its own, so that each step is
-claimed and completed by itself, as in Waybook. Each lane is a worker with its own connection.
+In the variant `steps`, a plan is a task with ten checkpointed steps: the task is claimed once, and
+each step reads and writes its checkpoint. In the variant `tasks`, each step is a task of its own,
+which is claimed and completed by itself, as in Waybook. Each lane (concurrent worker) has its own
+connection.
 """
 
 import asyncio
@@ -22,8 +23,6 @@ COUNT_OPEN = "select count(*) from absurd.t_default where state <> 'completed'"
 
 
 async def work_on_steps(parameters: dict[str, Any], context: AsyncTaskContext) -> str:
-    """Carry out the ten steps of a task."""
-
     async def result() -> str:
         return lanes.RESULT
 
@@ -33,7 +32,6 @@ async def work_on_steps(parameters: dict[str, Any], context: AsyncTaskContext) -
 
 
 async def work_on_task(_parameters: dict[str, Any], _context: AsyncTaskContext) -> str:
-    """Carry out a task that is one step."""
     return lanes.RESULT
 
 

@@ -1,9 +1,9 @@
-"""Driver of DBOS: a workflow with ten steps.
+"""Program that runs the benchmark's work on DBOS: workflows with ten steps.
 
-Every step writes its result before the next step starts; there is no claim of a step. The start of
-a workflow, which stores its instructions, and its end are part of the measurement, because a
-workflow runs as soon as it is created. Each lane is a thread, which is faster than an asynchronous
-workflow: DBOS sends its queries from threads in both cases.
+Every step writes its result before the next step starts. Steps are not claimed. A workflow runs as
+soon as it is created, so the measurement includes its start, which stores the instructions, and its
+end. Each lane (concurrent worker) is a thread. Asynchronous workflows would be slower, because DBOS
+sends their queries from threads too.
 """
 
 import asyncio
@@ -24,14 +24,12 @@ def step(instructions: str) -> str:
 
 @DBOS.workflow()
 def plan(steps: list[str]) -> str:
-    """Carry out the steps, one after the other."""
     for instructions in steps:
         step(instructions)
     return "done"
 
 
 def work(plans: int) -> None:
-    """Carry out workflows, one after the other."""
     for _ in range(plans):
         assert plan([lanes.INSTRUCTIONS] * lanes.STEPS) == "done"
 

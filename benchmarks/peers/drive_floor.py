@@ -1,8 +1,9 @@
-"""Driver of the SQL functions in `step_cycle_peer.sql`, which give the guarantees of Waybook.
+"""Program that runs the benchmark's work on the SQL functions in `step_cycle_peer.sql`.
 
-With `psycopg`, a step is claimed and submitted through psycopg and its pool. With `driver`, the
-same functions are called through the database driver of Waybook, with one message for each call.
-With `together`, the submission of a step also claims the next one, in one function and one message.
+The functions give the guarantees of Waybook. The variant `psycopg` calls them through psycopg and
+its pool. The variant `driver` calls them through the database driver of Waybook, with one message
+per call. In the variant `together`, one function and one message submit a step and claim the next
+one.
 """
 
 import sys
@@ -35,8 +36,8 @@ SUBMIT_AND_TAKE = Query(
     "select peer.submit_and_take(%(tenant)s, %(plan)s, %(step)s, %(attempt)s, %(result)s,"
     " %(session)s, %(key)s)",
 )
-#: First plan id of each variant, because all use the same tables, and distance between the first
-#: plan ids of two rounds.
+#: First plan id of each variant, and distance between the first plan ids of two rounds. The ids
+#: differ, because all variants use the same tables.
 FIRST_PLAN = {"psycopg": 0, "driver": 1_000_000_000, "together": 2_000_000_000}
 PLANS_PER_ROUND = 100_000
 
@@ -77,7 +78,7 @@ async def work_through_driver(pool: ConnectionPool, session: str, plans: Sequenc
 
 @asynccontextmanager
 async def open_owner_pool(postgres: DatabaseServer) -> AsyncIterator[Pool]:
-    """Yield a pool of the owner of the tables, and create the tables if they do not exist."""
+    """Create the tables if they do not exist, and yield a connection pool of their owner."""
     async with Pool(postgres.owner_dsn, min_size=1, kwargs=CONNECTION_OPTIONS) as owner:
         async with owner.connection() as connection:
             cursor = await connection.execute("select to_regnamespace('peer') is not null")

@@ -1,9 +1,9 @@
-"""Driver of LangGraph with its PostgreSQL checkpointer: a graph of ten nodes, one after the other.
+"""Program that runs the benchmark's work on LangGraph: a graph of ten nodes in sequence.
 
-A plan is a thread of the graph. Every step writes its checkpoint before the next step starts
-(durability `sync`); there is no claim. Each lane has its own checkpointer and connection, because a
-checkpointer sends one query at a time. The first checkpoint of a thread, with the instructions, is
-written before the measurement.
+A plan is a thread of the graph. Every step writes its checkpoint to PostgreSQL before the next step
+starts (durability `sync`). Steps are not claimed. Each lane (concurrent worker) has its own
+checkpointer and connection, because a checkpointer sends one query at a time. The first checkpoint
+of a thread, with the instructions, is written before the measurement.
 """
 
 import sys
@@ -28,13 +28,11 @@ class State(TypedDict):
 
 
 async def step(state: State) -> dict[str, str]:
-    """Return the result of a step."""
     assert state["steps"]
     return {"result": lanes.RESULT}
 
 
 def build(saver: AsyncPostgresSaver) -> CompiledStateGraph:
-    """Return the graph of ten nodes."""
     graph = StateGraph(State)
     for node in NODES:
         graph.add_node(node, step)
@@ -53,7 +51,6 @@ async def create_threads(graph: CompiledStateGraph, names: Sequence[str]) -> lis
 
 
 async def work(graph: CompiledStateGraph, threads: Sequence[dict[str, Any]]) -> None:
-    """Carry out all steps of these threads."""
     for thread in threads:
         ended = await graph.ainvoke(None, thread, durability="sync")
         assert ended["result"] == lanes.RESULT

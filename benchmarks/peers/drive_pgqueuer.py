@@ -1,8 +1,9 @@
-"""Driver of pgqueuer: a job for each step.
+"""Program that runs the benchmark's work on pgqueuer: a job for each step.
 
-With `single`, each lane takes one job and completes it before the next, both in a transaction of
-their own. With `batches`, the queue's own worker takes ten jobs at a time and reports completed
-jobs in batches, so that a crash repeats jobs that were completed. pgqueuer stores no results.
+In the variant `single`, each lane (concurrent worker) takes one job in a transaction and completes
+it in another, before it takes the next. In the variant `batches`, pgqueuer's own worker takes ten
+jobs at a time and reports completed jobs in batches, so completed jobs may be repeated after a
+crash. pgqueuer stores no results.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""Driver of Waybook: a plan of ten steps, through the dispatcher and without a transport.
+"""Program that runs the benchmark's work on Waybook: plans of ten steps, without a transport.
 
-With `together`, the submission of each step but the last also claims the next one (`takeNext`),
-which is the call that the replies of Waybook suggest. With `apart`, each step is claimed by a call
-of its own.
+The calls go to the dispatcher. In the variant `together`, the submission of each step but the last
+also claims the next one (`takeNext`), as the replies of Waybook suggest. In the variant `apart`, a
+separate call claims each step.
 """
 
 import asyncio

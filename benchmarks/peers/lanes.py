@@ -1,9 +1,10 @@
-"""Work that every driver carries out, and its protocol with the coordinator `run.py`.
+"""Work that the program of each compared system carries out, as `run.py` requests.
 
-A driver is a process with 16 concurrent lanes. A lane works through plans of ten steps, one step
-after the other. Each step is claimed and completed durably, which is one cycle. The coordinator
-writes a request for a round; the driver creates the plans and answers that it is ready. On the next
-line, the driver works through the plans, and answers with its figures. All lines are JSON.
+Such a program, called a driver, is a process with 16 concurrent workers, called lanes. A lane works
+through plans of ten steps, one step after the other. A cycle is the durable claim and completion of
+one step. `run.py` (the coordinator) sends a request for a round on standard input; the driver
+creates the plans and answers that it is ready. When the next line arrives, the driver works through
+the plans, and answers with its figures. All lines are JSON.
 
 This module imports nothing but uvloop and the standard library, because each driver runs in the
 environment of the system that it measures.
@@ -26,8 +27,8 @@ STEPS = 10
 RESULT = '{"findings": "Three sources agree; one is older than the rest.", "sources": [1, 2, 3]}'
 INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 4
 
-#: Function that creates the plans of a round, which has a number and a number of plans per lane. It
-#: returns what each lane does.
+#: Function that creates the plans of a round. Its arguments are the number of the round and how
+#: many plans each lane gets. It returns the work of each lane.
 Prepare: TypeAlias = Callable[[int, int], Awaitable[Sequence[Awaitable[object]]]]
 #: Function that returns the number of steps that are not complete, after a round.
 CountOpen: TypeAlias = Callable[[], Awaitable[int]]
@@ -36,7 +37,7 @@ CountOpen: TypeAlias = Callable[[], Awaitable[int]]
 async def serve(prepare: Prepare, count_open: CountOpen | None = None) -> None:
     """Carry out rounds until the coordinator closes the standard input.
 
-    A driver whose lanes do not check their results passes `count_open`.
+    If the lanes do not check their own results, `count_open` checks that no step is left.
     """
     is_warm = False
     while line := sys.stdin.readline():

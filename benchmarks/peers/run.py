@@ -1,11 +1,11 @@
-"""Rate and CPU time of a step cycle of Waybook, compared with durable peers.
+"""Rate and CPU time of a step cycle of Waybook, compared with other durable engines (peers).
 
 All systems run the same work (`lanes.py`) on one PostgreSQL server with `fsync` on, each in its own
-process, environment and database; the SQL functions share the database of Waybook. The rounds
-of the systems are interleaved, so that other load on the machine affects all of them, and the first
-round is not counted. The process of a system runs only during its turn, and does some work before
-the measurement. Limits apply to the ratio of rates within a round. `make bench` installs the peers;
-a peer that is not installed is left out.
+process, environment and database; the SQL functions share the database of Waybook. The rounds of
+the systems are interleaved, so that other load on the machine affects all of them, and the first
+round is not counted. The process of a system runs only during its turn, and warms up before the
+measurement. Limits apply to the ratio of rates within a round. `make bench` installs the peers; a
+peer that is not installed is left out.
 
     python benchmarks/peers/run.py [--plans 5] [--rounds 5] [--only waybook floor-driver]
 """
@@ -33,7 +33,8 @@ from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
 from waybook.store.maintenance.migrate import migrate
 
-#: Environment variables of the drivers: no telemetry, and no proxy that answers.
+#: Environment variables that keep the drivers offline: they switch off telemetry, and the proxy is
+#: an address where nothing listens.
 OFFLINE = {
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"),
     "LANGSMITH_TRACING": "false",
@@ -41,9 +42,9 @@ OFFLINE = {
 }
 
 
-#: Plans of each lane in the warm-up of a process.
+#: Number of plans that each lane works through as a warm-up.
 WARM_UP_PLANS = 2
-#: Maximum time in seconds until a driver ends by itself.
+#: Time in seconds after which a driver that does not end is killed.
 MAX_END_SECONDS = 20.0
 
 
@@ -87,7 +88,7 @@ class Driver:
         return Round(cycles / figures["seconds"], figures["cpu"] * per_cycle, used * per_cycle)
 
     def end(self) -> None:
-        """Let the process end by itself, or kill it after a while."""
+        """Let the process end by itself. Kill it if it does not end in time."""
         try:
             self._process.communicate(timeout=MAX_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -180,12 +181,12 @@ def report(systems: Sequence[System], results: Mapping[str, Sequence[Round]], ve
 def make_checks(
     own: System, systems: Sequence[System], results: Mapping[str, Sequence[Round]]
 ) -> Iterator[Check]:
-    """Yield the ratios of the rate of Waybook, in one of its forms, to the rates of the others."""
+    """Yield a check per peer: the rate of Waybook, in this variant, divided by the peer's rate."""
     for system in systems:
         limit, goal = system.limit, system.goal
         if own is TOGETHER:
             limit, goal = system.together_limit, system.together_goal
-        # A lower bound is compared with the form of Waybook that makes as many calls.
+        # A lower bound is compared only with the variant of Waybook that makes as many calls.
         is_floor_of_other = system.driver == "floor" and (limit, goal) == (None, None)
         if system not in OWN and not is_floor_of_other:
             pairs = zip(results[own.key], results[system.key], strict=True)

@@ -1,4 +1,4 @@
-"""Systems that `run.py` compares: Waybook, lower bounds of its cost, and durable peers."""
+"""Systems that `run.py` compares: Waybook, bare SQL functions, and other durable engines."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ ENVIRONMENTS: Final = ROOT / ".bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """System with its driver, and the limits of Waybook's rate in relation to it."""
+    """System to measure, with its driver, and with limits for comparing Waybook's rate with it."""
 
     key: str
     label: str
@@ -20,13 +20,14 @@ class System:
     variant: str | None = None
     #: Package whose version is reported; systems without a package run in Waybook's environment.
     package: str | None = None
-    #: Minimum ratio of Waybook's rate to the rate of this system, and the ratio to be reached.
+    #: Minimum ratio of Waybook's rate to the rate of this system, and the goal for this ratio.
     limit: float | None = None
     goal: float | None = None
-    #: The same if the submission of a step also claims the next one.
+    #: The same limit and goal, for the variant of Waybook in which a submission also claims the
+    #: next step.
     together_limit: float | None = None
     together_goal: float | None = None
-    #: Guarantees of Waybook that the measured work of the system lacks.
+    #: Guarantees that Waybook gives, but this system did not give when it was measured.
     lacks: str = ""
 
     @property
@@ -58,11 +59,11 @@ TOGETHER: Final = System(
     driver="waybook",
     variant="together",
 )
-#: Systems that are Waybook itself.
+#: Variants of Waybook.
 OWN: Final[Sequence[System]] = (WAYBOOK, TOGETHER)
 _NO_CLAIM: Final = "claim of each step, row-level security, sealed audit"
 _NO_RESULT: Final = "stored results, order of steps, row-level security, sealed audit"
-#: Systems in the order of a round.
+#: All systems, in the order in which they run in a round.
 SYSTEMS: Final[Sequence[System]] = (
     *OWN,
     System(
