@@ -1,4 +1,4 @@
-"""Simulated agents that think between their calls and work through plans on a fleet of servers."""
+"""Simulated agents that work through plans on a fleet of servers, with pauses to think."""
 
 import asyncio
 import contextlib
@@ -14,15 +14,16 @@ from faults.wire import Address, Wire
 from fleet.load import BALANCER, Load
 
 STEPS: Final = 10
-#: Standard deviation of the logarithm of a thinking time.
+#: Standard deviation of the logarithm of the time that an agent thinks between two calls.
 SIGMA: Final = 0.8
-#: Share of steps that are abandoned, and share of plans on which a second agent waits for work.
+#: Share of steps that their agent abandons, and share of plans on which a second agent waits for
+#: work.
 ABANDONED: Final = 0.02
 WAITING: Final = 0.1
 WAIT_SECONDS: Final = 10
 INSTRUCTIONS: Final = "Read the three newest sources and note where they disagree. " * 4
 RESULT: Final = '{"findings": "Three sources agree; one is older.", "sources": [1, 2, 3]}'
-#: Maximum number of attempts for a call. An overloaded fleet refuses calls until others have ended.
+#: Maximum number of attempts for a call. An overloaded fleet refuses calls while it answers others.
 MAX_ATTEMPTS: Final = 60
 
 
@@ -46,7 +47,7 @@ class Simulation:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Let all agents submit the steps that they hold, and end.
+        """Let each agent submit the step that it holds and then end.
 
         Otherwise, these steps would stall during the next simulation.
         """
@@ -102,7 +103,7 @@ class Simulation:
         await self._pause(self._random.lognormvariate(center, SIGMA))
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for this time, or until the simulation is stopped."""
+        """Wait this many seconds, or until the simulation is stopped."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
 

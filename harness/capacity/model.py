@@ -21,7 +21,7 @@ from typing import Final, Literal, get_args
 
 RESULTS: Final = Path(__file__).resolve().parents[2] / "build" / "bench" / "capacity.json"
 
-#: Load balancing of an agent's calls: all to one process, or each to the next process.
+#: Load balancing: all calls of an agent go to one process, or each call goes to the next process.
 Balancing = Literal["sticky", "alternating"]
 
 #: Bytes that a step cycle adds to the database and to the write-ahead log, with results of 100
@@ -42,11 +42,11 @@ SIZES: Final = ((10, 2.0), (100, 2.0), (1_000, 1.0), (1_000, 4.0), (5_000, 1.0),
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """CPU milliseconds of a step cycle, with the source of the figures."""
+    """CPU milliseconds of a step cycle, with a text that says where they were measured."""
 
     server_ms: float
     database_ms: float
-    #: Cores that a server and PostgreSQL use at any rate of calls.
+    #: Cores that each server and PostgreSQL use in addition, whatever the rate of calls.
     fixed_server: float = 0.0
     fixed_database: float = 0.0
     source: str
@@ -116,7 +116,7 @@ def read_costs(balancing: Balancing, results: Path = RESULTS) -> Costs:
 
 
 def predict(steps_per_second: float, costs: Costs, servers: int = 1) -> Size:
-    """Return the resources for this rate of step cycles on this number of servers."""
+    """Return the resources that this many servers need for this rate of step cycles."""
     return Size(
         steps_per_second=steps_per_second,
         server_load=costs.fixed_server * servers + steps_per_second * costs.server_ms / 1000,

@@ -49,12 +49,12 @@ TOLERANCE: Final = 0.25
 CALIBRATIONS: Final = (1.0, 0.25)
 #: Loads to predict, as multiples of the options `--agents` and `--think-seconds`.
 LOADS: Final = ((4, 1.0), (4, 2.0), (2, 0.75))
-#: Time for which the idle fleet is measured.
+#: Duration of the measurement of the idle fleet.
 IDLE_SECONDS: Final = 15.0
-#: Maximum time in which all agents are started.
+#: Maximum time between the start of the first agent and that of the last.
 MAX_RAMP_SECONDS: Final = 60.0
-#: Time between the start of the last agent and the measurement, in which the servers prepare their
-#: SQL statements.
+#: Time between the start of the last agent and the measurement. Meanwhile, the servers prepare
+#: their SQL statements.
 WARM_UP_SECONDS: Final = 8.0
 #: HAProxy option that sends all calls of a connection to the same server.
 STICKY_OPTION: Final = "option prefer-last-server"
@@ -130,7 +130,7 @@ async def read_usage(fleet: Fleet) -> Usage:
 async def measure(
     fleet: Fleet, token: str, workload: Workload, seconds: float
 ) -> tuple[Measured, Phase]:
-    """Let agents work, and measure them after a warm-up. Also return the counts of their calls."""
+    """Let agents work, and measure the fleet after a warm-up. Also return the counts of calls."""
     address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
     simulation = Simulation(workload, address, token)
     # The agents start one after the other, so that they do not create their plans all at once.
@@ -167,7 +167,7 @@ async def measure_idle(fleet: Fleet) -> tuple[float, float]:
 
 
 def fit(slow: Measured, fast: Measured, servers: int) -> Costs:
-    """Return the costs of a step cycle, from measurements at two rates of calls.
+    """Compute the costs of a step cycle from measurements at two rates of calls.
 
     The CPU time per second is a fixed part plus a part that grows with the rate of calls.
     """
@@ -183,7 +183,7 @@ def fit(slow: Measured, fast: Measured, servers: int) -> Costs:
 
 
 def _line(slow: Measured, fast: Measured, slow_cpu: float, fast_cpu: float) -> tuple[float, float]:
-    """Return the cores at a rate of zero, and the milliseconds that each call adds."""
+    """Return the cores used without any calls, and the milliseconds that each call adds."""
     cores = slow_cpu / slow.seconds, fast_cpu / fast.seconds
     rates = slow.calls / slow.seconds, fast.calls / fast.seconds
     per_call = (cores[1] - cores[0]) / (rates[1] - rates[0])
@@ -253,7 +253,7 @@ def report(load: Workload, measured: Measured, phase: Phase, costs: Costs, serve
 
 
 def write_costs(balancing: Balancing, costs: Costs) -> None:
-    """Write the costs for the model. Costs measured with the other load balancing are kept."""
+    """Write the costs for the model, and keep those measured with the other load balancing."""
     stored = json.loads(RESULTS.read_text("utf-8"))["costs"] if RESULTS.exists() else {}
     stored[balancing] = {
         **asdict(costs),

@@ -17,11 +17,13 @@ from fleet.run import say
 #: Build folder. It is kept, because a build takes minutes.
 BUILD: Final = ROOT / "build" / "citus"
 PG_CONFIG: Final = os.environ.get("PG_CONFIG", str(DEBIAN_BINARIES / "pg_config"))
-#: Switches off parts of Citus that need more libraries and that a cluster does not need.
+#: Options that leave out parts of Citus. A cluster does not need them, and they need more
+#: libraries.
 CONFIGURE: Final = ("--without-libcurl", "--without-lz4", "--without-zstd")
-#: Settings of make: no bitcode, and warnings of newer compilers are not errors.
+#: Settings of make: build no bitcode, and do not treat compiler warnings as errors.
 MAKE: Final = ("with_llvm=no", "COPT=-O1 -g0 -Wno-error")
-#: Function that PostgreSQL 15.20 exports although the headers of Citus 13.2 define it too.
+#: Function that the headers of Citus 13.2 define. It is removed, because PostgreSQL 15.20 exports
+#: it.
 _DUPLICATE: Final = re.compile(
     r"static inline bool\nhave_createdb_privilege\(void\)\n\{.*?\n\}\n", re.DOTALL
 )

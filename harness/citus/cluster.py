@@ -18,8 +18,8 @@ from run_place import find_memory
 
 COORDINATOR: Final = "coordinator"
 WORKERS: Final = ("worker-1", "worker-2")
-#: Number of shards per table. It is small, because each shard of the 40 tables is a table of its
-#: own.
+#: Number of shards per table. It is small, because PostgreSQL stores each shard as a separate
+#: table, and 40 tables have shards.
 SHARD_COUNT: Final = 4
 SETTINGS: Final = {
     "listen_addresses": f"'{HOST}'",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-#: Tests that use one of these fixtures use the cluster.
+#: Fixtures of the tests that use the cluster.
 CLUSTER_FIXTURES: Final = frozenset({"server", "eighteen"})
 NO_CLUSTER: Final = "they do not use the database of the fixtures"
 

@@ -62,7 +62,7 @@ def cluster(options: argparse.Namespace) -> Iterator[Server]:
 
 
 def migrated(server: Server) -> ServerDatabase:
-    """Create a database and distribute it, as an operator does."""
+    """Create, migrate and distribute a database, as an operator does."""
     place = create_cluster_database(server, DBNAME)
     run_waybook(place, "migrate", "--distribute")
     return place
@@ -94,8 +94,8 @@ def _run(database: list[str], *words: str) -> str:
 def restored(server: Server, place: ServerDatabase) -> str:
     """Restore a backup of the cluster into two databases. Return a line for the report.
 
-    One database is on a single server. The other one is on the cluster, and is distributed after
-    the restore.
+    The first database is on a single server. The second database is on the cluster, and is
+    distributed after the restore.
 
     Raises:
         AssertionError: the restored audit differs, or has no entries.
@@ -148,7 +148,7 @@ def run_tests(only: str | None) -> bool:
     """Run the tests on the cluster. Return whether they passed."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
     command += ["-m", SELECTED, *TESTS, *(("-k", only) if only else ())]
-    # The tests get their own data directory, which they remove.
+    # Without this variable, the tests create their own data directory, and remove it.
     environment = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode == 0
 

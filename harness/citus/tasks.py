@@ -36,7 +36,7 @@ VALUES: Final = {
     "timestamp with time zone": "2030-01-01T00:00:00Z",
     "interval": "1 second",
 }
-#: Queries of the calls that agents make all the time, with their purpose.
+#: Queries that frequent calls of agents send, with their purpose.
 FREQUENT: Final = {
     "accounts/accounts.name_org_by_token_of_org": "look up the org of a token",
     "accounts/accounts.bearer_of_token_of_org": "look up a token",
@@ -77,7 +77,7 @@ FREQUENT: Final = {
 _PER_ORG = "a secret without the code of its org: every node is asked"
 _DIRECTORY = "the org is stored on every node"
 _NO_VECTORS = "pgvector is not installed"
-#: Queries that are not a single task, with the reasons.
+#: Queries that may have more than one task or may be refused by Citus, with the reasons.
 UNROUTED: Final = {
     "accounts/accounts.name_org_by_token": _PER_ORG,
     "accounts/accounts.bearer_of_token": _PER_ORG,
@@ -156,7 +156,7 @@ def _answers(dsn: str) -> bool:
 
 
 def _width(text: str) -> int:
-    """Return the number of columns of the rows that a query inserts."""
+    """Return how many columns the rows have that a query inserts."""
     listed = re.search(r"insert into \w+(?: as \w+)?\s*\(([^)]*)\)", text)
     return listed[1].count(",") + 1 if listed else 3
 

@@ -1,4 +1,4 @@
-"""Two orgs on different nodes of a cluster that take turns on one database connection."""
+"""Test: two orgs, stored on different nodes of a cluster, take turns on one connection."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Test upgrade of a distributed database with data, by a migration like a future one."""
+"""Test of an upgrade: a sample migration changes a distributed database that contains data."""
 
 import asyncio
 from typing import Final
@@ -36,10 +36,10 @@ from waybook.store.maintenance.migrate import (
 )
 
 DBNAME: Final = "waybook_citus_upgraded"
-#: Number of environments with two orgs each. Eight orgs repeat a statement more than five times:
-#: PostgreSQL may change its query plan at the sixth execution.
+#: Number of environments with two orgs each. With eight orgs, each statement is repeated at least
+#: eight times: PostgreSQL may change the query plan of a prepared statement at the sixth execution.
 ENVIRONMENTS: Final = 4
-#: Statement before the refused one in the same migration. Citus accepts it.
+#: Statement that Citus accepts. It precedes a refused statement in the same migration.
 ACCEPTED: Final = "create index run_name on run (org_id, name)"
 
 
@@ -60,7 +60,7 @@ def upgrade(server: Server) -> str:
         check_sample(place)
         assert asyncio.run(read(place, orgs)) == before
         asyncio.run(go_on(place, orgs))
-        # The owner of the database may also be a superuser.
+        # Migrating and distributing also works if the owner of the database is a superuser.
         assert migrate(place.admin_dsn) == distribute(place.admin_dsn) == []
     finally:
         drop_database(server, DBNAME)

@@ -17,12 +17,12 @@ DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
 #: Time limit for repeating a call that gets no answer.
 MAX_CALL_SECONDS: Final = 90.0
-#: Time limit for repeating a call that gets no answer, after the end of the test run.
+#: The shorter time limit that applies as soon as the test run is over.
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
-#: Error codes after which an agent repeats its call: the call had no effect, or its outcome is
-#: unknown.
+#: Error codes after which an agent repeats its call. They mean that the call had no effect, or that
+#: its outcome is unknown.
 RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "DISK_FULL", "RATE_LIMITED"})
 HTTP_OK: Final = 200
 SERVER_ERROR: Final = 500
@@ -55,7 +55,7 @@ class Workload:
         return f"k-{next(self.keys):07d}"
 
     def chance(self, share: float) -> bool:
-        """Return True with this probability, but always False while agents must not misbehave."""
+        """Return True with this probability, but always False if agents must not misbehave."""
         return self.misbehaves and self.rng.random() < share
 
 
@@ -101,7 +101,7 @@ class Agent:
         while call.tries < MAX_TRIES and time.monotonic() < end:
             call.tries += 1
             answer = await self._try(call, arguments)
-            if answer is not None and self._settled(call, answer):
+            if answer is not None and self._record_answer(call, answer):
                 return
             if self.work.is_over and time.monotonic() > call.sent + MAX_LAST_SECONDS:
                 return
@@ -122,8 +122,8 @@ class Agent:
             history.hung.append(Hung(call.tool, self.server, sent, time.monotonic() - sent))
         return None
 
-    def _settled(self, call: Call, answer: Answer) -> bool:
-        """Record the answer. Return False if the outcome of the call is still unknown."""
+    def _record_answer(self, call: Call, answer: Answer) -> bool:
+        """Record an answer. Return whether it is final: otherwise, the call must be repeated."""
         history = self.work.history
         if answer.status >= SERVER_ERROR:
             history.retried[f"http {answer.status}"] += 1

@@ -77,7 +77,7 @@ MARKED_TOOLS: Final = frozenset(
 
 
 def single_effect_per_key(evidence: Evidence) -> Violations:
-    """Check that a key takes effect at most once, and that acknowledged answers are stored."""
+    """Check that calls with the same key take effect only once, and have a stored answer."""
     rows = evidence.rows
     for call in evidence.history.calls:
         if call.key is None:
@@ -92,7 +92,7 @@ def single_effect_per_key(evidence: Evidence) -> Violations:
 
 
 def single_holder(evidence: Evidence) -> Violations:
-    """Check that an attempt has one holder, and a conversation holds one step or job at a time."""
+    """Check that each attempt has one holder, and that no conversation holds two steps or jobs."""
     holders: dict[tuple[str, int], Call] = {}
     for call in _claims(evidence.history):
         first = holders.setdefault(_work_of(call), call)
@@ -151,7 +151,7 @@ def audit_is_sealed(evidence: Evidence) -> Violations:
 
 
 def replay_equals_rows(evidence: Evidence) -> Violations:
-    """Check that the rows equal the rows rebuilt from the audit."""
+    """Check that the stored rows equal the rows that a replay of the audit gives."""
     yield from evidence.rows.replay_differences
 
 
@@ -282,12 +282,12 @@ def _claims(history: History) -> Iterable[Call]:
 
 
 def _work_of(call: Call) -> tuple[str, int]:
-    """Return the step or job that a reply hands out, with its attempt."""
+    """Return the id and the attempt of the step or job that a claim returned."""
     return str(call.reply.get("stepId") or call.reply["jobId"]), call.reply["attempt"]
 
 
 def _audited_work(entry: Entry) -> str:
-    """Return the step or job that an audit entry names, in the notation of replies."""
+    """Return the id, as in replies, of the step or job that an audit entry names."""
     return str(entry.details.get("stepId") or entry.details["jobId"])
 
 

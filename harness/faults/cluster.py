@@ -27,8 +27,8 @@ from waybook.embedded_postgres.data_directory import server_account
 HOST: Final = "127.0.0.1"
 DIRECT, POOLED = "direct", "pooled"
 SERVERS: Final = (DIRECT, POOLED)
-#: Connections on which faults occur: from agents to a server, and from a server or pgbouncer to
-#: PostgreSQL.
+#: Kinds of connections on which the proxy causes faults: from agents to a server, and from a server
+#: or pgbouncer to PostgreSQL.
 HTTP, DATABASE = "http", "database"
 OWNER: Final = "builder"
 DBNAME: Final = "waybook"
@@ -48,8 +48,8 @@ class Options:
     #: Folder of the Waybook package that the servers run.
     source: Path = SOURCE
     lease_seconds: int = LEASE_SECONDS
-    #: Size of the separate file system for the data, which a fault can fill. If None, the data is
-    #: in the directory for temporary files.
+    #: Size of a separate file system for the data, so that a fault can fill it. If None, the data
+    #: is in the directory for temporary files.
     disk_megabytes: int | None = DISK_MEGABYTES
 
 
@@ -179,12 +179,12 @@ class Cluster:
         return False
 
     async def await_postgres(self) -> float:
-        """Wait until PostgreSQL accepts connections. Return the time."""
+        """Wait until PostgreSQL accepts connections. Return the time at which it did."""
         await until(self.postgres_is_ready, "PostgreSQL accepts connections")
         return time.monotonic()
 
     async def await_listening(self, name: str) -> float:
-        """Wait until a process listens on its port. Return the time."""
+        """Wait until a process listens on its port. Return the time at which it did."""
         await until(lambda: _listens(self.ports[name]), f"{name} listens")
         return time.monotonic()
 

@@ -1,4 +1,4 @@
-"""One run of the fault test: start the system, cause and end faults, finish work, read the data."""
+"""Run of the fault test: start the system, cause and end faults, finish all work, read the data."""
 
 import asyncio
 import contextlib
@@ -177,7 +177,7 @@ async def _drain(cluster: Cluster, work: Workload) -> float:
 
 
 async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
-    """Give the agents all open plans and runs, even those whose creation was not acknowledged."""
+    """Let the agents work on every open plan and run, even if its creation was not acknowledged."""
     for tenant in tenants:
         for statement, known in ((OPEN_PLANS, tenant.plans), (OPEN_RUNS, tenant.runs)):
             rows = await cluster.sql(statement, tenant.org_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 BALLAST: Final = "ballast"
-#: Free space that is left when the disk is filled.
+#: Free space that remains when the fault has filled the disk.
 ROOM_BYTES: Final = 256 * 1024
 MAX_FILLS: Final = 50
 
@@ -40,7 +40,6 @@ def remove_disk(disk: Path) -> None:
 
 
 def can_be_filled(disk: Path) -> bool:
-    """Return whether the data directory is on its own file system."""
     return os.path.ismount(disk)
 
 
@@ -51,7 +50,7 @@ def fill(disk: Path) -> None:
             room = shutil.disk_usage(disk).free - ROOM_BYTES
             if room <= 0:
                 return
-            # PostgreSQL may have taken some of the free space, and then the allocation fails.
+            # The allocation fails if PostgreSQL has used some of the free space in the meantime.
             with suppress(OSError):
                 os.posix_fallocate(ballast.fileno(), ballast.seek(0, os.SEEK_END), room)
 

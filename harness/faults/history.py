@@ -13,7 +13,7 @@ from typing import Any, Final, TextIO, TypeAlias
 Body: TypeAlias = dict[str, Any]
 
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-#: Matches an id in a reply, whose JSON may be quoted inside a text.
+#: Matches an id in a reply. The JSON of the reply may be quoted inside a text.
 WORK_ID: Final = re.compile(r'(?:plan|step|run|job|review)Id\\?":\s*\\?"([0-9a-z]{12})\b')
 #: Fields of a reply that the history stores, because the checkers read them.
 KEPT_FIELDS: Final = (
@@ -64,7 +64,7 @@ class Call:
     #: Times at which the first request was sent and the last answer was received.
     sent: float = 0.0
     received: float = 0.0
-    #: Time at which the answered request was sent.
+    #: Time of sending the request that got the answer. It may be a repetition of the first request.
     answered_sent: float = 0.0
     outcome: Outcome = Outcome.UNKNOWN
     code: str = ""
@@ -132,7 +132,7 @@ class History:
     def inspect(self, org: str, raw: str, sent: str = "") -> None:
         """Search a reply to this org for data of other orgs, and record it.
 
-        Ids that the call itself has sent are skipped, because error messages repeat them.
+        Ids in the arguments of the call (`sent`) are ignored, because error messages repeat them.
         """
         for other, canary in self._canaries.items():
             if other != org and canary in raw:

@@ -20,7 +20,7 @@ PROBE_SECONDS: Final = 0.1
 MAX_RECOVERY_SECONDS: Final = 60.0
 MAX_PROBES: Final = 40
 LOST_ANSWERS: Final = 6
-#: A database message with all these texts commits a writing transaction. The proxy drops the
+#: Texts that together identify a message that commits changes in the database. The proxy drops the
 #: answers to such messages.
 COMMIT: Final = ("insert", "commit")
 NO_DISK: Final = "disk full: SKIPPED, a small file system cannot be mounted here (root can)"

@@ -8,13 +8,13 @@ from faults.history import Body, Call
 
 OVER: Final = frozenset({"plan_complete", "plan_failed"})
 CLOSED_CODES: Final = frozenset({"PLAN_TERMINAL", "NOT_FOUND"})
-#: Pause of an agent. It is longer than the time after which another agent retries a step, so the
-#: result of the pausing agent is late.
+#: Duration of an agent's pause. Before it ends, another agent retries the step, so the result of
+#: the pausing agent is late.
 DOZE_SECONDS: Final = 4.0
 
 
 def step(mark: str, number: int, *depends_on: int) -> Body:
-    """Return a step as in tool arguments."""
+    """Return the arguments of a step for `create_research_plan`."""
     text = f"Look up {number} ({mark})."
     return {"stepType": "search", "instructions": text, "dependsOn": [*depends_on]}
 
@@ -154,7 +154,7 @@ class PlanAgent(Agent):
         await self.call("submit_user_decision", {**args, "stepId": review["stepId"]}, key)
 
     async def _take_back(self, plan_id: str, steps: list[Body]) -> None:
-        """Retry every step that has been in progress or failed for too long."""
+        """Retry one of these steps if its last heartbeat has not changed for too long."""
         held, now = self.tenant.held_since, time.monotonic()
         for plan_step in steps:
             key = (plan_step["stepId"], plan_step.get("lastSeenAt", ""))

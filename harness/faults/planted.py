@@ -1,6 +1,6 @@
-"""Bugs for testing the checkers.
+"""Known bugs that test the checkers.
 
-Each is planted in a copy of the source, and a checker must detect it.
+Each bug is planted in a copy of the source, and at least one checker must detect it.
 """
 
 import shutil
@@ -33,7 +33,7 @@ class Bug:
     name: str
     caught_by: frozenset[str]
     edits: tuple[Edit, ...]
-    #: Text that the checker's message contains if the planted bug is the cause.
+    #: Text by which a checker's message shows that the planted bug is the cause.
     shows: str = ""
 
     def is_shown_by(self, violations: Iterable[Violation]) -> bool:

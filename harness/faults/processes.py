@@ -1,4 +1,4 @@
-"""Processes that are restarted when they end, as by an init system."""
+"""Processes that are restarted whenever they end, as an init system does."""
 
 import asyncio
 import contextlib
@@ -124,5 +124,4 @@ def resident_bytes(pid: int) -> int:
 
 
 def open_descriptors(pid: int) -> int:
-    """Return the number of open file descriptors of a process."""
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())

@@ -24,18 +24,18 @@ ORDER_SECONDS: Final = 1e-6
 
 @dataclass(slots=True)
 class Link:
-    """Forwarded port, with the faults that are active on it."""
+    """Port that the proxy forwards, with the faults that are active on it."""
 
     name: str
     listen_port: int
     target_port: int
     delay_seconds: float = 0.0
-    #: Whether the proxy swallows all bytes without forwarding them.
+    #: Whether the proxy accepts all bytes without forwarding them.
     is_black_hole: bool = False
     #: Number of answers to lose. The proxy forwards the request, drops the answer, and resets the
     #: connection.
     answers_to_lose: int = 0
-    #: The answer is lost only if the request contains all these texts.
+    #: An answer is lost only if its request contains all these texts.
     markers: tuple[bytes, ...] = ()
     pairs: set["Pair"] = field(default_factory=set)
 
@@ -49,8 +49,8 @@ class Pair:
         self.client: asyncio.Transport | None = None
         self.target: asyncio.Transport | None = None
         self.loses_answer = False
-        #: Data to forward later, because the link is a black hole or the target is not connected
-        #: yet.
+        #: Data to forward later, and whether it goes to the target. It waits while the link is a
+        #: black hole, or while the connection to the target is being opened.
         self.held: list[tuple[bool, bytes]] = []
         self._last_release = 0.0
         self.is_over = False
@@ -70,7 +70,6 @@ class Pair:
             self._release_later(data, to_target=to_target)
 
     def release(self) -> None:
-        """Forward the data that was held back."""
         held, self.held = self.held, []
         for to_target, data in held:
             self._release_later(data, to_target=to_target)
@@ -86,7 +85,6 @@ class Pair:
             transport.write_eof()
 
     def end(self) -> None:
-        """Close both connections."""
         if self.is_over:
             return
         self.is_over = True

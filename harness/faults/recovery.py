@@ -1,4 +1,4 @@
-"""Measurement of recovery times: the same faults many times, under a light load."""
+"""Measurement of recovery times: each kind of fault is caused many times, under a light load."""
 
 import asyncio
 import random

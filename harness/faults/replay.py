@@ -15,14 +15,14 @@ WHOLE_ROW: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Violation: a conversation got a step or job while it held another one of that plan or run."""
+    """Violation: a conversation got a step or job while it held another of the same plan or run."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Violation: a step was started before all its dependencies had ended."""
+    """Violation: a step was started although a step that it depends on had not ended."""
 
     message: str
 

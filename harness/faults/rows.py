@@ -11,8 +11,8 @@ from faults.cluster import Cluster
 from faults.history import Body
 from waybook.store.audit import changes_of
 
-#: Parts of an audit entry that the checkers read: kinds of rows, their fields, and fields of the
-#: details.
+#: Parts of the audit that the checkers read: kinds of rows, fields of these rows, and fields of an
+#: entry's details.
 WORK: Final = frozenset({"step", "job"})
 READ_FIELDS: Final = frozenset({"*", "status", "held_by", "held_session"})
 READ_DETAILS: Final = ("stepId", "jobId", "attempt", "resumed", "rationale", "error")
@@ -29,7 +29,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Row of a job. Its timestamps were set by the database."""
+    """Row of a job. The database set its timestamps."""
 
     run_id: str
     step_key: str
@@ -62,7 +62,7 @@ class Entry:
 class Rows:
     """All database rows that the checkers read."""
 
-    #: Status of each plan by its id, and whether each run is complete.
+    #: Status of each plan, and whether each run is complete, by id.
     plans: dict[str, str] = field(default_factory=dict)
     runs: dict[str, bool] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Rows:
     stage_steps: dict[tuple[str, str], StageStep] = field(default_factory=dict)
     #: Audit entries, sorted by audit chain and by their position in the chain.
     audit: list[Entry] = field(default_factory=list)
-    #: How often each call took effect, by the tool and the idempotency key.
+    #: How often each call took effect. The call is identified by its tool and idempotency key.
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: Tools and idempotency keys for which an answer is stored.
     answers: set[tuple[str, str]] = field(default_factory=set)
@@ -80,8 +80,8 @@ class Rows:
     replay_differences: list[str] = field(default_factory=list)
 
 
-#: For each tool, the SQL query for stored texts. Agents write their idempotency keys into these
-#: texts.
+#: For each tool, a query for the texts that its calls stored. Agents write their idempotency keys
+#: into these texts, so that the effects of a call can be counted.
 MARKED: Final = {
     "create_research_plan": "select name from plan",
     "start_run": "select name from run",
@@ -108,7 +108,7 @@ async def read_rows(cluster: Cluster) -> Rows:
     rows = Rows(
         plans=dict(await sql("select id::text, status from plan")),
         runs=dict(await sql("select id::text, completed_at is not null from run")),
-        # A stored key ends with a hash of the user.
+        # A stored key ends with `@` and a hash of the user.
         answers={
             (tool, key.rpartition("@")[0])
             for tool, key in await sql("select tool, key from idempotency_answer")

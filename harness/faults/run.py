@@ -44,7 +44,7 @@ async def short(seed: int, source: Path) -> int:
 
 
 async def long(seed: int, source: Path) -> int:
-    """Cause hundreds of faults, until a hundred thousand calls were acknowledged."""
+    """Cause hundreds of faults, and continue until 100,000 calls were acknowledged."""
     assignment = Assignment(
         seed=seed,
         counts=LONG,
@@ -79,7 +79,7 @@ async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = N
 
 
 async def planted_bugs(seed: int, only: str) -> int:
-    """Check that each planted bug is detected, and that nothing is detected without a bug."""
+    """Check that each planted bug is detected, and that unchanged code has no violation."""
     chosen = [bug for bug in BUGS if only in bug.name]
     missed = []
     sound = await _look_for(None, seed)

@@ -12,8 +12,8 @@ DONE: Final = "run_complete"
 class RunAgent(Agent):
     """Agent that claims jobs, submits documents, releases some jobs, and retries failed jobs."""
 
-    #: Pause of an agent. It is longer than the lease, so another agent gets the job, and the result
-    #: of the pausing agent is late.
+    #: Duration of an agent's pause. It is longer than the lease, so another agent gets the job, and
+    #: the result of the pausing agent is late.
     doze_seconds = 8.0
 
     async def turn(self) -> None:

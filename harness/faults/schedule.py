@@ -38,12 +38,12 @@ class Fault:
     server: str
     seconds: float
     pause_seconds: float
-    #: Direction of the fault. A half-close closes the direction to the target if this is True. A
-    #: clock fault then moves the clock forward.
+    #: Direction of the fault. If True, a half-close closes the direction to the target, and a clock
+    #: fault moves the clock forward.
     forward: bool
 
 
-#: Minimum and maximum duration of the faults that have a duration.
+#: Minimum and maximum duration in seconds of each kind of fault that does not end at once.
 LASTING: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.SERVER_PAUSE: (0.5, 4.0),
     Kind.DISK_FULL: (3.0, 5.0),
@@ -98,7 +98,7 @@ LONG: Final = Counter(
         Kind.DATABASE_LOST_ANSWER: 200,
     }
 )
-#: Number of faults of each kind in half a minute, in which a planted bug must be detected.
+#: Number of faults of each kind in a run of half a minute that must detect a planted bug.
 PLANTED: Final = Counter(
     {
         Kind.SERVER_KILL: 1,

@@ -27,7 +27,7 @@ CONNECTIONS: Final = """select count(*) from pg_stat_activity
 
 @dataclass(slots=True)
 class Soaked:
-    """Measurements taken over time, with a check for those that grew."""
+    """Measurements over the test run, with a check that none of them grew."""
 
     seconds: float
     history: History
@@ -37,7 +37,7 @@ class Soaked:
     )
 
     def growth(self, name: tuple[str, str]) -> tuple[float, float]:
-        """Return the medians of the second and the last quarter of a series of measurements."""
+        """Return the medians of a series of measurements in its second and its last quarter."""
         return quarters(self.series[name])
 
     @property

@@ -43,10 +43,10 @@ class Tenant:
     #: Text that occurs only in the data of this org.
     canary: str
     tokens: dict[str, str]
-    #: Ids of the org's plans and runs, except those known to be closed.
+    #: Ids of the org's plans and runs, except those that an agent knows to be closed.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: For each step and its last heartbeat: the time at which an agent first saw this heartbeat.
+    #: Time at which an agent first saw a heartbeat, by step id and the heartbeat's time.
     held_since: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
@@ -69,7 +69,7 @@ def definition() -> Body:
 
 @asynccontextmanager
 async def inside(cluster: Cluster) -> AsyncIterator[Application]:
-    """Open the application as an operator, without a proxy."""
+    """Yield the application of an operator, which is not connected through a proxy."""
     flags = {"database_url": cluster.owner_url, "data_dir": cluster.home, "migrate": "always"}
     settings = read_settings(flags, {}, Path("/nonexistent")).settings
     async with start_application(settings, sweeping=False) as here:

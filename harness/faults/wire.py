@@ -42,7 +42,7 @@ class Answer:
 
 
 class Wire:
-    """HTTP connections of one agent: one for each server that it has used."""
+    """HTTP connections of one agent: one to each server that the agent has called."""
 
     def __init__(self, addresses: Mapping[str, Address], token: str) -> None:
         self._addresses = addresses

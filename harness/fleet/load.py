@@ -17,12 +17,12 @@ BALANCER: Final = "balancer"
 
 
 class Refused(AssertionError):
-    """A call was refused for a reason for which repeating it is useless."""
+    """A call was refused, and repeating it cannot succeed."""
 
 
 @dataclass(slots=True)
 class Phase:
-    """Counts of calls in one phase of the test."""
+    """Counts of calls in one phase of the test, such as a rolling restart."""
 
     name: str
     calls: int = 0

@@ -3,11 +3,11 @@
     python -m fleet.run [--servers 3] [--workers 1] [--agents 8] [--old FOLDER or COMMIT]
 
 Agents work through HAProxy during four phases: every server is restarted in turn, a newer version
-migrates the database, servers of the newer version replace the older ones, and the older ones
-return. The newer version is a copy of the current one with an additional migration. `--old` starts
-with another version: a commit, or a `src` folder. The run fails if a call was lost, if a result is
-not stored exactly once, if the audit does not match the rows, if background work was not done
-exactly once, or if a server logged an unexpected error.
+migrates the database, newer servers replace the older ones, and older servers replace the newer
+ones again. The newer version is a copy of the current one with an additional migration. `--old`
+starts with another version: a commit, or a `src` folder. The run fails if a call was lost, if a
+result is not stored exactly once, if the audit does not match the rows, if background work was not
+done exactly once, or if a server logged an unexpected error.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def say(line: str) -> None:
 
 
 def newer_version(home: Path) -> Path:
-    """Return a copy of this version with another migration, which adds a column and an index."""
+    """Return a copy of this version with one more migration, which adds a column and an index."""
     copy = home / "newer"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     newest = bundled_migrations()[-1]
@@ -81,7 +81,7 @@ def older_version(named: str) -> Iterator[Path]:
 
 
 async def make_token(fleet: Fleet) -> str:
-    """Create a user with a token, as an operator does, with the version that the database has."""
+    """Create a user with a token, with the version of Waybook that created the database."""
     source = fleet.variant.first_source
     await fleet.command(source, "user", "add", "ann", *SCOPES)
     words = ("token", "add", "ann", "--label", "fleet", *SCOPES, "--json")
@@ -95,7 +95,7 @@ async def working(load: Load, agents: int) -> AsyncIterator[None]:
     try:
         yield
     except BaseException:
-        # Cancel agents whose calls are not answered. They would go on trying for minutes.
+        # Cancel agents whose calls get no answer, because they would repeat the calls for minutes.
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
@@ -105,7 +105,7 @@ async def working(load: Load, agents: int) -> AsyncIterator[None]:
 
 
 async def roll(fleet: Fleet, source: Path) -> None:
-    """Restart every server, one after the other, with this source."""
+    """Replace every server, one after the other, by a server that runs this source."""
     for name in fleet.names:
         await fleet.replace_server(name, source)
 
@@ -140,7 +140,7 @@ async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[s
 
 
 async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
-    """Return the plans whose number of stored results differs from the acknowledged results."""
+    """Return the plans that have more or fewer stored results than acknowledged ones."""
     # Plans that were unfinished when the agents stopped also have results.
     rows = await fleet.sql(
         """select s.plan_id, count(r.step_id), count(*)

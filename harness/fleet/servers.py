@@ -22,7 +22,8 @@ from waybook.embedded_postgres.data_directory import server_account
 HOST: Final = "127.0.0.1"
 OWNER, SERVING, DBNAME = "builder", "server", "waybook"
 HAPROXY: Final = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin")
-#: Time for which a stopping server answers open calls. HAProxy checks the servers twice a second.
+#: Time in which a stopping server still answers calls, so that HAProxy, which checks the servers
+#: twice a second, notices the stop.
 DRAIN_SECONDS: Final = 2
 SWEEP_SECONDS: Final = 1
 #: Time limit for the start of a server, long enough for a busy machine.
@@ -66,7 +67,7 @@ max_client_conn = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Differences of a fleet from the fleet of `make harness NAME=fleet`."""
+    """Options in which the fleet of another harness differs from `make harness NAME=fleet`."""
 
     #: Additional environment variables of the servers.
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +109,6 @@ class Fleet:
         return f"postgresql://{user}@{HOST}:{self.ports[through]}/{DBNAME}"
 
     async def sql(self, text: str) -> list[tuple[Any, ...]]:
-        """Run an SQL statement as the superuser."""
         return await asyncio.to_thread(query, self.dsn("postgres"), text)
 
     def start_server(self, name: str, source: Path) -> None:
@@ -247,7 +247,7 @@ async def running_fleet(
 
 
 def new_home(purpose: str) -> Path:
-    """Create a folder for the files of all processes, which every user can read."""
+    """Create a folder for the files of all processes. Every OS user can read it."""
     home = Path(tempfile.mkdtemp(prefix=f"waybook-{purpose}-"))
     home.chmod(0o755)
     return home
@@ -289,7 +289,7 @@ async def _start_database(fleet: Fleet) -> None:
 
 
 async def create_database(fleet: Fleet, maintenance: str) -> None:
-    """Create the roles and the migrated database with this superuser's connection string."""
+    """Create the roles and a migrated database, as the superuser of the connection string."""
     for statement in (
         f"create role {OWNER} login createrole",
         f"create database {DBNAME} owner {OWNER}",

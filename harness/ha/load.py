@@ -1,6 +1,6 @@
 """Load on a database that fails over.
 
-Acknowledged results are noted, to be compared with the database.
+Each acknowledged result is recorded, to check later that the database still has it.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ PAUSE_SECONDS: Final = 0.05
 
 
 class Acknowledged(NamedTuple):
-    """Plan with an acknowledged result, and the time of the acknowledgment."""
+    """Id of a plan with an acknowledged result, and the time of the acknowledgment."""
 
     plan_id: str
     at: float
 
 
 class HaLoad(Load):
-    """Agents that note each acknowledged result. They give up a plan that the failover lost."""
+    """Agents that record each acknowledged result. If the failover lost a plan, they abandon it."""
 
     def __init__(self, address: Address, token: str, agents: int) -> None:
         super().__init__(address, token)

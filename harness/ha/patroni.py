@@ -135,7 +135,7 @@ class Patroni:
         await node.stop(signal.SIGKILL)
 
     def freeze(self, name: str) -> None:
-        """Suspend all processes of a node. Its peers see no closed connection."""
+        """Suspend all processes of a node. Its connections stay open, but it answers nothing."""
         node = self.nodes[name]
         node.send(signal.SIGSTOP)
         for pid in self._postgres_processes(name):
@@ -145,7 +145,7 @@ class Patroni:
     async def cut_replication(self, name: str) -> Callable[[], None]:
         """Stop the standby's replication. Return a function that lets it reconnect.
 
-        The standby loses everything that it was sent in the meantime and has not read.
+        The standby loses everything that the primary sends until then.
         """
         for pid in self._postgres_processes(name):
             if b"walreceiver" in await asyncio.to_thread(Path(f"/proc/{pid}/cmdline").read_bytes):
@@ -235,7 +235,7 @@ class Patroni:
 
 
 class WriteProbe:
-    """Probe that writes to one node again and again, and notes when the node accepts writes."""
+    """Probe that writes to one node repeatedly, and records when the node accepts writes."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn

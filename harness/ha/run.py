@@ -50,7 +50,7 @@ WARM_SECONDS: Final = 4.0
 LAG_SECONDS: Final = 1.0
 RECOVERY_SECONDS: Final = 60.0
 
-#: Function that makes the node with this name fail.
+#: Function that makes the primary fail. Its last argument is the name of the primary's node.
 Failure: TypeAlias = Callable[["HaFleet", Patroni, str], Awaitable[None]]
 
 
@@ -59,7 +59,7 @@ class HaFleet(Fleet):
     """Fleet of servers whose database URL contains the hosts of both nodes."""
 
     hosts: str = ""
-    #: Time at which writing the audit anchor began.
+    #: Time just before the audit anchor was written.
     anchored_at: float = 0.0
 
     @property
@@ -84,8 +84,8 @@ class Outcome:
     extra_seconds: float = 0.0
     acknowledged: int = 0
     lost_results: int = 0
-    #: Number of audit chains whose missing entries the anchor shows, and number of plans whose lost
-    #: result the anchor should show but does not.
+    #: Number of damaged audit chains that the anchor shows, and number of plans whose lost result
+    #: it should show but does not.
     detected: int = 0
     undetected: int = 0
     healed: int = 0
@@ -144,10 +144,10 @@ async def freeze_primary(_: HaFleet, cluster: Patroni, old: str) -> None:
 
 
 async def kill_primary_ahead(fleet: HaFleet, cluster: Patroni, old: str) -> None:
-    """Kill the primary after its standby has received nothing for a second or more.
+    """Stop replication to the standby, wait a moment, and then kill the primary.
 
-    Just before, this process writes an audit anchor, with which the loss can be detected later.
-    Running a command instead would add seconds to the lag.
+    Just before, this process writes an audit anchor, with which the loss can be detected later. A
+    separate command would take seconds, in which even more results would be lost.
     """
     (standby,) = set(NODES) - {old}
     settings = read_settings({"database_url": fleet.dsn(OWNER)}, {}).settings
@@ -203,7 +203,7 @@ async def _has_written(probe: WriteProbe) -> bool:
 
 
 async def _count(fleet: HaFleet, load: HaLoad, outcome: Outcome, phase: Phase) -> None:
-    """Compare the acknowledged results with the stored ones, and copy the counts of the calls."""
+    """Add the lost results and the counts of the calls to the outcome."""
     acknowledged, load.results = load.results, {}
     rows = await fleet.sql("select step_id from step_result")
     stored = {str(step) for (step,) in rows}

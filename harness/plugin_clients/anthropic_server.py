@@ -17,7 +17,7 @@ COMPACTION: Final = "create a detailed summary of"
 class ScriptedModel:
     """Scripted model that records its own tool calls and the client's requests.
 
-    `before_answer` gets each answer before it is sent, and may kill the client instead.
+    `before_answer` is called with each answer before it is sent, and may kill the client.
     """
 
     before_answer: Callable[[list[str], Call | str], None] = lambda _texts, _answer: None
@@ -150,7 +150,7 @@ def serve(reply: Callable[[str, dict[str, Any]], tuple[bytes, str]]) -> Iterator
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """Ignore the error when a client was killed while it waited for an answer."""
+            """Ignore the error that occurs if a client is killed while it waits for an answer."""
 
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -105,7 +105,7 @@ class Client:
         os.killpg(self.process.pid, signal.SIGKILL)
 
     def has_ended(self) -> bool:
-        """Return whether all processes that write the state file of a conversation have ended."""
+        """Return whether the MCP servers that write the conversations' state files have ended."""
         states = (self.data_dir / "conversations").glob("*.json")
         pids = [json.loads(path.read_text("utf-8"))["process"] for path in states]
         return not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -131,7 +131,7 @@ class Interruption:
 
 
 def work_through(client: Client, plan_id: str) -> list[str]:
-    """Prompt the client until the plan is complete. Return what happened between the prompts."""
+    """Prompt the client until the plan is complete. Return the events between the prompts."""
     events: list[str] = []
     session = client.prompt(f"{PROMPT} {plan_id}.", None)
     for _ in range(MAX_PROMPTS):
@@ -140,7 +140,8 @@ def work_through(client: Client, plan_id: str) -> list[str]:
         if status["status"] == "completed":
             return events
         if session is None:
-            # In a new conversation, only the plugin's hook knows the plan and the step.
+            # In a new conversation, the model learns the plan and the step only from the plugin's
+            # hook.
             events.append("new conversation")
             eventually(client.has_ended, "the MCP server of the ended client has ended")
         else:

@@ -1,7 +1,8 @@
 """Scripted agent without memory, which replaces the language model of a real client.
 
-It decides its next call only from the texts of the current request. When the client is compacted or
-killed, the agent therefore forgets its work, unless a hook adds it to the conversation again.
+It decides its next call only from the texts of the current request. When the conversation is
+compacted or the client is killed, the agent therefore forgets its work, unless a hook adds it to
+the conversation again.
 """
 
 import json
@@ -10,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: Number of steps that the agent submits per prompt. It then stops while it holds the next step.
-#: It also stops after the first step, before it claims the next one.
+#: Number of steps that the agent submits per prompt. It then ends its turn while it holds the next
+#: step. It also ends its turn after the first step, and then it holds no step.
 STEPS_PER_PROMPT: Final = 3
 PROMPT: Final = "Go on with the plan"
 SUMMARY: Final = "<summary>Some work was done.</summary>"
