@@ -1,8 +1,9 @@
-"""Metadata of a release: its addresses, and the README with links that work on a package index.
+"""Metadata of the built package: its web addresses, and the README as its long description.
 
-The address of the repository is taken from the environment variable WAYBOOK_REPOSITORY_URL, because
-a copy of the sources does not know where it is published. Without it, the package has no addresses,
-and links to other files of the repository become plain text.
+The README gets links that work on a package index. The address of the repository comes from the
+environment variable `WAYBOOK_REPOSITORY_URL`, because the sources do not say where they are
+published. Without this variable, the package has no addresses, and links to other files of the
+repository become plain text.
 """
 
 import os
@@ -18,7 +19,7 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(((?!\w+:|#)[^)]+)\)")
 
 
 def long_description(readme: str, url: str | None) -> str:
-    """Return the README with absolute links, or without links to other files if there is no URL."""
+    """Return the README with absolute links. Without a URL, remove the links to other files."""
     if url is None:
         return LINK.sub(r"\1", PICTURE.sub("", readme))
     base = url.rstrip("/")
@@ -42,7 +43,6 @@ def addresses(url: str | None) -> dict[str, str]:
 
 class CustomMetadataHook(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
-        """Set the long description and the addresses."""
         url = os.environ.get(VARIABLE) or None
         text = (Path(self.root) / "README.md").read_text("utf-8")
         metadata["readme"] = {

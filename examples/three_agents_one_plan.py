@@ -50,7 +50,7 @@ async def work(client: Client, plan_id: str, name: str, done: Counter[str]) -> N
 
 
 async def claim_and_lose(client: Client, plan_id: str) -> dict[str, Any]:
-    """Claim a step as agent cleo, and let agent ada reset the step; return the stale claim."""
+    """Claim a step as agent cleo, let agent ada reset it, and return cleo's outdated claim."""
     step = await claim(client, plan_id, "cleo")
     await client.call(
         "modify_plan",

@@ -46,7 +46,7 @@ MAX_WORD_LENGTH = 24
 # The parameter `a` in the weight a / (a + p), where p is the probability of a word (Arora, Liang
 # and Ma, 2017).
 SIF = 5e-4
-#: Each component is divided by its standard deviation to the power of this exponent.
+#: Each component is divided by a power of its standard deviation. This is the exponent.
 SPREAD = 0.5
 #: Maximum probability of a word piece. The probability is estimated from the piece's rank, because
 #: pieces have no count.
@@ -163,7 +163,7 @@ def split_into_pieces(word: str, known: dict[str, int]) -> list[int]:
 
 
 def rows_to_make(vocabulary: list[str], counts: dict[str, int]) -> dict[str, list[int]]:
-    """Return the words and pieces of the table, each with the numbers of its pieces.
+    """Return the words and word pieces of the table, each with the numbers of its pieces.
 
     Reserved pieces and punctuation are left out, because they say nothing about the topic of a
     text.

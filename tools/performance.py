@@ -21,7 +21,7 @@ PAGE: Final = ROOT / "docs" / "evidence" / "performance.md"
 PICTURE: Final = ROOT / "docs" / "pictures" / "growth.svg"
 PICTURE_LINK: Final = "![Duration of reads by the number of plans](../pictures/growth.svg)"
 
-#: A machine is idle up to this load average. The preceding benchmark still adds to the average.
+#: Maximum load average of an idle machine. It includes the load of the preceding benchmark.
 MAX_IDLE_LOAD: Final = 2.5
 BUSY: Final = (
     "Other programs used the machine at the same time, so the figures are only indicative."
@@ -55,7 +55,7 @@ TEXT_COLUMNS: Final = frozenset(
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 0) -> str:
     """Return a Markdown table with columns of numbers aligned to the right.
 
-    The first `text` columns contain text, as do the columns in `TEXT_COLUMNS`.
+    The first `text` columns, and those in `TEXT_COLUMNS`, contain text and are aligned to the left.
     """
     rules = [
         "---" if name in TEXT_COLUMNS or number < text else "---:"
@@ -118,7 +118,7 @@ def peers_table(result: Body) -> str:
 
 
 def lacks_table(result: Body) -> str:
-    """Return the table of guarantees that each compared engine did not give when measured."""
+    """Return the table of the guarantees that each compared engine lacked when it was measured."""
     rows = [[row["label"], row["lacks"]] for row in result["rows"] if row["lacks"]]
     return format_table(["system", "lacks"], rows)
 
@@ -134,7 +134,7 @@ def mcp_table(result: Body) -> str:
 
 
 def workers_table(result: Body) -> str:
-    """Return the tables of step cycles and reads, with one and with two server processes."""
+    """Return the tables of step cycles and read requests, for one and two server processes."""
     header = ["server", "rate/s", "all servers", "busiest process", "PostgreSQL", "callers"]
     keys = ("python", "busiest", "postgres", "callers")
     rows = [
@@ -213,7 +213,8 @@ def in_all(name: str, results: Sequence[Body]) -> bool:
     return all(name in result["milliseconds"] for result in results)
 
 
-#: For each generated part of the page: the result file, and the function that returns its tables.
+#: For each generated part of the page: the name of the result file, and the function that returns
+#: the tables.
 TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "peers": ("peers", peers_table),
     "missing guarantees": ("peers", lacks_table),
@@ -225,8 +226,8 @@ TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "search among a million": ("search_scale-1000000", search_table),
     "summary": ("summary", summary_table),
 }
-#: Parts without a sentence about date and machine, because the preceding part has the same
-#: sentence.
+#: Parts of the page that do not repeat the date and the machine, because the preceding part names
+#: them.
 UNDATED: Final = frozenset({"missing guarantees"})
 
 

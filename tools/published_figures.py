@@ -16,7 +16,7 @@ PART: Final = re.compile(
     r"(<!-- figures: written by `python -m tools.published_figures` -->\n).*?(<!-- end -->)",
     re.DOTALL,
 )
-#: A row with such a verdict needs a remark with the reason.
+#: Verdicts of figures that missed a goal or limit. Such a figure needs a remark with the reason.
 MISSED: Final = ("goal not reached", "limit missed", "FAILED")
 
 
@@ -26,7 +26,7 @@ class Figure(NamedTuple):
     question: str
     row: str
     column: str
-    #: Answer, in which `{}` is replaced by the measured figure.
+    #: Text of the answer. The measured figure replaces `{}`.
     answer: str = "{}"
     remark: str = ""
 
@@ -161,7 +161,7 @@ PAGES: Final = {"performance.md": PERFORMANCE, "reliability.md": RELIABILITY}
 
 
 def read_cell(page: str, row: str, column: str) -> tuple[str, str]:
-    """Return a cell of the first table row that begins with this text, and the row's last cell."""
+    """Return two cells of the first table row that begins with `row`: `column` and the last."""
     header: list[str] = []
     for line in page.splitlines():
         if not line.startswith("|"):

@@ -1,8 +1,8 @@
 """Run `make test` on every supported Python of this machine: `make harness NAME=test-pythons`.
 
-The supported versions are those named in pyproject.toml. If a version is installed more than once,
-the oldest release is used, because it has the fewest features. Each Python has its own environment,
-such as `.venv-3.12`. The report lists versions that were not found.
+The supported versions are those named in pyproject.toml. If several releases of a version are
+installed, the oldest one is used, because it has the fewest features. Each Python has its own
+environment, such as `.venv-3.12`. The report lists versions that were not found.
 """
 
 import os
@@ -47,7 +47,7 @@ def exact_version(python: Path) -> Version | None:
 
 
 def oldest(pythons: Iterable[Path], version: str) -> tuple[Version, Path] | None:
-    """Return the oldest of these programs that has this version of Python, or None."""
+    """Return the oldest release of this Python version among these programs, or None."""
     known = [(exact, python) for python in pythons if (exact := exact_version(python))]
     wanted = tuple(map(int, version.split(".")))
     return min((pair for pair in known if pair[0][:2] == wanted), default=None)

@@ -6,11 +6,11 @@ Each FILE is a lock file with hashes, or `pyproject.toml`, which installs Wayboo
 Nothing happens if the environment already has these files installed. Files that were installed
 earlier stay installed.
 
-uv installs the packages, because it takes 3 seconds where pip takes 20. It trusts the system's
+uv installs the packages, because it takes 3 seconds and pip takes 20. It trusts the system's
 certificates and uses pip's index settings. If uv fails, pip is used.
 
-An environment is rebuilt if it is incomplete, was moved, or belongs to another Python than the one
-that runs this script.
+An environment is rebuilt if it is incomplete, if it was moved, or if this script runs with another
+Python than the environment has.
 """
 
 import ast
@@ -31,7 +31,7 @@ UV_LOCK = "requirements/uv.lock"
 #: File in an environment that records what is installed. It is missing while an installer runs, so
 #: an environment without it may be incomplete.
 STAMP = ".waybook-installed"
-#: For each pip setting, the uv variable that replaces it, and the separator between several values.
+#: For each pip setting: the uv variables with the same meaning, and the separator between values.
 VARIABLES = {
     "index-url": (["UV_DEFAULT_INDEX"], " "),
     "extra-index-url": (["UV_INDEX"], " "),
@@ -44,7 +44,7 @@ VARIABLES = {
 
 
 def pip_settings(listed: str) -> dict[str, str]:
-    r"""Return the settings that `pip config list` printed: a variable wins over a file.
+    r"""Return the settings that `pip config list` printed. Environment variables override files.
 
     >>> pip_settings("global.proxy='one'\n:env:.proxy='two'\nlist.format='json'")
     {'proxy': 'two'}
@@ -166,8 +166,8 @@ class Environment:
         if self.folder.exists():
             say(f"{self.folder.name} is incomplete or was made by another Python: rebuilding it.")
             shutil.rmtree(self.folder)
-        # If this Python runs in a virtual environment, perhaps the removed one, use its base
-        # Python.
+        # If this Python belongs to a virtual environment, perhaps to the one that is replaced, use
+        # the Python from which that environment was created.
         python = getattr(sys, "_base_executable", sys.executable)
         created = run(python, "-m", "venv", self.folder)
         if created.returncode:
@@ -190,7 +190,7 @@ class Environment:
         say(f"uv failed ({problem}); installing with pip instead, which takes longer.")
         hashed = ["--require-hashes", *(f"--requirement={lock}" for lock in locks)] if locks else []
         for arguments in filter(None, (hashed, waybook)):
-            # A lock file lists every package, so pip need not look for dependencies.
+            # A lock file lists every package, so pip does not have to look for dependencies.
             done = self.pip("-qq", "install", "--no-deps", *arguments)
             if done.returncode:
                 raise SystemExit(f"{done.stdout}{done.stderr}pip could not install the packages.")

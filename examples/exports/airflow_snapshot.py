@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: A task that an earlier failure keeps from running counts as failed, as in Airflow itself.
+#: A task that cannot run because an earlier task failed counts as failed too, as in Airflow.
 STATUSES = {
     **dict.fromkeys(("scheduled", "queued", "running", "restarting"), "processing"),
     **dict.fromkeys(("up_for_retry", "up_for_reschedule", "deferred"), "waiting"),
@@ -37,7 +37,8 @@ def convert(export: Any) -> dict[str, object]:  # noqa: ANN401 - JSON
             "stageSlug": name,
             "stepKey": row["task_id"],
             "jobType": "EXECUTE",
-            # An instance that waits does not count as started, unless another one has started.
+            # A task instance without a state is waiting. It is listed only if another instance of
+            # the same task has started.
             "status": STATUSES[row["state"]] if row.get("state") else "pending",
         }
         for number, row in enumerate(instances)

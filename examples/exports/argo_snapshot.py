@@ -2,8 +2,8 @@
 
 Usage: python argo_snapshot.py run.json | waybook report -
 
-The file is the output of `kubectl get workflow NAME -o json` or `argo get NAME -o json`. Items of
-a loop are jobs of one step. Argo lists a task only when it can start, so the later tasks are read
+The file is the output of `kubectl get workflow NAME -o json` or `argo get NAME -o json`. The items
+of a loop become jobs of one step. Argo lists a task only when it can start, so later tasks are read
 from the templates in the file.
 """
 # ruff: noqa: INP001, T201 - an example that is run as a program
@@ -20,7 +20,7 @@ STATUSES = {
     **dict.fromkeys(("Succeeded", "Skipped", "Omitted"), "completed"),
     **dict.fromkeys(("Failed", "Error"), "failed"),
 }
-#: Nodes of these types only group others.
+#: Types of nodes that only group other nodes.
 GROUPS = {"DAG", "Steps", "StepGroup", "TaskGroup", "Container"}
 Edges = set[tuple[str, str]]
 
@@ -64,12 +64,12 @@ def convert(workflow: Any) -> dict[str, object]:  # noqa: ANN401 - JSON
 
 
 def step_key(name: str, workflow: str) -> str:
-    """Return a node's name without its workflow, loop item and attempt: wf.test(1:x) is test."""
+    """Return a node's name without workflow, loop item and attempt: `wf.test(1:x)` gives `test`."""
     return re.sub(r"\(\d+(:.*?)?\)", "", name.removeprefix(workflow)).lstrip(".") or workflow
 
 
 def reached(node_id: str, nodes: Any, keys: dict[str, str]) -> set[str]:  # noqa: ANN401 - JSON
-    """Return the steps that follow a node, also through nodes that are not steps."""
+    """Return the next steps after a node. Nodes in between that are not steps are skipped."""
     found = set()
     for child in nodes[node_id].get("children") or ():
         found |= {keys[child]} if child in keys else reached(child, nodes, keys)

@@ -66,7 +66,7 @@ def last_run(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def forward(nodes: list[str], edges: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the edges between steps without those that close a loop."""
+    """Return the edges between these nodes, except edges back to an earlier node."""
     after: dict[str, set[str]] = {node: set() for node in nodes}
 
     def reaches(node: str, target: str) -> bool:

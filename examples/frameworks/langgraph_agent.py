@@ -82,7 +82,7 @@ async def initial_state(step: Step) -> Work:
 
 
 async def work_through(client: Client, plan_id: str, graph: Graph) -> None:
-    """Run the graph for one step after the other until the plan is complete."""
+    """Run the graph for one step after the other, until the plan is complete."""
     async for step in client.steps(plan_id):
         async with step:
             work = await graph.ainvoke(await initial_state(step))

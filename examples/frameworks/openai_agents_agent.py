@@ -24,13 +24,13 @@ class Finding(BaseModel):
 
 @function_tool
 async def earlier_results(run: RunContextWrapper[Step]) -> str:
-    """Return the results of the earlier steps that this step's context contains."""
+    """Return the results of earlier steps, which are in this step's context."""
     context = await run.context.context()
     return json.dumps(context.get("earlierResults", []))
 
 
 def build_agent(model: Model | str) -> Agent[Step]:
-    """Return an agent that gets the step as its context and answers with a finding."""
+    """Return an agent whose context is the step, and whose answer is a finding."""
     return Agent[Step](
         name="Worker",
         instructions="Do the step of the plan. Read earlier results if you need them.",

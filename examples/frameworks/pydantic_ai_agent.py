@@ -24,7 +24,7 @@ class Finding(BaseModel):
 
 
 def build_agent(model: Model | str) -> Agent[Step, Finding]:
-    """Return an agent that gets the step as its dependency and answers with a finding."""
+    """Return an agent whose dependency is the step, and whose answer is a finding."""
     agent = Agent(
         model,
         deps_type=Step,
@@ -34,7 +34,7 @@ def build_agent(model: Model | str) -> Agent[Step, Finding]:
 
     @agent.tool
     async def earlier_results(run: RunContext[Step]) -> list[dict[str, JsonValue]]:
-        """Return the results of the earlier steps that this step's context contains."""
+        """Return the results of earlier steps, which are in this step's context."""
         return (await run.deps.context()).get("earlierResults", [])
 
     return agent

@@ -1,7 +1,7 @@
 """Run every security scanner over the repository: `make harness NAME=audit`.
 
-Each of the project's own Semgrep rules is first tested with a sample file that violates it. The
-audit fails if a rule does not report its sample.
+First, each of the project's own Semgrep rules is tested with a sample file that violates the rule.
+The audit fails if the rule does not report its sample file.
 """
 
 import json
@@ -42,8 +42,7 @@ ACCEPTED = {
     "Basic Auth Credentials: tests/transport/test_record_pages.py": "a fake secret of the test",
     "JSON Web Token: tests/transport/test_secrets.py": "a fake secret of the test",
 }
-#: Detectors that guess whether a text is a secret. They are switched off, because they report every
-#: hash and id.
+#: Detectors of secrets that are switched off, because they guess and report every hash and id.
 GUESSING_DETECTORS = ("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector")
 
 
@@ -66,7 +65,7 @@ def semgrep(root: Path) -> list[str]:
 
 
 def ineffective_rules() -> list[str]:
-    """Return the Semgrep rules that do not report their sample file, or that have none."""
+    """Return the Semgrep rules that have no sample file, or do not report it."""
     samples = yaml.safe_load(SAMPLES.read_text())
     with tempfile.TemporaryDirectory() as folder:
         for files in samples.values():
@@ -110,7 +109,7 @@ def secrets() -> list[str]:
 
 
 def _without_line_number(finding: str) -> str:
-    """Return the kind and the file of a finding, as in the keys of `ACCEPTED`."""
+    """Return a finding in the form of a key of `ACCEPTED`: its kind and its file."""
     kind, _, position = finding.partition(": ")
     return f"{kind}: {position.split(':')[0]}"
 

@@ -25,9 +25,9 @@ class Client:
     package: str
     ecosystem: Literal["python", "npm"] = "python"
     remarks: str = ""
-    #: Whether the client includes an agent. The agent decides what the model reads.
+    #: Whether the client includes an agent, which then decides what the model reads.
     has_agent: bool = True
-    #: Known bugs because of which the client fails, by transport.
+    #: For each transport on which the client fails: the known bug that is the reason.
     known_failures: Mapping[Transport, str] = field(default_factory=dict)
 
     @property
@@ -149,7 +149,7 @@ CLIENTS: Final[Sequence[Client]] = (
     Client("fastmcp", "fastmcp", "fastmcp", has_agent=False),
     Client("mcp", "MCP SDK", "mcp", has_agent=False),
 )
-#: Clients that are tested in CI: the two programs with the most users, and two frameworks.
+#: Clients that CI tests: the two programs with the most users, and two frameworks.
 CI: Final[Sequence[str]] = ("claude-code", "codex", "pydantic-ai", "langgraph")
 
 

@@ -27,7 +27,7 @@ class InstallError(Exception):
 
 
 def install(client: Client) -> Path:
-    """Return the client's environment. Install the packages first if the lock file has changed.
+    """Return the folder with the client. Install the client first if its lock file has changed.
 
     Raises:
         InstallError: an installer failed or took too long.

@@ -19,7 +19,7 @@ Row = Mapping[Transport, Outcome]
 
 
 def unexpected(client: Client, row: Row) -> list[str]:
-    """Return the unexpected results: new failures, and known failures that are now fixed."""
+    """Return the unexpected results: unknown failures, and known failures that did not occur."""
     reasons = []
     for transport, outcome in row.items():
         known = client.known_failures.get(transport)
@@ -31,7 +31,6 @@ def unexpected(client: Client, row: Row) -> list[str]:
 
 
 def group(outcomes: Sequence[Outcome]) -> Mapping[str, Row]:
-    """Group the test results by client and transport."""
     rows: dict[str, dict[Transport, Outcome]] = {}
     for outcome in outcomes:
         rows.setdefault(outcome.client, {})[outcome.transport] = outcome

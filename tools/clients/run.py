@@ -23,14 +23,15 @@ from waybook.transport.mcp.prompts import instructions_for
 MAX_TRIAL_SECONDS: Final = 180.0
 MAX_SHOWN_LOG_LENGTH: Final = 600
 LOGS: Final = ENVIRONMENTS / "logs"
-#: First line of the server's instructions. A prompt that contains it shows all instructions.
+#: First line of the server's instructions. If a request contains it, the client passed all
+#: instructions on to the model.
 INSTRUCTIONS: Final = instructions_for(["get_next_step"]).splitlines()[0]
 PROMPT: Final = (
     "Find out how many rivers there are. Make a plan with the waybook tools, work through it, and "
     "end when it is complete. If the plan pauses for a review: I approve."
 )
 #: Environment variables that keep clients offline: the proxy is loopback port 9, which refuses
-#: every connection, so that a client can reach only the local servers of the test.
+#: every connection. A client can therefore reach only the local servers of the test.
 OFFLINE: Final = {
     **dict.fromkeys(
         ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"
@@ -80,7 +81,7 @@ def run_trials(clients: Sequence[Client], report: Callable[[str], None]) -> Sequ
 
 
 def _verify(outcome: Outcome, missing: Sequence[str]) -> Outcome:
-    """Return the result of a test, changed to a failure if facts are missing in the audit."""
+    """Return the result of a test. If facts are missing in the audit, change it to a failure."""
     reasons = [*missing, *filter(None, [outcome.failure])]
     return replace(outcome, failure="; ".join(reasons) or None)
 
@@ -160,7 +161,7 @@ def _run_bounded(
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the processes that a client has left running."""
+    """Kill the processes that a client started and did not end."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

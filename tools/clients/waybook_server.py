@@ -23,8 +23,8 @@ from typing import Any, Final
 WAYBOOK: Final = str(Path(sys.executable).parent / "waybook")
 MAX_START_SECONDS: Final = 120
 MAX_COMMAND_SECONDS: Final = 120
-#: Changes (entity, field, new value) in the audit of every completed plan. The key is the message
-#: to show if the change is missing.
+#: Changes that the audit of a completed plan must contain, each as entity, field and new value. The
+#: key is the message for a missing change.
 FACTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "no condition fired": ("condition", "outcome", "fired"),
     "no step was skipped": ("step", "status", "skipped"),
@@ -47,7 +47,7 @@ class WaybookServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return variables that stop Waybook from reading the configuration of the user."""
+        """Return variables that keep Waybook from reading the user's own configuration."""
         return {"WAYBOOK_CONFIG": str(self.data_dir.parent / "none.toml")}
 
     @property
@@ -97,7 +97,8 @@ def serve_waybook(log: Path) -> Iterator[WaybookServer]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     folder = Path(tempfile.mkdtemp(prefix="waybook-clients-"))
-    # As root, the embedded PostgreSQL runs as another user, who needs access to this folder.
+    # If this process runs as root, the embedded PostgreSQL runs as another user, who needs access
+    # to this folder.
     folder.chmod(0o755)
     server = WaybookServer(f"http://127.0.0.1:{port}", folder / "data")
     command = [WAYBOOK, "serve", "--port", str(port), "--data-dir", str(server.data_dir)]

@@ -1,9 +1,9 @@
-"""Fork server that makes repeated test runs fast: third-party packages are imported only once.
+"""Server that forks a process for each test run, so that packages are imported only once.
 
-Importing the packages takes longer than most tests. Waybook's own modules are imported only after
-the fork, because each run changes them. `fork_server.py TREE` reads one JSON line per test run from
-standard input, and answers with one JSON line: the exit code of pytest (null after a timeout) and
-its output.
+Importing third-party packages takes longer than most tests. Waybook's own modules are imported
+after the fork, because they differ in each run. `fork_server.py TREE` reads one JSON line per test
+run from standard input, and answers with one JSON line: the exit code of pytest (null after a
+timeout) and its output.
 """
 
 import importlib
@@ -48,9 +48,9 @@ def _run(tree: Path, arguments: list[str], environment: dict[str, str], output: 
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(tree)
-    # Write no bytecode. Python compares bytecode with its source only by time and size, and the
-    # removal of a security control may change neither. The copied tree already has the bytecode of
-    # unchanged sources.
+    # Write no bytecode. Python decides by time and size whether bytecode matches its source, and
+    # the removal of a security control may change neither. The copied tree already has the bytecode
+    # of unchanged sources.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     sys.path[:0] = [str(tree / "src")]

@@ -2,8 +2,8 @@
 
 `run.py [TEXT]` selects the controls whose name or threat contains the text (default: all). The
 tests of these controls must first pass on the unchanged source. Then each control is removed from a
-copy of the source, and at least one of its tests must fail. A syntax or import error is not a
-failed test, because it shows only that the edit was invalid.
+copy of the source, and at least one of its tests must fail. A syntax or import error does not count
+as a failed test, because it shows only that the edited source is invalid.
 """
 
 import json
@@ -57,7 +57,7 @@ class Tree:
         self.runner = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
     def run_without(self, control: Control) -> tuple[int | None, str]:
-        """Run the tests of a security control without the control.
+        """Remove a security control, run its tests, and restore it.
 
         Return pytest's exit code and output.
         """
@@ -79,7 +79,7 @@ class Tree:
 
     @contextmanager
     def _removed(self, control: Control) -> Iterator[None]:
-        """Remove a security control within the block, then restore the files with their times."""
+        """Remove a security control until the block ends, then restore files and timestamps."""
         paths = {self.root / mutation.file for mutation in control.breaks}
         before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
         try:
@@ -134,7 +134,7 @@ def _pass_unchanged(selected: Iterable[Control]) -> bool:
 
 
 def _check(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
-    """Test one security control and print the result.
+    """Remove one security control, run its tests, and print the result.
 
     Return the control's name, and whether a test failed.
     """
@@ -149,7 +149,7 @@ def _check(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
 
 
 def _judge(code: int | None, output: str) -> tuple[str, bool]:
-    """Describe the test result of a removed control, and return whether a test failed."""
+    """Return a description of the test result without the control, and whether a test failed."""
     if code == 0:
         return "NOT NOTICED", False
     failed, invalid = FAILED.search(output), INVALID_REMOVAL.search(output)

@@ -1,6 +1,6 @@
 """Check the deployment files in deploy/: `make harness NAME=deploy-check`.
 
-No container runtime is needed: the commands of the container image run in an empty directory, if
+No container runtime is needed: the script runs the image's commands in an empty directory, if
 possible as an unprivileged user. A check is skipped and reported if its tool (Go, ShellCheck,
 systemd) is not installed. With CI=true, a missing tool is an error.
 """
@@ -25,7 +25,8 @@ LINTERS = Path(sys.executable).parent
 #: The manifests are checked with the schemas of these Kubernetes versions: the oldest and the
 #: newest supported one.
 KUBERNETES_VERSIONS = ("1.25", "1.37")
-#: The Helm chart is rendered with its defaults, with options switched on, and with options off.
+#: Values with which the Helm chart is rendered: the defaults, options switched on, and options
+#: switched off.
 VALUES: tuple[Mapping[str, object], ...] = (
     {},
     {
@@ -37,8 +38,8 @@ VALUES: tuple[Mapping[str, object], ...] = (
     },
     {"retention": {"enabled": False}, "networkPolicy": {"enabled": False}},
 )
-#: Chart values with such a name would contain a secret. The chart must take the name of an existing
-#: Kubernetes secret instead.
+#: Matches the name of a chart value that would contain a secret. The chart must take the name of an
+#: existing Kubernetes secret instead.
 SECRET_NAME = re.compile(r"(password|token|secret|key|dsn)$", re.IGNORECASE)
 #: User id under which the container image runs.
 IMAGE_USER = 10001
@@ -78,10 +79,7 @@ def check_scripts() -> None:
 
 
 def check_yaml() -> None:
-    """Check the syntax of the YAML files, and the services of compose.yaml.
-
-    Templates are not YAML.
-    """
+    """Check the syntax of the YAML files except templates, and the services of compose.yaml."""
     rules = "{extends: default, rules: {line-length: {max: 100}, document-start: disable}}"
     files = [DEPLOY / "compose.yaml", CHART / "values.yaml", CHART / "Chart.yaml"]
     run(LINTERS / "yamllint", "--strict", "--config-data", rules, *files)
@@ -92,7 +90,7 @@ def check_yaml() -> None:
 
 
 def check_chart() -> None:
-    """Render the Helm chart with several values, and check all manifests by their schemas."""
+    """Render the Helm chart with all `VALUES`, and check all manifests against their schemas."""
     assert not list(secret_values(yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))))
     for values in VALUES:
         manifests = render(values)
@@ -139,7 +137,8 @@ def render(values: Mapping[str, object]) -> list[dict[str, object]]:
 def check_unit() -> None:
     """Check the systemd unit.
 
-    An existing command replaces `waybook`, because systemd checks that it exists.
+    In the checked copy, another command replaces `waybook`, because systemd checks that the command
+    exists.
     """
     analyze = find_tool("systemd-analyze")
     text = (DEPLOY / "systemd" / "waybook.service").read_text("utf-8")

@@ -3,7 +3,7 @@
 //
 //	go run render.go CHART RELEASE [VALUES.yaml ...]
 //
-// It prints the manifests, each after a line `---`. Later files override values of earlier ones.
+// It prints the manifests, each after a line `---`. A file overrides values of the files before it.
 package main
 
 import (

@@ -2,7 +2,7 @@
 
 Usage: `check.py WAYBOOK PYTHON`. WAYBOOK is the command that starts the server. PYTHON is the
 interpreter that has the frameworks installed. Each example crashes in its second step and is
-started again; then it must complete the plan, with each step done exactly once.
+started again. It must then complete the plan, and every step must be done exactly once.
 """
 
 import asyncio

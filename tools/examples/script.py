@@ -1,4 +1,4 @@
-"""Scripted model answers for the framework examples, one for each instruction."""
+"""Scripted answers of the models in the framework examples, one for each instruction."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ def read_arguments() -> Arguments:
 
 
 def answer_to(prompt: str, crash_word: str) -> str:
-    """Return the model's answer. Crash the process if the prompt contains the crash word."""
+    """Return the model's answer. If the prompt contains the crash word, end the process instead."""
     if crash_word and crash_word in prompt:
         os._exit(CRASHED)
     return f"answer to {prompt.splitlines()[0]}"

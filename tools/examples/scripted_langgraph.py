@@ -16,7 +16,7 @@ SECOND = "second "
 
 
 class ScriptedModel(BaseChatModel):
-    """Chat model that criticizes every first draft."""
+    """Chat model that criticizes the first draft of each step and accepts the second."""
 
     @property
     def _llm_type(self) -> str:
@@ -35,7 +35,7 @@ def _respond(prompt: str) -> str:
 
 
 async def main() -> None:
-    """Run the example. All runs use the same session."""
+    """Run the example. Each start uses the same session, so that it continues after a crash."""
     async with Client(ARGUMENTS.address, session_id="langgraph") as client:
         await work_through(client, ARGUMENTS.plan_id, build_graph(ScriptedModel()))
 

@@ -42,7 +42,7 @@ class ScriptedModel(Model):
 
 
 async def main() -> None:
-    """Run the example. All runs use the same session."""
+    """Run the example. Each start uses the same session, so that it continues after a crash."""
     config = RunConfig(tracing_disabled=True)
     async with Client(ARGUMENTS.address, session_id="openai-agents") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(ScriptedModel()), config)

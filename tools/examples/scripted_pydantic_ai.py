@@ -30,7 +30,7 @@ def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 async def main() -> None:
-    """Run the example. All runs use the same session."""
+    """Run the example. Each start uses the same session, so that it continues after a crash."""
     async with Client(ARGUMENTS.address, session_id="pydantic-ai") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(FunctionModel(respond)))
 

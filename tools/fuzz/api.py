@@ -104,7 +104,7 @@ def create_resources(call: list[str], address: str) -> dict[str, str]:
 
 
 def add_known_ids(description: Any, ids: dict[str, str]) -> Any:  # noqa: ANN401 - it is JSON
-    """Return the OpenAPI description, with the existing ids as values of path parameters."""
+    """Return the OpenAPI description with existing ids as possible values of path parameters."""
     operations = [
         operation for path in description["paths"].values() for operation in path.values()
     ]

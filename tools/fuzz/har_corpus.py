@@ -26,8 +26,9 @@ from fuzz.api_corpus import (  # noqa: E402 - the path is set above
 def add_to_corpus(har: Path, paths: list[str], known_ids: Mapping[str, str]) -> None:
     """Add requests from a HAR file to the corpus.
 
-    The corpus keeps a limited number of requests for each route and status. Requests that caused a
-    server error are kept first, then those that are already in the corpus, then new ones.
+    The corpus keeps a limited number of requests for each route and status. Above the limit,
+    requests that caused a server error have priority, then requests that are already in the corpus,
+    then new ones.
     """
     requests = [*_read(json.loads(har.read_text("utf-8")), paths, known_ids)]
     failed = [request for request in requests if request.status >= 500]

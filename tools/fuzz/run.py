@@ -49,7 +49,7 @@ def fuzz(target: str, seconds: int) -> bool:
 
 
 def _sample(inputs: list[bytes]) -> list[bytes]:
-    """Return a limited number of inputs with lengths from short to long."""
+    """Return a limited number of the inputs: some short, some long, and some in between."""
     ordered = sorted(inputs, key=lambda data: (len(data), data))
     return ordered[:: max(1, len(ordered) // MAX_INPUTS)]
 

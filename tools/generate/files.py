@@ -1,4 +1,4 @@
-"""Generated files that need no database: tool list, a picture, parts of documentation pages."""
+"""Generated files that need no database: the tool list, a picture, and parts of pages."""
 
 import json
 from collections.abc import Iterator

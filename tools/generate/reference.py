@@ -113,7 +113,7 @@ def type_text(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> 
 def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a JSON Schema with its `$ref` resolved.
 
-    For an optional value, leave out the alternative null.
+    If the value may be null, ignore this alternative.
     """
     if "$ref" in schema:
         return resolve(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
@@ -124,7 +124,7 @@ def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, 
 
 
 def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
-    """Return the limits and the default of an argument, in words."""
+    """Return the limits of an argument and its default value, in words."""
     parts = []
     for keyword, words in (
         ("maxLength", "at most {:,} characters"),

@@ -30,7 +30,7 @@ select c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
  order by c.relname, a.attnum;
 
 -- name: constraints
--- Without not-null constraints: newer servers list them here too, and the columns include them.
+-- Not-null constraints are left out: only newer servers list them here, and `columns` shows them.
 select c.relname, k.conname, pg_get_constraintdef(k.oid)
   from pg_constraint k
   join pg_class c on c.oid = k.conrelid
@@ -38,7 +38,7 @@ select c.relname, k.conname, pg_get_constraintdef(k.oid)
  order by c.relname, array_position(array['p', 'u', 'f', 'c'], k.contype::text), k.conname;
 
 -- name: indexes
--- Without indexes of constraints, and without those that a partition inherits from its parent.
+-- Indexes of constraints, and indexes that a partition inherits from its parent, are left out.
 select c.relname, pg_get_indexdef(i.indexrelid)
   from pg_index i
   join pg_class c on c.oid = i.indrelid

@@ -13,7 +13,8 @@ from waybook.app.request.tool import Tool
 from waybook.transport.mcp.resources import APP_TOOLS, URI
 from waybook.transport.mcp.tools import PublishedTool
 
-#: Tools that claim and submit work. Clients that load tools on demand always keep these loaded.
+#: Tools that claim and submit work. Clients that load tools on demand are asked to load these at
+#: the start.
 ALWAYS_LOADED: Final = frozenset(
     {"get_next_step", "submit_step_result", "get_next_job", "submit_job_result"}
 )
@@ -35,7 +36,7 @@ def render(tools: Mapping[str, Tool]) -> str:
 
 
 def list_tools(tools: Mapping[str, Tool]) -> dict[str, PublishedTool]:
-    """Return every tool as published to clients, in the order of the registry."""
+    """Return every tool as clients see it, in the order of the registry."""
     return {name: PublishedTool(describe(tool), tool.profiles) for name, tool in tools.items()}
 
 
@@ -52,7 +53,7 @@ def describe(tool: Tool) -> wire.Tool:
 
 
 def _output_schema(tool: Tool) -> dict[str, object]:
-    """Return the output schema without `required`, which would only cost tokens."""
+    """Return the output schema without `required`, because it costs tokens and helps no model."""
     omitted = {"required", "properties"} if tool.name in APP_TOOLS else {"required"}
     return {key: value for key, value in tool.output_schema.items() if key not in omitted}
 
@@ -69,7 +70,7 @@ def _meta(name: str) -> dict[str, object]:
 def _annotations(tool: Tool) -> wire.ToolAnnotations:
     """Return the tool's four safety hints.
 
-    If a hint is missing, clients assume the most dangerous value.
+    All four are set, because clients assume the most dangerous value of a missing hint.
     """
     return wire.ToolAnnotations(
         read_only_hint=tool.reads_only,

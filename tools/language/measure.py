@@ -17,7 +17,8 @@ from project.language import Text, corpus, measures  # noqa: E402 - the path is 
 from project.language_limits import ALLOWED, LIMITS  # noqa: E402
 
 SAMPLES_PER_KIND = 10
-#: Minimum length of a sampled line of the docs. Shorter lines are mostly headings and table cells.
+#: Minimum length of a line of the docs to sample. Shorter lines are mostly headings and table
+#: cells.
 MIN_SENTENCE_LENGTH = 40
 
 

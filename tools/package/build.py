@@ -2,8 +2,9 @@
 
     python tools/package/build.py
 
-The timestamps in the archives are the time of the last commit, so that equal sources give equal
-files. The sdist is built from the working tree, and the wheel from the sdist, as an installer does.
+All timestamps in the archives are the time of the last commit, so that equal sources give equal
+files. The sdist is built from the working tree. The wheel is built from the sdist, as an installer
+does it.
 """
 
 import hashlib

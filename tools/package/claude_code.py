@@ -1,4 +1,4 @@
-"""Test of the prompt on the quickstart page: the real Claude Code with a scripted model.
+"""Test of the quickstart page's prompt with the real Claude Code and a scripted model.
 
 Claude Code is installed from its lock file. The local scripted model follows the prompt: it creates
 the plan, works on its steps, and ends when the plan is complete.
@@ -53,7 +53,7 @@ class ScriptedClaudeCode:
 
 
 def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
-    """Return the reasons why the database rows do not show a plan that Claude Code completed."""
+    """Return the reasons why these rows are not those of a plan that Claude Code completed."""
     names = [plan["name"] for plan in plans]
     if names != [SCENARIO.name]:
         return [f"the plans are {names}, not [{SCENARIO.name!r}]"]

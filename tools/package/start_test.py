@@ -35,22 +35,23 @@ BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PROMPT = "$ "
 #: Beginning of the quickstart command that starts the agent.
 AGENT = "claude -p "
-#: Ways to install Waybook. Each has a text that occurs only in its own code blocks of a page.
+#: Ways to install Waybook, each with a text that occurs only in the code blocks for this way.
 SOURCES = {"clone": ".venv/bin", "wheel": ".waybook-env/bin"}
-#: A code block that begins like this belongs in a second terminal.
+#: Beginnings of code blocks that belong in a second terminal.
 NEW_TERMINAL = ("cd ", "export PATH=")
 #: Input for commands that ask for confirmation.
 ANSWERS = {"waybook connect": "y\n"}
-#: Interactive commands that ask for a decision, with the command that passes the decision as an
-#: option.
+#: Interactive commands that ask for a decision, each with the command that is run instead. Its
+#: option passes the decision.
 DECIDED = {"waybook review": "waybook review --approve"}
 #: Commands that run until they are interrupted.
 ENDLESS = ("waybook watch", "waybook serve")
-#: This address answers as soon as `waybook serve` is ready.
+#: Address that answers as soon as `waybook serve` is ready.
 READY = "http://127.0.0.1:8750/readyz"
 #: Commands that are not run here, because CI runs them separately.
 SKIPPED = ("make test",)
-#: Prefixes of environment variables that the package installer may need to reach a package index.
+#: Prefixes of the environment variables that commands keep: an installer may need them to reach a
+#: package index.
 KEPT = ("PIP_", "SSL_", "REQUESTS_", "HTTP", "NO_PROXY", "no_proxy", "http", "LANG")
 #: Time limit for one command. The first command of a page downloads every dependency.
 MAX_COMMAND_SECONDS = 600
@@ -66,7 +67,7 @@ class ShownCommand:
     output: list[str] = field(default_factory=list)
 
     def missing_output(self, output: str) -> list[str]:
-        """Return the lines shown on the page that the real output lacks.
+        """Return the lines that the page shows and the real output lacks.
 
         `…` matches any characters.
         """
@@ -95,7 +96,7 @@ def typed(block: str) -> list[ShownCommand]:
 
 
 def ids_in(output: str) -> dict[str, str]:
-    """Return the ids in a tool's reply, by their placeholders on the page."""
+    """Return the ids in a tool's reply, by the placeholders that stand for them on the page."""
     try:
         reply = json.loads(output)
     except ValueError:
@@ -138,7 +139,7 @@ class Terminal:
 
     @contextmanager
     def endless(self, command: str) -> Iterator[None]:
-        """Run an endless command until the block ends. The block starts when the command is ready.
+        """Run a command without an end until the block ends. The block starts when it is ready.
 
         Raises:
             SystemExit: the command ends early, does not become ready, or does not end on Ctrl-C.
@@ -170,7 +171,7 @@ class Terminal:
 
 
 def is_ready(command: str, printed: int) -> bool:
-    """Return whether an endless command is ready, given the number of bytes that it has printed."""
+    """Return whether an endless command is ready. `printed` is how many bytes it has printed."""
     if not command.startswith("waybook serve"):
         return printed > 0
     try:
@@ -182,7 +183,7 @@ def is_ready(command: str, printed: int) -> bool:
 
 @dataclass
 class PageRun:
-    """Run of all commands of one page, in one home directory."""
+    """Test run that executes all commands of one page, in one home directory."""
 
     source: str
     wheel: Path

@@ -1,4 +1,4 @@
-"""Chart of read times by the number of plans: docs/pictures/growth.svg.
+"""Chart of how read times grow with the number of plans: docs/pictures/growth.svg.
 
 `python -m tools.performance` draws it from the results of `benchmarks/lists.py`. Both axes are
 logarithmic, so a read that gets slower with more plans shows as a rising line.
@@ -20,7 +20,7 @@ SERIES: Final[Mapping[str, tuple[str, str]]] = {
 WIDTH, HEIGHT = 720, 400
 #: Margins of the chart in pixels.
 LEFT, RIGHT, TOP, BOTTOM = 64, 170, 48, 52
-#: How the lower and the upper end of the vertical axis are chosen and rounded.
+#: Functions that choose and round the lower and the upper end of the vertical axis.
 EDGES: Final = ((math.floor, min), (math.ceil, max))
 HEADING: Final = "Milliseconds of a read, by number of plans in the org"
 #: Minimum vertical distance of two labels.
@@ -115,7 +115,7 @@ def _line(number: int, across: Scale, up: Scale, values: Sequence[tuple[int, flo
 
 
 def _labels(names: Sequence[str], heights: Sequence[float]) -> list[str]:
-    """Return the line names at the ends of the lines, moved apart if they would overlap."""
+    """Return the names at the ends of the lines. Names that would overlap are moved apart."""
     order = sorted(range(len(names)), key=heights.__getitem__)
     x = WIDTH - RIGHT + 12
     return [
@@ -125,7 +125,7 @@ def _labels(names: Sequence[str], heights: Sequence[float]) -> list[str]:
 
 
 def _move_apart(heights: Sequence[float]) -> list[float]:
-    """Return increasing heights with a minimum distance, none below the chart."""
+    """Return the heights with a minimum distance between them, none below the chart."""
     moved, free = list[float](), -math.inf
     for height in heights:
         moved.append(max(height, free))

@@ -29,7 +29,7 @@ MAX_BYTES: Final = 150_000
 
 
 class Picture(NamedTuple):
-    """Screenshot of a dashboard page: its file, the path of the page, and the part to show."""
+    """Screenshot of a dashboard page: its file, the page's path, and the part to show."""
 
     name: str
     path: str

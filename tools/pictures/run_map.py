@@ -22,7 +22,7 @@ from waybook.settings import Settings
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "map.svg"
 
-#: The map is drawn when this many jobs of this step are done.
+#: The map shows the moment when this number of jobs (`DONE`) of this step was done.
 STEP, DONE = "synthesis_pairwise_feature_spec", 11
 
 

@@ -1,7 +1,8 @@
 """Plans and runs that the pictures and the use cases show, made by scripted agents and people.
 
-Every row comes from a tool call, as in daily work; only the clock is simulated, so that hours pass
-in seconds. Each plan has its own clock, which ends at about the current time.
+Every row comes from a tool call, as in daily work. Only the clock is simulated, so that hours pass
+in seconds. Each plan has its own clock, which starts in the past and ends at about the current
+time.
 """
 
 from collections.abc import Sequence
@@ -29,14 +30,14 @@ USAGE = {"inputTokens": 41_200, "outputTokens": 2_300, "costUsd": 0.16}
 
 @dataclass
 class Stage:
-    """Scripted org: its application, the current time, and the ids of the plans and the run."""
+    """Org with the scripted work: its application, the current time, and the ids of its work."""
 
     app: BasicApplication
     now: datetime
     ids: dict[str, str] = field(default_factory=dict)
 
     def scene(self, minutes: float) -> DemoContext:
-        """Return a scene whose clock starts this many minutes ago."""
+        """Return the context for one story. Its clock starts this many minutes ago."""
         database = self.app.services.database
         clock = SimulatedClock(database, self.now - timedelta(minutes=minutes), FAST)
         return DemoContext(app=self.app, clock=clock)
@@ -83,7 +84,7 @@ async def work(me: Actor, plan: str, minutes: float, result: dict[str, object]) 
 
 
 async def long_work(stage: Stage) -> None:
-    """One agent works for hours; after four steps its conversation was compacted."""
+    """Let one agent work for hours. After four steps, its conversation is compacted."""
     scene = stage.scene(237)
     titles = (
         ("List the reports", "List every report that reads the old warehouse.", "search"),
@@ -112,7 +113,7 @@ async def long_work(stage: Stage) -> None:
 
 
 async def shared_work(stage: Stage) -> None:
-    """Four agents share a plan; one of them stops, and its late result is refused."""
+    """Let four agents share a plan. One stops responding, and its late result is refused."""
     scene = stage.scene(101)
     steps = [step(f"Check: {group}", f"Check the licenses of: {group}.") for group in GROUPS]
     for each in steps:
@@ -147,7 +148,7 @@ async def shared_work(stage: Stage) -> None:
 
 
 async def reviewed_work(stage: Stage) -> None:
-    """A person returned the first draft of the rules, and has to decide on the second."""
+    """Let a person request changes to a draft of rules. The next draft waits for a decision."""
     scene = stage.scene(138)
     titles = (
         ("Read the last refunds", "Read the refunds of the last quarter.", "extract"),
@@ -238,7 +239,7 @@ async def other_work(stage: Stage) -> None:
 
 
 async def prepared_work(stage: Stage) -> None:
-    """Start the run of the demo, with one agent for each model, and stop at the current time."""
+    """Start the run of the demo with one agent per model, and stop at the current time."""
     minutes, pause = 240, 6
     scene = stage.scene(minutes)
     await actors.start_run(scene)
@@ -251,7 +252,7 @@ async def prepared_work(stage: Stage) -> None:
 
 
 async def play(app: BasicApplication) -> dict[str, str]:
-    """Play all stories; return the ids of the plans and of the run by name."""
+    """Run all stories. Return the ids of the plans and of the run by name."""
     org = app.caller(Channel.CLI).org_id
     database = app.services.database
     stage = Stage(app, await database.read_now(org))

@@ -44,7 +44,7 @@ THEME = TerminalTheme(
 
 
 async def play_demo(data_dir: Path) -> PlanDetail:
-    """Run the demo, and return its plan as it was when a step was last stalled."""
+    """Run the demo, and return its plan as it was the last time that a step was stalled."""
     snapshots: list[PlanDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
         database = runtime.app.services.database

@@ -1,4 +1,4 @@
-"""Check that a cluster can distribute schema and queries: `make harness NAME=schema-check`."""
+"""Check that a cluster can distribute tables and queries: `make harness NAME=schema-check`."""
 
 import sys
 
@@ -11,7 +11,7 @@ from waybook.store.maintenance.migrate import migrate
 
 
 def main() -> int:
-    """Print everything that cannot be distributed by org. Return 1 if there is anything."""
+    """Print every table and query that cannot be distributed by org. Return 1 if there are any."""
     with temporary_database() as data_dir, attach(data_dir) as server:
         migrate(server.owner_dsn)
         with psycopg.connect(server.owner_dsn, autocommit=True) as connection:

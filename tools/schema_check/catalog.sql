@@ -1,7 +1,7 @@
--- Queries on the catalog. Each of the first group returns the name of a violation and its reason.
+-- Queries on the database catalog. Those named `violation_…` return objects with their violations.
 
 -- name: tenant_tables
--- Tables with rows of orgs. Partitions are distributed with their parent table.
+-- Tables with rows of orgs. Partitions are left out, because they are distributed with their parent.
 select c.relname
   from pg_class c
  where c.relnamespace = 'public'::regnamespace
@@ -11,7 +11,7 @@ select c.relname
                 where a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped);
 
 -- name: volatile_functions
--- Functions whose result may differ within a statement.
+-- Volatile functions: their result may differ from call to call within a statement.
 select p.proname
   from pg_proc p
  where p.pronamespace in ('public'::regnamespace, 'pg_catalog'::regnamespace)

@@ -1,8 +1,8 @@
 """Check that the schema, queries and migrations work on a database cluster such as Citus.
 
-A cluster stores all rows of an org on one node. It sends a query to that node if the query compares
-`org_id` with a parameter. Citus supports no triggers, no keys without `org_id`, and no volatile
-functions in updates.
+A cluster stores all rows of an org on one node. It sends a query only to that node if the query
+compares `org_id` with a parameter. Citus supports no triggers, no keys without `org_id`, and no
+volatile functions in updates.
 """
 
 import re
@@ -19,19 +19,19 @@ from waybook.store.driver.queries import ORG_PLACE, load
 from waybook.store.maintenance.migrate import bundled_migrations
 
 STORE = Path(__file__).parents[2] / "src" / "waybook" / "store"
-#: Files without queries, and a query that only creates the schema.
+#: Names that are not checked: a file without queries, and a query that only creates the schema.
 NO_QUERIES = {"parts", "maintenance/migrate"}
 _CALL = re.compile(r"\b(\w+)\s*\(")
 _LOCK_OR_UPSERT = re.compile(r"\b(?:for|no\s+key|do)\s+update\b")
 _CHANGE = re.compile(r"\b(?:update|delete\s+from)\b")
 _INSERT_SELECT = re.compile(r"\binsert\s+into\s+\w+\s*\(([^)]*)\)\s*select\b")
 _CHANGE_IN_WITH = re.compile(r"\bas\s*\(\s*(?:insert|update|delete)\b")
-#: String literals and function bodies. A semicolon in them does not end a statement.
+#: Matches string literals and function bodies. A semicolon in them does not end a statement.
 _LITERAL = re.compile(r"'(?:[^']|'')*'|(\$\w*\$).*?\1", re.DOTALL)
 _DDL = re.compile(r"\s*(?:create|alter|drop|grant|revoke)\b")
-#: Call that changes a setting of the transaction, such as its org, inside a function.
+#: Matches a call that changes a setting of the transaction, such as its org.
 _SET_BY_FUNCTION = re.compile(r"\bset_config\(\s*'app\.")
-#: Sum of a column and an interval. Its result depends on the session's time zone.
+#: Matches the sum of a column and an interval. The result depends on the session's time zone.
 _MOVED_TIME = re.compile(r"(?<![\w.%)':])(?!interval\b)[a-z_][\w.]*\s*[-+]\s*(?:make_)?interval\b")
 _SLICE = re.compile(r"\[\s*\w*\s*:\s*\w*\s*\]")
 
@@ -107,7 +107,7 @@ def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violat
 
 
 def _not_passed_on(name: str, text: str) -> Iterator[Violation]:
-    """Yield parts of an owner's command that Citus 13 does not execute on the worker nodes."""
+    """Yield parts of a database owner's command that Citus 13 executes only on the coordinator."""
     statements = _LITERAL.sub("''", text).rstrip().rstrip(";").split(";")
     if len(statements) > 1 and any(map(_DDL.match, statements)):
         yield Violation(name, "a change of the schema in a message of several statements")

@@ -39,7 +39,7 @@ _CHANGES: Final = {
     "renames a constraint": re.compile(r"rename\s+constraint\b"),
     "sets the index by which a table is clustered": re.compile(r"cluster\s+on\b"),
 }
-#: Call that changes a setting of the transaction, such as its org, inside a function.
+#: Matches a call that changes a setting of the transaction, such as its org.
 _SET_BY_FUNCTION: Final = re.compile(r"\bset_config\(\s*'app\.")
 
 

@@ -1,4 +1,4 @@
-"""References to tables in SQL queries, each with its condition on the org.
+"""Search for the tables that an SQL query uses, and for the conditions on their orgs.
 
 This is not an SQL parser. It finds a table by its name after `from`, `join`, `update` or `using`.
 The alias of the table is visible in the surrounding `select`, `update` or `delete`, but not in its
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|%\(\w+\)s|[\w.]+|\S")
 _BEFORE_TABLE = frozenset({"from", "join", "update", "using", "only"})
-#: Before the word `update`, these words show that it belongs to a row lock or to an upsert.
+#: Words before `update` which show that it belongs to a row lock or to an upsert.
 _NO_UPDATE = frozenset({"for", "key", "do"})
 _CLAUSES = frozenset(
     {"select", "from", "using", "set", "where", "on", "by", "returning", "values", "into"}
 )
 _SET_OPERATIONS = frozenset({"union", "except", "intersect"})
-#: Words after a table name that are not an alias.
+#: Words that may follow a table name and are not its alias.
 _NO_ALIAS = frozenset(
     {"where", "on", "join", "left", "right", "inner", "cross", "full", "natural", "group", "order"}
     | {"limit", "offset", "for", "set", "using", "returning", "having", "window", "values"}
@@ -102,7 +102,7 @@ def _scopes(query: str) -> list[list[Token]]:
 
 
 def _compared_orgs(scope: list[Token]) -> Iterator[set[str]]:
-    """Yield the names on both sides of each comparison with an org."""
+    """Yield, for each comparison with an org, the names on both sides."""
     texts = [token.text for token in scope]
     for i, text in enumerate(texts):
         if text == "=" and 0 < i < len(texts) - 1:

@@ -53,7 +53,7 @@ def broken_links(site: Path) -> list[str]:
     return [
         f"{path.relative_to(site)}: {link}"
         for path in sorted(site.rglob("*.html"))
-        # The page 404.html is shown for any missing address, so its links are absolute.
+        # The page 404.html is left out. Its links are absolute, because it is shown at any address.
         if path.name != "404.html"
         for link in sorted(read_page(path).links)
         if is_broken(site, path, link)

@@ -3,11 +3,10 @@
     files.py [--python PATH/.venv/bin/python] [--list]
 
 A profile function in the server records every executed file. Each kind of call is made several
-times as a warm-up, and then measured several times. A file counts if every measured call executed
-code in it, which excludes background work; importing the file does not count. For tools, only files
-from the dispatcher inward count, without the transport. For pages, the transport counts too. Files
-that keep the process running never count: the command, the composition root and the background
-loops.
+times as a warm-up, and then measured several times. A file counts if every measured call executed a
+function in it, so that background work does not count. For pages, files of the transport count; for
+tools, they do not. Files that run during the whole life of the process never count: the command,
+the files that build the application, and the background loops.
 """
 
 import argparse
@@ -27,8 +26,8 @@ from server import Server, installation, wait_until  # noqa: E402 - the path is 
 
 WARM_UP = 5
 MEASURED = 6
-#: Files that run during the whole life of the process. Former names are included, so that older
-#: versions can be compared.
+#: Files that run during the whole life of the process. Their former names are included, so that the
+#: script can count the files of older versions.
 RUNTIME = ("cli/", "wiring.py", "bootstrap.py", "application.py", "background.py", "loops.py")
 HEADERS = {
     "accept": "application/json, text/event-stream",
@@ -56,12 +55,12 @@ class Trace:
         return body
 
     def page(self, path: str) -> None:
-        """Request a page, whose status must be 200."""
+        """Request a page. Fail if its status is not 200."""
         reply = self.server.request("GET", path, accept="text/html")
         assert reply.status == 200, reply
 
     def files(self, action: Callable[[], object]) -> set[str]:
-        """Return the package's files that are executed during an action."""
+        """Perform an action, and return the package's files that the server executes meanwhile."""
         os.kill(self.server.process.pid, signal.SIGUSR1)
         action()
         return self._read_trace()
@@ -74,7 +73,7 @@ class Trace:
 
 
 def trace_calls(trace: Trace) -> dict[str, list[str]]:
-    """Return, for each kind of call, the files that every measured call executed."""
+    """Make all calls. For each kind of call, return the files that every measured call executed."""
     steps = [{"stepType": "search", "instructions": f"Look up {n}."} for n in range(40)]
     plan = {"name": "Traced", "researchQuestion": "Which files?", "steps": steps}
     plan_id = trace.call("create_research_plan", **plan)["planId"]

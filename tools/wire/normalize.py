@@ -16,7 +16,8 @@ TIME = (
 )
 #: MCP protocol versions. They look like dates, but are the same in every run.
 PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
-#: Years in timestamps that a running server writes. The scenario's own dates have other years.
+#: Matches the year of a timestamp that a running server writes. The scenario's own dates have other
+#: years.
 YEAR = re.compile(r"20(?:2[5-9]|[34]\d)")
 VOLATILE = re.compile(
     rf"(?P<id>{ID})"
@@ -29,7 +30,7 @@ VOLATILE = re.compile(
     r"|(?P<secret>\bwbk?_[0-9A-Za-z_-]{16,})"
     r"|(?P<hash>(?<![0-9A-Za-z])(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32}|[0-9a-f]{16})(?![0-9A-Za-z]))"
 )
-#: Values that differ between runs and occur only in pages and terminal output.
+#: Matches values that differ between runs and occur only in pages and terminal output.
 HUMAN_READABLE = re.compile(
     r"(?P<month>\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*(?: 20\d\d)?)"
     r"|(?P<ago>just now|(?<![\w.])\d+(?:\.\d+)? ?(?:s|m|h|min|minutes?|seconds?|hours?) ago)"
@@ -56,7 +57,7 @@ class Normalizer:
     """
 
     def __init__(self, literals: Mapping[str, str], earlier: "Normalizer | None" = None) -> None:
-        """Create a normalizer that first replaces `literals`. It keeps the numbers of `earlier`."""
+        """Create a normalizer that replaces `literals` and continues the numbers of `earlier`."""
         self.literals = sorted(literals.items(), key=lambda item: -len(item[0]))
         self.numbers: dict[tuple[str, str], str] = dict(earlier.numbers) if earlier else {}
         self.counts: dict[str, int] = {}
@@ -70,7 +71,7 @@ class Normalizer:
         return self.numbers[kind, value]
 
     def text(self, text: str, *, human_readable: bool = False) -> str:
-        """Return the text with placeholders. `human_readable` also replaces values of pages."""
+        """Return a text with placeholders. Pages and terminal output need `human_readable`."""
         for literal, placeholder in self.literals:
             text = text.replace(literal, placeholder)
         text = VOLATILE.sub(self._replaced, text)
@@ -99,8 +100,8 @@ class Normalizer:
         if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value
         if kind == "time":
-            # Times get no number: whether two calls see the same time, and how many digits it has,
-            # differs between runs. Only the notation of the time zone is kept.
+            # Placeholders of times have no number, because two calls may have the same time in one
+            # run and different times in another. Only the notation of the time zone is kept.
             zone = re.search(r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)$", value[11:])
             return f"<time{zone[0] if zone else ''}>"
         if kind in {"date", "asset", "expiry"}:

@@ -60,7 +60,7 @@ def _local_mode(recorder: Recorder, installed: Installation, *, quick: bool) -> 
 
 
 def _check_coverage(mcp: Mcp) -> None:
-    """Exit with an error if the scenario has a tool that never succeeded or was never refused."""
+    """Exit with an error if any tool never succeeded or was never refused in the scenario."""
     for kind, tools in (("succeeded", mcp.recorder.succeeded), ("refused", mcp.recorder.refused)):
         if missing := set(mcp.schemas) - tools:
             sys.exit(f"the scenario has no call that {kind} for: {', '.join(sorted(missing))}")

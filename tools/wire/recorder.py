@@ -40,7 +40,7 @@ SAME = "the same JSON as structuredContent"
 
 
 class ScenarioError(Exception):
-    """Error: a call of the scenario succeeded but must be refused, or the other way round."""
+    """A call of the scenario succeeded although it must be refused, or the other way round."""
 
 
 class Recorder:
@@ -93,12 +93,12 @@ def _remove_measurements(name: str, text: str) -> str:
     if not re.search(r"GET /(?:calls|health)$|waybook backup", name):
         return text
     text = re.sub(r"\d+(?:[.,]\d+)*", "<n>", text)
-    # The page lists the slowest tools first, and that order differs between runs.
+    # The page lists the slowest tools first, so its order differs between runs.
     return "\n".join(sorted(text.splitlines())) if name.endswith("/calls") else text
 
 
 def _collapse_columns(text: str) -> str:
-    """Collapse the column padding of terminal output. It depends on the width of times and ids."""
+    """Collapse the column padding of terminal output, because it depends on times and ids."""
     text = re.sub(r"━+[ ━]*", "━ ", text)
     text = re.sub(r" {2,}", "  ", re.sub(r"(─)─+", r"\1", text))
     return re.sub(r" +(?=│?$)", "", text, flags=re.MULTILINE)
@@ -173,7 +173,8 @@ class Mcp:
         result = self.attempt(f"tool {tool}: {case or 'ok'}", tool, arguments)
         if result["isError"]:
             raise ScenarioError(f"{tool} ({case}) was refused: {result}")
-        # This client shows no apps, so its tool list lacks the tool of the map app.
+        # Probe only listed tools: the tool of the map app is not listed for this client, which
+        # shows no apps.
         if tool in self.schemas and tool not in self.probed:
             self.probed.add(tool)
             self._probe(tool, arguments)
@@ -189,8 +190,8 @@ class Mcp:
     def _probe(self, tool: str, arguments: Mapping[str, object]) -> None:
         """Call a tool with unknown, missing and mistyped arguments, and with unknown ids."""
         schema = self.schemas[tool]
-        # Omit the idempotency key. It belongs to the first call, so using it again would be an
-        # error by itself.
+        # Omit the idempotency key, because using the key of the first call again would be an error
+        # by itself.
         arguments = {k: v for k, v in arguments.items() if k != "idempotencyKey"}
         self.refuse(tool, "unknown argument", **{**arguments, "nonsense": 1})
         for name in schema.get("required", []):
@@ -232,7 +233,7 @@ def _body(text: str) -> dict[str, Any]:
 
 
 def parse_embedded_json(value: Value) -> Value:
-    """Return a reply whose text fields that contain JSON are replaced by the parsed JSON."""
+    """Return a reply in which parsed JSON replaces each text that contains JSON."""
     match value:
         case {"result": {"content": [{"text": str(text)}, *_] as content} as result}:
             inner = _parse_json(text)

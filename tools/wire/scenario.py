@@ -84,7 +84,7 @@ def call_plan_tools(mcp: Mcp) -> dict[str, str]:
 
 
 def _worked_plan(mcp: Mcp) -> Body:
-    """Complete a plan with claims, results, branches, stale attempts and repeated calls."""
+    """Complete a plan with claims, results, branches, outdated attempts and repeated calls."""
     arguments: Body = {
         "name": "Rivers",
         "researchQuestion": "Which river is longest?",
@@ -421,8 +421,8 @@ def call_run_tools(mcp: Mcp, server: Server) -> dict[str, str]:
     ids = _worked_run(mcp, server)
     _failing_run(mcp)
     waiting = _run(mcp, "Waiting", "two-views")
-    # Wait until the document is rendered. The server renders in the background and writes audit
-    # entries, so waiting gives them a fixed order.
+    # Wait until the document is rendered. The server renders it in the background and then writes
+    # audit entries. Without waiting, their order would differ between runs.
     for count, model in enumerate("ab", 1):
         _submit_job(mcp, _job(mcp, waiting, modelId=model), "# A view")
         _rendered(server, waiting["runId"], count)

@@ -258,7 +258,7 @@ def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, 
 
 
 def _record_shape(recorder: Recorder, installed: Installation, *arguments: str) -> None:
-    """Record a command that prints measurements: JSON keys in `wire`, the output in `texts`."""
+    """Record a command that prints measurements: types of its JSON in `wire`, output in `texts`."""
     done = installed.run(*arguments)
     name, value = f"waybook {arguments[0]} --json", json.loads(done.stdout)
     recorder.add(name, {"exit": done.returncode, "shape": _shape(value)})
@@ -383,7 +383,7 @@ def record_webhooks(recorder: Recorder, installed: Installation, received: Recei
 
 
 def record_server_mode(recorder: Recorder, installed: Installation) -> dict[str, str]:
-    """Record a server that requires tokens. Return the literals to replace in the recording."""
+    """Record a server that requires tokens. Return the texts to replace by placeholders."""
     for line in (
         "org add acme --name Acme",
         "org add acme",

@@ -1,4 +1,4 @@
-// Agent of the client matrix for the AI SDK. It is copied next to the packages that it imports.
+// Agent for the compatibility test with the AI SDK. It is copied next to the packages that it imports.
 import { createMCPClient } from "@ai-sdk/mcp";
 import { Experimental_StdioMCPTransport } from "@ai-sdk/mcp/mcp-stdio";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
@@ -10,7 +10,7 @@ const transport =
   trial.transport === "stdio"
     ? new Experimental_StdioMCPTransport({ command, args, env: trial.environment })
     : { type: "http", url: trial.url };
-// The probe of the protocol version gives up after a second, in which the server may not start.
+// Over stdio, the request for the protocol version would time out: a server may need over a second.
 const protocolVersionDiscovery = trial.transport !== "stdio";
 const client = await createMCPClient({ transport, protocolVersionDiscovery });
 const models = createOpenAICompatible({ name: "scripted", baseURL: `${trial.model_url}/v1` });

@@ -26,7 +26,7 @@ def main(trial: Trial) -> None:
         "models": [model],
         "mcpServers": [{"name": "waybook", **server, "connectionTimeout": 60000}],
     }
-    # JSON is valid YAML.
+    # The configuration must be YAML, and JSON is valid YAML.
     file = trial.write("config.yaml", json.dumps(config))
     options = ("--print", "--auto", "--config", str(file), trial.prompt)
     run_program(trial, "@continuedev/cli/dist/cn.js", *options)

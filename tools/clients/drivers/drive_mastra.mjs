@@ -1,4 +1,4 @@
-// Agent of the client matrix for Mastra. It is copied next to the packages that it imports.
+// Agent for the compatibility test with Mastra. It is copied next to the packages that it imports.
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { Agent } from "@mastra/core/agent";
 import { MCPClient } from "@mastra/mcp";

@@ -11,7 +11,7 @@ from trial import Trial
 
 @asynccontextmanager
 async def load_tools(trial: Trial) -> AsyncIterator[list[Any]]:
-    """Yield Waybook's tools as LangChain tools, all with the same connection."""
+    """Yield Waybook's tools as LangChain tools that share one connection."""
     command, *arguments = trial.command
     if trial.is_stdio:
         connection: Any = {

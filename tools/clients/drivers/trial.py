@@ -1,7 +1,7 @@
 """Parameters of a compatibility test: the Waybook server, the scripted model and the prompt.
 
-The test runs in the environment of the tested client, so this module imports only the standard
-library.
+The test script runs in the client's own Python environment, so this module imports only the
+standard library.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Trial:
-    """Test of one client over one transport. The parameters come from the command line."""
+    """Test of one client over one transport."""
 
     name: str
     #: "stdio" or "http".
@@ -25,7 +25,7 @@ class Trial:
     #: Base URL of the scripted model, without a version such as `/v1`.
     model_url: str
     prompt: str
-    #: Folder in which the client is installed, and an empty folder for the client to work in.
+    #: Folder in which the client is installed, and an empty folder in which the client runs.
     installed: str
     workplace: str
 

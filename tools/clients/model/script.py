@@ -16,9 +16,9 @@ Json = Any
 
 #: Maximum number of characters of a tool result in an error message.
 MAX_SHOWN_RESULT_LENGTH = 300
-#: In Qwen Code, the tool that calls another tool whose schema is not in the request.
+#: Tool of Qwen Code that calls another tool, if that tool's schema is not in the request.
 CALL_BY_NAME = "tool_call"
-#: In smolagents and DSPy, the tools with which an agent ends its turn.
+#: Tools of smolagents and DSPy with which an agent ends its turn.
 END_TOOLS = frozenset({"final_answer", "submit"})
 
 
@@ -98,7 +98,7 @@ Reply = ToolCall | FinalText
 
 
 class Deviation(Exception):
-    """Error: the scripted model cannot continue with the tools or results that the client sent."""
+    """The scripted model cannot continue with the tools or results that the client sent."""
 
 
 def decide(conversation: Conversation, scenario: Scenario) -> Reply:
@@ -210,7 +210,7 @@ def _base_name(name: str) -> str:
 
 
 def _fill_required(schema: Json, value: Json) -> Json:
-    """Return the arguments with a neutral value for each required property that is missing.
+    """Add a neutral value to the arguments for each required property that is missing.
 
     Some clients declare every property as required.
     """
@@ -227,7 +227,7 @@ def _fill_required(schema: Json, value: Json) -> Json:
 
 
 def _neutral_value(schema: Json) -> Json:
-    """Return null if the JSON Schema allows it, otherwise an empty or minimal value."""
+    """Return null if the JSON Schema allows it, or else an empty or minimal value."""
     if schema.get("nullable") or any(each.get("type") == "null" for each in _options(schema)):
         return None
     kind = schema.get("type", "string")
@@ -244,7 +244,7 @@ def _options(schema: Json) -> Sequence[Json]:
 
 
 def _branch(properties: Json, name: str) -> Json:
-    """Return the JSON Schema of a property, without the alternative null."""
+    """Return the JSON Schema of a property, without the alternative null if there is one."""
     schema = properties.get(name, {})
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     return options[0] if options else schema

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from tools.clients.model import anthropic, gemini, openai_chat, openai_responses
 from tools.clients.model.script import Conversation, FinalText, Json, Scenario, ToolCall, decide
 
-#: Maximum number of requests in one test. The test needs nine, so a client with more is in an
-#: endless loop.
+#: Maximum number of requests in one test. The test needs nine, so a client that sends this many is
+#: in an endless loop.
 MAX_REQUESTS: Final = 60
 FORMATS: Final[Mapping[str, ModuleType]] = {
     "/chat/completions": openai_chat,
@@ -84,7 +84,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, {"object": "list", "data": [model], "models": []})
 
     def do_HEAD(self) -> None:
-        """Answer a client that checks whether the server is reachable."""
+        """Answer a request by which a client checks whether the server is reachable."""
         self._send(200, {})
 
     def do_POST(self) -> None:
