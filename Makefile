@@ -1,16 +1,16 @@
 # Every target builds the virtual environments that it needs, from lock files with hashes.
-# The texts after ## are printed by `make help`; a text above a harness describes it.
+# `make help` prints the texts after ##. The text above a harness describes this harness.
 
 .DEFAULT_GOAL := help
 .PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
-# The Python that builds the environments: `make demo PYTHON=python3.13` chooses another one.
+# The Python that builds the environments. `make demo PYTHON=python3.13` selects another one.
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 SETUP = $(or $(PYTHON),$(error Waybook needs Python 3.11 or newer. Install it, or name it: make PYTHON=/path/to/python3)) tools/setup_env.py
 VENV := .venv
 BIN := $(VENV)/bin
-# Python keeps the compiled modules: without them, every run compiles all tests and all sources.
+# Let Python keep compiled modules. Otherwise, every run would compile all tests and all sources.
 unexport PYTHONDONTWRITEBYTECODE
 
 help:
@@ -19,14 +19,14 @@ help:
 		/^harness\./ { split($$1, part, /[. ]/); printf "  NAME=%-16s %s\n", part[2], about }' $(firstword $(MAKEFILE_LIST))
 
 ##@ Start here
-demo: run-env ## install Waybook in .venv and watch agents work through a plan; one minute
+demo: run-env ## install Waybook in .venv, and show agents that work through a plan; one minute
 	@$(BIN)/waybook demo
 
 test: env ## run the tests; about eight minutes on two cores
 	@$(PYTEST) -m "$(ONCE)"
 
 ##@ Work on it
-# Waybook and the packages that it runs with.
+# Waybook, and the packages that it needs at run time.
 WAYBOOK := pyproject.toml requirements/build.lock requirements/run.lock
 run-env: ## install Waybook in .venv, without the packages for tests
 	@$(SETUP) $(VENV) $(WAYBOOK)
@@ -34,17 +34,17 @@ run-env: ## install Waybook in .venv, without the packages for tests
 env: ## install Waybook in .venv, with the packages for tests
 	@$(SETUP) $(VENV) $(WAYBOOK) requirements/dev.lock
 
-# One worker more than there are cores: tests wait for processes to start.
+# Three workers on two cores: tests often wait for processes to start.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal -q
 # The tests that need no database; tests/layers.py assigns every test to a layer.
 UNIT := $(addprefix tests/,accounts conditions core dag fuzz importers integrations notifications plan plugins research run test_page_address.py test_redaction.py test_settings.py)
 SMOKE := tests/acceptance/test_smoke.py
-# Excluded here: what harnesses run.
+# Leave out the tests that harnesses run.
 ONCE := not model and not load and not pg15 and not slow
 
-# The checks use one core and run beside the tests. No test here waits, so there is one worker per
-# core.
-fast: env ## while editing: lint, types, tests without a database, one test with it; a minute
+# The checks use one core and run at the same time as the tests. These tests do not wait for
+# processes, so there is one worker per core.
+fast: env ## lint, types, tests without a database and one with it, while you edit; one minute
 	@{ $(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && \
 		$(BIN)/mypy --no-error-summary && { $(BIN)/lint-imports > $(VENV)/contracts.log || \
 		{ cat $(VENV)/contracts.log; false; }; }; } & checks=$$!; \
@@ -57,12 +57,12 @@ quick: env ## lint, types and import rules of all files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-check: quick ## what to run before a merge: quick, model, test, test-load
+check: quick ## everything to run before a merge: quick, model, test, test-load
 	@$(MAKE) --no-print-directory harness NAME=model
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory harness NAME=test-load
 
-format: env ## format all files and fix what the linter can fix
+format: env ## format all files, and fix what the linter can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
@@ -70,7 +70,7 @@ format: env ## format all files and fix what the linter can fix
 generate: env ## write all generated files: schema, tool list, parts of the documentation
 	@$(BIN)/python -m tools.generate
 
-# The site generator is installed apart from the packages that Waybook and its tests need.
+# The site generator has a separate environment.
 docs: env ## build the documentation site in build/site; a broken link is an error
 	@$(SETUP) .venv-docs requirements/docs.lock
 	@$(BIN)/python tools/site/stage.py build/pages
@@ -78,8 +78,8 @@ docs: env ## build the documentation site in build/site; a broken link is an err
 	@$(BIN)/python tools/site/check_links.py build/site
 	@echo "open build/site/index.html, or serve it: python -m http.server --directory build/site"
 
-# WAYBOOK_REPOSITORY_URL sets the addresses in the package.
-wheel: run-env ## build the wheel and the sdist in dist/, twice: both builds must be equal
+# The variable WAYBOOK_REPOSITORY_URL sets the addresses in the package.
+wheel: run-env ## build the wheel and the sdist in dist/, twice: the builds must be equal
 	@$(BIN)/python tools/package/build.py
 
 LOCK = UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
@@ -98,70 +98,70 @@ lock: env ## update the lock files and the bill of materials after a change in p
 clean: ## remove all environments, builds and caches
 	rm -rf .venv .venv-* .clients .bench build dist .mypy_cache .ruff_cache .pytest_cache
 
-# The systems that benchmarks/peers compares with Waybook, each installed in .bench/. A system that
-# cannot be installed is left out of the comparison.
+# The systems that benchmarks/peers compares with Waybook. Each is installed in .bench/. If a system
+# cannot be installed, the comparison leaves it out.
 PEERS := absurd pgqueuer langgraph dbos
-# All benchmarks run, even if one misses its limit; the results are in build/bench. ONLY="name name"
-# selects benchmarks.
-bench: env ## all benchmarks, each compared with its limits, and a summary; half an hour
+# Every benchmark runs, even if another misses its limit. The results are in build/bench.
+# ONLY="name name" selects benchmarks.
+bench: env ## run all benchmarks, compare them with their limits, print a summary; half an hour
 	@for name in $(PEERS); do UV_COMPILE_BYTECODE=1 $(SETUP) .bench/$$name requirements/bench-$$name.lock || true; done
 	@$(BIN)/python benchmarks/run_all.py $(ONLY)
 
-# Each harness is a variable with the command that it runs.
+# Each variable `harness.NAME` has the command that the harness NAME runs.
 NAME :=
 HARNESSES := $(sort $(shell sed -n 's/^harness\.\([a-z0-9-]*\) .*/\1/p' $(firstword $(MAKEFILE_LIST))))
 harness: env ## run one of the following by name: make harness NAME=faults
 	@$(if $(filter $(NAME),$(HARNESSES)),$(harness.$(NAME)),echo "make harness NAME=...: $(HARNESSES)"; exit 2)
 
 HARNESS_PYTHON := PYTHONPATH=harness:tests:tests/support:. $(BIN)/python -m
-# ONLY="text" selects by name, where a harness has parts.
+# If a harness has parts, ONLY="text" selects those whose names contain the text.
 ONLY :=
 
 ##@ Further tests: make harness NAME=...
-# With WAYBOOK_WALK=wide, the walk goes further and takes some minutes more.
-## model checks: the rules in every reachable state of plans and runs; ten minutes
+# With WAYBOOK_WALK=wide, more states are checked, which takes some minutes more.
+## check the rules in every reachable state of small plans and runs; ten minutes
 harness.model = $(PYTEST) -o faulthandler_timeout=1800 -m model tests/conditions tests/plan tests/run
 
 # `make test` executes 100 of these decisions.
 DECISIONS := 10000
-## 10,000 decisions sampled from the model check of plans, executed on PostgreSQL
+## execute 10,000 decisions on PostgreSQL, sampled from the plans that NAME=model checks
 harness.model-db = WAYBOOK_SAMPLED_DECISIONS=$(DECISIONS) $(PYTEST) -m "not pg15" tests/store/test_sampled_decisions.py
 
 # Smaller versions of these tests are part of `make test`.
-## 32 workers on 2,197 jobs, 64 agents on one plan, 1,000 waiting calls; two minutes
+## test with 32 workers on 2,197 jobs, 64 agents on a plan, 1,000 waiting calls; two minutes
 harness.test-load = $(BIN)/python -m pytest -q -m load tests/acceptance tests/browser
 
 # EVERY=1 adds all other tests with a database.
 EVERY :=
-## tests whose result may depend on the server version, on PostgreSQL 15
+## run on PostgreSQL 15 the tests whose result may depend on its version
 harness.test-15 = $(PYTEST) -m "pg15$(if $(EVERY), or slow)"
 
-## tests with all org conditions removed: row-level security alone must isolate tenants
+## run tests without the org conditions of queries: row-level security must isolate tenants
 harness.test-rls = WAYBOOK_TEST_WITHOUT_ORG=1 $(PYTEST) -m "not slow" tests/store tests/app tests/transport tests/acceptance tests/backup
 
-# The tests run in a network namespace with loopback only, and so do the processes that they start.
-# The Node packages that they use must have been downloaded before.
+# The tests, and the processes that they start, run in a network namespace that has only loopback.
+# Download the Node packages that the tests use before.
 OWN_NETWORK = unshare --net $(if $(filter-out 0,$(shell id -u)),--map-current-user --keep-caps)
 LOOPBACK_ONLY := ip link set lo up && ! ip route get 192.0.2.1 2>/dev/null
-## make test without a network
+## run `make test` without a network
 harness.test-offline = $(OWN_NETWORK) sh -c '$(LOOPBACK_ONLY) && exec $(PYTEST) -m "$(ONCE)"'
 
-## make test on every supported Python that this machine has, with a table at the end
+## run `make test` on every supported Python of this machine, and print a table
 harness.test-pythons = $(or $(PYTHON),python3) tools/pythons.py
 
-## remove each security control in turn: a test must fail each time; minutes
+## remove each security control in turn: a test must fail each time; a few minutes
 harness.test-controls = $(BIN)/python tools/controls/run.py $(ONLY)
 
-## 1,000 random plans and 300 runs with agents that follow only 'next' and may die; ten minutes
+## complete 1,300 random plans and runs: agents follow only 'next', and may crash; ten minutes
 harness.naive-agents = WAYBOOK_NAIVE_PLANS=1000 WAYBOOK_NAIVE_RUNS=300 $(BIN)/python -m pytest -q -n 0 -o faulthandler_timeout=0 -m "not pg15 and not slow" tests/app/test_naive_agents.py
 
-## jobs that end at the same moment and connections that break, thousands of times
+## test runs thousands of times: jobs end at the same moment, and connections break
 harness.fan-in = WAYBOOK_WALK=wide $(BIN)/python -m pytest -q tests/acceptance/test_runs_fan_in.py tests/acceptance/test_runs_killed.py
 
 ##@ Security, packages and clients: make harness NAME=...
-# The scanners need other versions of our dependencies.
+# The scanners need other versions of Waybook's dependencies, so they have a separate environment.
 AUDIT_ENV = $(SETUP) .venv-audit requirements/audit.lock
-## scan all files for security problems: our own rules, Bandit, secrets
+## scan all files for security problems: Waybook's own rules, Bandit, a search for secrets
 harness.audit = $(AUDIT_ENV) && .venv-audit/bin/python tools/audit/check.py
 
 ## write the bill of materials of the runtime packages, requirements/sbom.cdx.json
@@ -181,32 +181,32 @@ WRITE :=
 ## let real clients and agent frameworks work through a plan, with a scripted model
 harness.clients = $(BIN)/python -m tools.clients $(if $(WRITE),--write) $(ONLY)
 
-## the same with the few clients that every change is tested with
+## the same, only with the clients that CI tests with every change
 harness.clients-ci = $(BIN)/python -m tools.clients --ci
 
-## real Claude Code and Gemini CLI follow a plan through compactions and a kill; ten minutes
+## let Claude Code and Gemini CLI complete a plan despite compactions and a kill; ten minutes
 harness.plugins = $(HARNESS_PYTHON) plugin_clients.real_clients
 
-# The agent frameworks are installed apart from the packages that Waybook and its tests need.
+# The agent frameworks have a separate environment.
 ## run the examples for agent frameworks, with scripted models
 harness.examples = $(SETUP) .venv-examples requirements/examples.lock && $(BIN)/python tools/examples/check.py $(BIN)/waybook .venv-examples/bin/python
 
-# The fuzzers have wheels for few machines only.
+# The fuzzers have a separate environment, because they have wheels only for a few platforms.
 FUZZ_SECONDS := 60
 FUZZ_EXAMPLES := 200
-## fuzz the parsers for a minute each, and the HTTP interface; findings are kept
+## fuzz each parser for a minute, then the HTTP interface; inputs that fail are saved
 harness.fuzz = $(SETUP) .venv-fuzz requirements/fuzz.lock && PYTHONPATH=src .venv-fuzz/bin/python tools/fuzz/run.py $(FUZZ_SECONDS) && .venv-fuzz/bin/python tools/fuzz/api.py $(BIN)/waybook $(FUZZ_EXAMPLES)
 
 ##@ Break it under load: make harness NAME=...
-# See docs/reliability.md. SEED=n repeats a run, MINUTES=n is for `soak`.
+# See docs/reliability.md. SEED=n repeats an earlier run. MINUTES=n is the duration of `soak`.
 SEED :=
 MINUTES := 60
 FAULTS = $(HARNESS_PYTHON) faults.run $(if $(SEED),--seed $(SEED))
 
-## 75 faults in servers, database and network, then check every guarantee; three minutes
+## cause 75 faults in servers, database and network, and check all guarantees; three minutes
 harness.faults = $(FAULTS) short
 
-## the same with hundreds of faults and 100,000 calls; 70 minutes at most
+## the same with hundreds of faults and 100,000 calls; up to 70 minutes
 harness.faults-long = $(FAULTS) long
 
 ## plant ten known bugs, one at a time: the fault harness must find each
@@ -215,52 +215,53 @@ harness.faults-planted = $(FAULTS) planted $(if $(ONLY),--only "$(ONLY)")
 ## measure the time until calls succeed again after each kind of fault
 harness.faults-recovery = $(FAULTS) recovery
 
-## an hour of load: memory, file descriptors and connections must not grow
+## put load on servers for an hour: memory, descriptors and connections must not grow
 harness.soak = $(FAULTS) soak --minutes $(MINUTES)
 
-# SERVERS and WORKERS set the size; OLD is a commit or a src folder of the version to start with.
+# SERVERS is the number of servers, and WORKERS the number of workers of each. OLD is the version to
+# start with: a commit, or a src folder.
 SERVERS := 3
 WORKERS := 1
 OLD :=
-## rolling restarts and a migration behind HAProxy and pgbouncer; two minutes
+## restart and migrate a fleet of servers under load: no call may be lost; two minutes
 harness.fleet = $(HARNESS_PYTHON) fleet.run --servers $(SERVERS) --workers $(WORKERS) $(if $(OLD),--old $(OLD))
 
-# Needs Patroni, etcd and HAProxy. AGENTS sets the load.
+# Needs Patroni, etcd and HAProxy. AGENTS is the number of agents that work during the failovers.
 AGENTS := 8
-## failovers of a Patroni cluster: what is lost, and how long calls fail; minutes
+## fail over a Patroni cluster: measure what is lost and how long calls fail; a few minutes
 harness.failover = $(HARNESS_PYTHON) ha.run --agents $(AGENTS) $(if $(ONLY),--only "$(ONLY)")
 
-# CITUS_SOURCE is a folder with the sources of Citus; CITUS_URL is the superuser's URL of a
-# coordinator that runs already.
+# CITUS_SOURCE is a folder with the source of Citus. To use an existing cluster instead, set
+# CITUS_URL to the superuser's URL of its coordinator.
 CITUS_SOURCE :=
 CITUS_URL :=
-## demo and tests on a Citus cluster built from CITUS_SOURCE=folder
+## run the demo and tests on a Citus cluster built from CITUS_SOURCE=folder
 harness.citus = $(HARNESS_PYTHON) citus.run $(if $(CITUS_URL),--url "$(CITUS_URL)",--source "$(CITUS_SOURCE)") $(if $(ONLY),--only "$(ONLY)")
 
 ##@ Measure and write: make harness NAME=...
 # First fills a database with a million plans: about 8 GB in the temporary directory.
-## reads in orgs with 100,000 and 1,000,000 plans, compared with their limits; minutes
+## measure reads in orgs with 100,000 and 1,000,000 plans; some minutes
 harness.bench-large = PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/lists.py --plans 100000 1000000
 
-# First fills a database with 200,000 passages; PASSAGES=1000000 fills in two million. With
-# PGVECTOR_URL, the search is compared with pgvector on that server.
+# First fills a database with 200,000 passages, or with two million if PASSAGES=1000000. If
+# PGVECTOR_URL is set, the search is compared with pgvector on that server.
 PASSAGES ?= 100000
-## quality and speed of the search; minutes
+## measure the quality and the speed of the search; some minutes
 harness.bench-search = $(BIN)/python benchmarks/retrieval.py && $(BIN)/python benchmarks/search_scale.py --passages $(PASSAGES)
 
-# See docs/operate.md.
+# Described in docs/operate.md. SIMULATE has options for capacity.simulate.
 SIMULATE :=
-## table of fleet sizes, and simulated agents that check it; six minutes
+## print a table of fleet sizes, and check it with simulated agents; six minutes
 harness.capacity = $(BIN)/python harness/capacity/model.py && $(HARNESS_PYTHON) capacity.simulate $(SIMULATE)
 
-# Not part of `generate`, because the pictures contain plan ids, which are new every time.
+# Not part of `make generate`, because the pictures contain plan ids, which are new every time.
 ## make the pictures of the documentation from scripted plans and runs
 harness.pictures = $(BIN)/python -m tools.pictures
 
-# Not part of `lock`: after an update, the clients must be tested.
+# Not part of `make lock`, because the clients must be tested after an update.
 ## update the lock files of the clients that are tested
 harness.lock-clients = $(BIN)/python -m tools.clients.lock $(ONLY)
 
-# Not part of `lock`: after an update, docs/evidence/performance.md needs new figures.
+# Not part of `make lock`, because docs/evidence/performance.md needs new figures after an update.
 ## update the lock files of the systems that `make bench` compares with Waybook
 harness.lock-bench = for name in $(PEERS); do $(LOCK) --upgrade requirements/bench-$$name.in -o requirements/bench-$$name.lock; done

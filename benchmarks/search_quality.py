@@ -302,7 +302,7 @@ async def main(cranfield: Path, locomo: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--cranfield", type=Path, required=True, help="folder of cranvectors")
+    parser.add_argument("--cranfield", type=Path, required=True, help="folder with cran.qry")
     parser.add_argument("--locomo", type=Path, required=True, help="the file locomo10.json")
     options = parser.parse_args()
     uvloop.run(main(options.cranfield, options.locomo))

@@ -210,7 +210,7 @@ def main(plans: int, rounds: int, only: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--plans", type=int, default=5, help="plans of each lane in a round")
+    parser.add_argument("--plans", type=int, default=5, help="plans per lane and round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], help="keys of the systems to measure")
     options = parser.parse_args()

@@ -164,9 +164,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="break the system, and check what is left")
     parser.add_argument("mode", choices=["short", "long", "planted", "recovery", "soak"])
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--minutes", type=float, default=60.0, help="for soak")
-    parser.add_argument("--only", default="", help="for planted: a part of a bug's name")
-    parser.add_argument("--source", type=Path, default=SOURCE, help="the package to serve")
+    parser.add_argument("--minutes", type=float, default=60.0, help="duration of `soak`")
+    parser.add_argument("--only", default="", help="`planted`: part of a bug's name")
+    parser.add_argument("--source", type=Path, default=SOURCE, help="folder of the package to run")
     args = parser.parse_args()
     if PGBOUNCER is None:
         say("pgbouncer is not installed; install it, for one of the servers is behind it")

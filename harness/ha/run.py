@@ -275,6 +275,6 @@ SCENARIOS: Final = (
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--agents", type=int, default=8)
-    parser.add_argument("--only", default="", help="run the scenarios whose name contains this")
+    parser.add_argument("--only", default="", help="run scenarios whose name has this text")
     options = parser.parse_args()
     sys.exit(asyncio.run(main(options.agents, options.only)))

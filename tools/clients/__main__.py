@@ -18,8 +18,8 @@ from tools.clients.run import run_trials
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make harness NAME=clients", description=__doc__)
-    parser.add_argument("names", nargs="*", help="clients to drive (default: all)")
-    parser.add_argument("--ci", action="store_true", help="drive the clients of CI")
+    parser.add_argument("names", nargs="*", help="clients to test (default: all)")
+    parser.add_argument("--ci", action="store_true", help="test only the clients that CI tests")
     parser.add_argument("--write", action="store_true", help="update docs/clients.md")
     options = parser.parse_args(arguments)
     try:

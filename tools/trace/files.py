@@ -124,7 +124,7 @@ def print_table(calls: dict[str, list[str]], *, names: bool) -> None:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python")
-    parser.add_argument("--list", action="store_true", help="name the files")
+    parser.add_argument("--list", action="store_true", help="print the names of the files")
     options = parser.parse_args(arguments)
     with installation(options.python) as installed:
         program, out = installed.home / "waybook-traced", installed.home / "trace.json"

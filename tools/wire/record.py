@@ -99,14 +99,14 @@ def _lines(value: object) -> list[str]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    recording = commands.add_parser("record", help="record a checkout")
+    recording = commands.add_parser("record", help="record the replies of a version")
     recording.add_argument("out", type=Path)
     recording.add_argument("--waybook", type=Path, default=ROOT / ".venv/bin/waybook")
-    recording.add_argument("--quick", action="store_true", help="record no commands")
+    recording.add_argument("--quick", action="store_true", help="leave out the commands")
     comparing = commands.add_parser("compare", help="compare two recordings")
     comparing.add_argument("first", type=Path)
     comparing.add_argument("second", type=Path)
-    comparing.add_argument("--only", default=",".join(SECTIONS), help="sections, comma-separated")
+    comparing.add_argument("--only", default=",".join(SECTIONS), help="sections to compare")
     options = parser.parse_args(arguments)
     if options.command == "compare":
         return compare(options.first, options.second, options.only.split(","))
