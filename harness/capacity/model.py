@@ -46,7 +46,7 @@ class Costs:
 
     server_ms: float
     database_ms: float
-    #: Cores that each server and PostgreSQL use in addition, whatever the rate of calls.
+    #: Cores that each server, and PostgreSQL, use even without any calls.
     fixed_server: float = 0.0
     fixed_database: float = 0.0
     source: str
