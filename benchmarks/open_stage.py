@@ -41,7 +41,7 @@ class Opening(NamedTuple):
 
 
 async def measure_opening(system: Application, meter: Meter) -> Opening:
-    """Open a stage of a new run."""
+    """Start a run, open its stage, and measure the opening."""
     run = await begin_run(system, MODELS)
     before = meter.read()
     reply = await open_stage(system, run)

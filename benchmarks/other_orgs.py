@@ -2,9 +2,9 @@
 
 The server runs in its own process in server mode with default limits. One org completes the steps
 of plans; a second org, in a separate process, repeats an expensive call on several connections.
-Each round measures a baseline without an attack and then every attack; the ratio of their 99th
-percentiles is compared with the limit. All traffic is loopback; the number of calls and the time
-are limited.
+Each round measures the latency without an attack (the baseline), and then during every attack. The
+ratio of the 99th percentiles is compared with the limit. All traffic is loopback; the number of
+calls and the time are limited.
 
     python benchmarks/other_orgs.py [--calls 200] [--rounds 2] [--only drawing]
 """

@@ -132,7 +132,7 @@ def cpu_seconds(work: Callable[[], object], rounds: int) -> float:
 
 
 def step_statuses(graph: Graph, snapshot: Body) -> dict[str, ProgressStatus]:
-    """Return the status of each step, computed from the rows of the jobs."""
+    """Return the status of each step as Waybook's report computes it from the jobs."""
     assigned, _ = assign_jobs(snapshot["jobs"], frozenset({"stage"}))
     evidence, _ = evidence_of(assigned.work["stage"], snapshot["stageRuns"][0]["closed"])
     return overlay(graph, evidence)

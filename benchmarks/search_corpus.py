@@ -39,9 +39,9 @@ QUERIES = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 EMBEDDER = builtin_embedder()
-#: The other orgs have the next ids. `search_corpus.sql` makes the same ids.
+#: Id of the searching org. The ids of the other orgs follow it, as in `search_corpus.sql`.
 SEARCHING_ORG = UUID("00000000-0000-7000-8000-000000000100")
-#: Id of the first passage. The other passages have the next ids.
+#: Id of the first passage. The ids of the other passages follow it.
 FIRST_PASSAGE = UUID("00000000-0000-7000-9000-000000000000")
 ORGS = [UUID(int=SEARCHING_ORG.int + n) for n in range(OTHER_ORGS + 1)]
 #: Start and end of a table in the binary format of COPY.

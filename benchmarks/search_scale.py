@@ -159,7 +159,7 @@ class Searcher:
             self.backend_pid = int(first_value(rows))
 
     async def measure(self, question: SearchQuery, exact: set[UUID]) -> None:
-        """Search once; add the latency, the CPU time and the passages found."""
+        """Search once, and record the latency, the CPU time and the passages found."""
         cpu, started = self._cpu_ms(), time.perf_counter()
         lists = await self.search(question)
         self.times.append((time.perf_counter() - started) * 1e3)

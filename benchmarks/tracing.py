@@ -1,4 +1,4 @@
-"""CPU time of step cycles with tracing off, with a tenth of the calls sampled, and with all.
+"""CPU time of step cycles with tracing off, with a tenth of the calls traced, and with all.
 
 The modes run in turn on the same server, with 16 concurrent workers. They are compared with code
 without hooks: the methods that look for a tracer are replaced by methods that do not. Spans are
@@ -96,7 +96,7 @@ def without_hooks() -> Iterator[None]:
 
 @contextmanager
 def tracing(mode: str) -> Iterator[None]:
-    """Set the tracer of a mode within the block."""
+    """Trace as the mode says, until the block ends."""
     if mode == "without":
         with without_hooks():
             yield
@@ -130,7 +130,7 @@ async def measure(system: Application, mode: str, turn: int, each: int) -> float
 
 
 async def count_calls(system: Application, mode: str, turn: int) -> float:
-    """Return the function calls of a step cycle of one worker in a mode."""
+    """Return the number of function calls per step cycle in a mode, with one worker."""
     plans, counted = await create_plans(system, 1), 0
 
     def note(_: FrameType, event: str, __: object) -> None:

@@ -46,7 +46,7 @@ class Costs:
 
     server_ms: float
     database_ms: float
-    #: Cores that each server, and PostgreSQL, use even without any calls.
+    #: Cores that each server and PostgreSQL use independently of the rate of calls.
     fixed_server: float = 0.0
     fixed_database: float = 0.0
     source: str

@@ -80,7 +80,7 @@ async def measure(seed: int, source: Path) -> Measured:
 
 
 async def _warm_up(injector: Injector) -> None:
-    """Send calls to both servers for a while, because the first calls of a process are slower."""
+    """Call both servers for a while, because the first calls of a process are slower."""
     for server in SERVERS:
         await injector.first_success(server, time.monotonic())
     await asyncio.sleep(WARM_UP_SECONDS)

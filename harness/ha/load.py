@@ -32,16 +32,16 @@ class HaLoad(Load):
         #: Acknowledged results of the current scenario, by step id.
         self.results: dict[str, Acknowledged] = {}
         self._agents = agents
-        #: Times of the last answers, and of each agent's first answer after the failover.
+        #: Times of all answers, by the session of the agent.
         self._answers: dict[str, list[float]] = {}
         self._resumed_at = 0.0
 
     def await_answers_after(self, moment: float) -> None:
-        """Set the time at which the database worked again."""
+        """Set the time at which the database worked again. Only later answers are considered."""
         self._resumed_at = moment
 
     async def all_answered(self) -> bool:
-        """Return whether every agent got an answer after the database worked again."""
+        """Return whether every agent has got an answer since the database works again."""
         return len(self._first_answers()) == self._agents
 
     def last_first_answer(self) -> float:

@@ -32,7 +32,7 @@ def bill() -> dict[str, object]:
 
 
 def _component(entry: dict[str, Any]) -> dict[str, object]:
-    """Return a package with its name, its version and the permitted hashes of its files."""
+    """Return the CycloneDX entry of a package: its name, version and permitted file hashes."""
     hashes = [digest for link in entry["externalReferences"] for digest in link.get("hashes", ())]
     identity = {name: entry[name] for name in ("name", "version", "purl", "type")}
     return {**identity, "bom-ref": entry["purl"], "hashes": hashes}

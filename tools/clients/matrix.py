@@ -19,7 +19,7 @@ Row = Mapping[Transport, Outcome]
 
 
 def unexpected(client: Client, row: Row) -> list[str]:
-    """Return the unexpected results: unknown failures, and known failures that did not occur."""
+    """Return the unexpected results: new failures, and known failures that did not occur."""
     reasons = []
     for transport, outcome in row.items():
         known = client.known_failures.get(transport)

@@ -29,7 +29,7 @@ MAX_WAIT_SECONDS = 120
 
 
 def main(waybook: str, examples: str) -> int:
-    """Send this number of requests to each route, and return the exit code of schemathesis."""
+    """Send `examples` requests to each route, and return the exit code of schemathesis."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

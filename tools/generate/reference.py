@@ -40,7 +40,7 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "usage": UsageFields,
     "budget": BudgetFields,
 }
-#: Argument types that have their own heading on the page, or a well-known name.
+#: Types of these arguments: links to a heading or page, or words that replace the JSON Schema.
 LINKED = {
     "steps": "list of [steps](#a-step)",
     "branchingConditions": "list of [conditions](#a-condition)",

@@ -44,7 +44,7 @@ async source => {
 def reduce_colors(page: Page, png: bytes) -> bytes:
     """Return a screenshot reduced to a palette.
 
-    The browser page must be blank, because it runs a script.
+    The script that reduces the colors runs in the browser page, which must be blank.
     """
     reply = page.evaluate(REDUCE, base64.b64encode(png).decode())
     pixels, width = base64.b64decode(reply["pixels"]), reply["width"]

@@ -130,7 +130,7 @@ class Mcp:
         capabilities: Mapping[str, object],
         prose: frozenset[str] = PROSE,
     ) -> dict[str, Any]:
-        """Send a request of the stateless MCP version. Record and return the JSON-RPC reply."""
+        """Send a request of the newest MCP version. Record and return the JSON-RPC reply."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
             "io.modelcontextprotocol/clientCapabilities": capabilities,
