@@ -197,7 +197,7 @@ async def reviewed_work(stage: Stage) -> None:
 
 
 async def other_work(stage: Stage) -> None:
-    """Create a plan with a failed step, a stalled, a canceled and a completed plan."""
+    """Create four plans: with a failed step, with a stalled step, completed, and canceled."""
     scene = stage.scene(50)
     titles = ("List the candidates", "Run the benchmarks", "Compare the prices", "Recommend one")
     plan = await create(

@@ -19,7 +19,8 @@ from waybook.store.driver.queries import ORG_PLACE, load
 from waybook.store.maintenance.migrate import bundled_migrations
 
 STORE = Path(__file__).parents[2] / "src" / "waybook" / "store"
-#: Names that are not checked: a file without queries, and a query that only creates the schema.
+#: SQL files that are not checked: `parts` has only fragments of queries, and `migrate` creates the
+#: schema.
 NO_QUERIES = {"parts", "maintenance/migrate"}
 _CALL = re.compile(r"\b(\w+)\s*\(")
 _LOCK_OR_UPSERT = re.compile(r"\b(?:for|no\s+key|do)\s+update\b")
