@@ -192,13 +192,13 @@ async def begin_run(system: Application, count: int) -> object:
 
 
 async def open_stage(system: Application, run: object) -> dict[str, object]:
-    """Give feedback on the first stage of a run, which opens the wide stage; return the reply."""
+    """Give feedback on the first stage of a run, which opens the stage with many jobs."""
     named = {"runId": run, "stageSlug": "begin", "feedback": "Continue."}
     return await call(system, "submit_stage_feedback", **named)
 
 
 async def start_run(system: Application) -> object:
-    """Start a run, open its wide stage, and return the id of the run."""
+    """Start a run, open its stage with many jobs, and return the id of the run."""
     run = await begin_run(system, MODELS)
     await open_stage(system, run)
     return run

@@ -88,7 +88,7 @@ async def until_waiting(address: str, calls: int) -> None:
 
 
 async def measure_peer(address: str, steps: int) -> list[float]:
-    """Return the milliseconds for a submission followed by a claim, by one agent."""
+    """Return, for each step, the milliseconds that one agent takes to submit it and claim the next."""
     gaps = []
     async with Client(address) as client:
         plan_id = await create_chain(client, steps + 1)

@@ -112,7 +112,7 @@ PLANTED: Final = Counter(
 
 
 def draw(counts: Mapping[Kind, int], rng: random.Random, pause_seconds: float) -> list[Fault]:
-    """Return these faults in random order, each with random parameters."""
+    """Return as many faults of each kind as `counts` says, in random order with random parameters."""
     kinds = [kind for kind, count in counts.items() for _ in range(count)]
     rng.shuffle(kinds)
     return [

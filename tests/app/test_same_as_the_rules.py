@@ -203,7 +203,7 @@ class SameAsTheRules(RulesComparison):
     ) -> None:
         """Copy the whole plan, the plan up to a step, or the plan as of an audit entry.
 
-        With `goes_on`, the test continues with the copy.
+        If `goes_on`, the test continues with the copied plan.
         """
         original, history = self.plan, self.history
         seqs = sorted(history)
@@ -227,8 +227,8 @@ class SameAsTheRules(RulesComparison):
         stored = self.wait(self.world.stored(self.world.agent.org_id, copied.id))
         expected = replay(changes)
         assert known_rows(stored) == known_rows(expected)
-        # The rules do not return the conditions of a copy, so the test continues with a copy only
-        # if it has none.
+        # The rules return no conditions for a copied plan, so the test goes on only with a plan
+        # that has no conditions.
         if goes_on and "condition" not in expected:
             self.history = {}
         else:

@@ -68,7 +68,7 @@ async def count_plans(world: OrgEnv) -> int:
     return int(row[0])
 
 
-async def test_error_in_step_block_is_recorded_once_despite_lost_reply(
+async def test_error_raised_inside_a_step_is_recorded_once_despite_lost_reply(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

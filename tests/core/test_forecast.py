@@ -68,7 +68,7 @@ def test_forecast_of_remaining_work_is_bounded_and_never_negative(
 
 
 @given(UNITS, COUNTS, COUNTS)
-def test_forecast_of_remaining_work_grows_with_the_amount(
+def test_forecast_is_longer_if_more_work_remains(
     values: list[float], first: int, second: int
 ) -> None:
     few, many = (estimate_sum(values, count) for count in sorted((first, second)))

@@ -306,7 +306,7 @@ def test_every_planted_bug_applies_and_compiles(bug: Bug) -> None:
         compile(text, file, "exec")
 
 
-def test_history_checker_reports_a_plan_id_in_nested_json() -> None:
+def test_history_checker_finds_the_id_of_a_foreign_plan_in_nested_json() -> None:
     history = History({"alder": "canary-a", "birch": "canary-b"})
     reply = r'{"text": "{\"planId\":\"222222222222\"}"}'
     history.inspect("alder", reply)

@@ -29,7 +29,7 @@ def test_changing_a_run_without_an_audit_entry_raises_an_error() -> None:
         draft.decide(None)
 
 
-def test_audit_entries_of_a_run_change_are_numbered_consecutively() -> None:
+def test_audit_entries_of_one_change_of_a_run_have_consecutive_numbers() -> None:
     draft = make_draft()
     for number in range(3):
         draft.set_run(completed_at=NOON + timedelta(hours=number))

@@ -187,8 +187,8 @@ def test_serving_role_can_log_in_only_with_a_separate_url(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")
-    # With a single database URL, its user switches to the serving role, so the serving role itself
-    # cannot log in.
+    # If only one database URL is configured, the server logs in as the user of that URL and then
+    # switches to the serving role, which therefore needs no login.
     assert may_log_in is (shared_place.server.role is None)
 
 

@@ -286,7 +286,7 @@ def page_interface(page: str) -> dict[str, Any]:
 def record_page(
     recorder: Recorder, name: str, reply: Response, request: Iterable[str] = ()
 ) -> None:
-    """Record a page: its links, forms and fields in `wire`, the HTML in `texts`."""
+    """Record the links, forms and fields of a page, and separately its HTML."""
     entry = http_entry(Response(reply.status, reply.headers, "{}"))
     del entry["body"], entry["form"]
     if reply.headers.get("content-type", "").startswith("text/html"):

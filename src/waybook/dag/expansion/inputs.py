@@ -35,7 +35,7 @@ class ResolvedInput:
     input: Input
     documents: tuple[Document, ...] = ()
     external: bool = False
-    #: Position of the job's item, if this input is the list that splits the step.
+    #: Position of the job's item, if the step has one job per item of this input.
     item: int | None = None
 
     @property

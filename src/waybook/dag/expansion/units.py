@@ -111,7 +111,7 @@ _NO_ORIGINS = single_author_origins({})
 
 
 def list_place(step: RecipeStep, stage: str) -> tuple[str, str] | None:
-    """Return the stage and key of the list that splits the step, or None."""
+    """Return the stage and key of the list for whose items the step has jobs, or None."""
     if step.strategy not in ITEM_STRATEGIES or not step.inputs:
         return None
     return step.inputs[0].stage or stage, step.inputs[0].document_key

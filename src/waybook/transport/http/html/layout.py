@@ -38,7 +38,7 @@ from waybook.transport.http.request_checks import csrf_token, mask_token, safe_r
 def run_step_url(run_id: str, stage: str, key: str) -> str:
     """Return the URL of the page of a run's step.
 
-    Slugs and keys may contain any character. A slash is escaped as in a JSON pointer, because
+    `stage` and `key` may contain any character. A slash is escaped as in a JSON pointer, because
     servers decode `%2F` before they match routes.
 
     >>> run_step_url("r", "a/b", "c d~")
