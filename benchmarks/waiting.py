@@ -88,7 +88,7 @@ async def until_waiting(address: str, calls: int) -> None:
 
 
 async def measure_peer(address: str, steps: int) -> list[float]:
-    """Return, for each step, the milliseconds that one agent takes to submit it and claim the next."""
+    """Return the milliseconds per step in which one agent submits it and claims the next."""
     gaps = []
     async with Client(address) as client:
         plan_id = await create_chain(client, steps + 1)

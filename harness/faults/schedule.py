@@ -112,7 +112,7 @@ PLANTED: Final = Counter(
 
 
 def draw(counts: Mapping[Kind, int], rng: random.Random, pause_seconds: float) -> list[Fault]:
-    """Return as many faults of each kind as `counts` says, in random order with random parameters."""
+    """Return `counts` faults of each kind, in random order and with random parameters."""
     kinds = [kind for kind, count in counts.items() for _ in range(count)]
     rng.shuffle(kinds)
     return [

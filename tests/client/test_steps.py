@@ -60,7 +60,7 @@ async def test_client_step_has_instructions_ids_and_context(
     assert "two" in str(earlier)
 
 
-async def test_error_raised_inside_a_step_gives_it_back_with_the_reason(
+async def test_error_raised_inside_a_step_gives_the_step_back_with_reason(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -74,7 +74,7 @@ async def test_error_raised_inside_a_step_gives_it_back_with_the_reason(
     assert "ZeroDivisionError: no result" in str(failures)
 
 
-async def test_error_raised_inside_a_step_keeps_or_fails_it_as_requested(
+async def test_error_raised_inside_a_step_keeps_or_fails_the_step_as_requested(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
