@@ -52,7 +52,7 @@ def test_run_with_stage_in_progress_is_not_awaiting_feedback() -> None:
     assert awaiting_feedback(world.run, world.chart) == "right"
 
 
-def test_run_is_completed_after_its_last_stage() -> None:
+def test_run_is_completed_after_the_last_stage() -> None:
     world = two_stages()
     world.work()
     world.feedback("one")
