@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 #: Label in the metrics for requests that call no tool.
 UNATTRIBUTED: Final = "other"
-#: The rate limit counts a call once more for each such number of reply bytes or operations.
+#: The rate limit counts one more call for this many bytes of a reply, and for this many operations.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 NOT_HASHED: Final = {"idempotency_key"}

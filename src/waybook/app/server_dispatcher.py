@@ -1,6 +1,6 @@
 """Dispatcher of a server. It executes tool calls, and also reads MCP resources.
 
-Commands use the plain `Dispatcher`, so that they do not import what only resources need.
+The command line uses the plain `Dispatcher`, and so does not import the modules for resources.
 """
 
 from collections.abc import Mapping, Sequence

@@ -122,8 +122,8 @@ class Client:
     ) -> None:
         """Prepare calls to the server at this URL. `timeout` is in seconds per attempt.
 
-        While there is no work, each call of a loop waits at the server for up to `wait_seconds` (at
-        most 55).
+        In a loop over `steps` or `jobs`, a call that finds no work waits at the server for up to
+        `wait_seconds` (at most 55).
 
         Instead of a URL, pass a `StdioConnection` to start a local server.
 
@@ -380,7 +380,7 @@ class _Claiming(Generic[_ClaimT]):
 
 def _is_final(reply: Mapping[str, Any]) -> bool:
     """Return whether waiting is useless, because the work is complete or stopped."""
-    # Failed steps can block a plan on which no agent works.
+    # If no step is pending or in progress, only failed steps are left.
     has_only_failures = reply["status"] == "no_pending_steps" and not reply["inProgress"]
     return reply["status"] in COMPLETE | _STUCK or has_only_failures
 

@@ -21,8 +21,8 @@ MAX_TEXT_BYTES = 60
 MAX_SESSION_BYTES = 64
 MAX_ID_LENGTH = 40
 MAX_NAME_LENGTH = 64
-#: The hook keeps an agent from stopping at most this many times in a row without a completed step.
-#: Claude Code allows eight times; then it ends the conversation with an empty result.
+#: Maximum number of times that the hook keeps an agent from stopping, unless the agent completes a
+#: step. After eight times, Claude Code would end the conversation with an empty result.
 MAX_CONSECUTIVE_HOLDS = 3
 MAX_REMEMBERED_HOLDS = 200
 MAX_SECONDS = 2.0
@@ -69,7 +69,7 @@ def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
 
 
 def open_work(state: dict[str, object]) -> tuple[str, str]:
-    """Return a key and a description of unfinished work, both empty if the agent may stop."""
+    """Return an identifier and a description of unfinished work, or two empty texts without any."""
     plan, steps = as_mapping(state.get("plan")), held_steps(state)
     if steps:
         step = steps[-1]
@@ -211,7 +211,7 @@ def is_running(pid: object) -> bool:
 
 
 def note_hold(path: str, moment: str, plan: dict[str, object], event: dict[str, object]) -> bool:
-    """Record that the hook keeps the agent at work; return False if the agent may stop instead."""
+    """Record that the hook keeps the agent working. Return False if it did so often enough."""
     before, finished = read_state(path), plan.get("finished")
     is_repeated = event.get("stop_hook_active") is True and before.get("finished") == finished
     moments, count = before.get("moments"), before.get("count")

@@ -24,13 +24,13 @@ from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, Unavailable, WaybookError
 from waybook.store.driver.bus import Bus
 
-#: Key in the request's state for a bool: whether the rate limiter admitted the request.
+#: The request's state says under this key whether the rate limiter admitted the request.
 RATE_COUNTED: Final = "counted"
-#: Key in the request's state for the error that prevented the check of the credential.
+#: The request's state has under this key the error that prevented the check of the credential.
 FAULT: Final = "fault"
-#: Key in the request's state for the arrival time, by the clock of the event loop.
+#: The request's state has under this key the arrival time, by the clock of the event loop.
 ARRIVED: Final = "arrived"
-#: Key in the request's state for a function that frees the org's slot for its next request.
+#: The request's state has under this key a function that lets the org's next request start.
 RELEASE_SLOT: Final = "release_slot"
 
 

@@ -17,7 +17,7 @@ from waybook.redaction import redact, redact_json
 
 MESSAGE_LIMIT: Final = 1024 * 1024
 
-#: The id of a message is searched in this many bytes at its beginning and at its end.
+#: Only this many bytes at the beginning and at the end of a message are searched for its id.
 _EDGE_BYTES: Final = 1_024
 NOT_JSON: Final = ErrorData(code=PARSE_ERROR, message="Parse error")
 NOT_A_MESSAGE: Final = ErrorData(

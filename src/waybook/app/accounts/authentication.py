@@ -1,6 +1,6 @@
 """Authenticates callers by API token, access token of the identity provider, or web session.
 
-The code calls the identity provider the issuer.
+In the code, `issuer` means the identity provider.
 
 Credentials are checked on every request, so that a revocation takes effect immediately in every
 process.
@@ -74,8 +74,8 @@ async def authenticate_bearer(
         user=member.name,
         channel=channel,
         scopes=scopes,
-        # Stored credentials are not changed when the user is erased, so a credential must not
-        # contain the person's id at the issuer.
+        # The credential is stored with reviews and stays there when the user is erased, so it must
+        # not contain the person's id at the issuer.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -102,7 +102,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """Return the current database time. Estimate it from an earlier reply if there was one."""
+    """Return the time of the database, estimated from its last reply if there was one."""
     now = services.database.now()
     if now is None:
         (rows,) = await services.database.read_global("select app_now()")
@@ -111,7 +111,7 @@ async def database_time(services: Services) -> datetime:
 
 
 async def _read_member(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> Member:
-    """Return a `Member` with the org and, if the org has this user, the user."""
+    """Look up the org and the user. `user_id` is None if the org does not have this user yet."""
     database, identity = services.database, (issuer.settings.issuer, who.subject)
     rows: list[Member] = []
     if not await database.is_cluster():
@@ -130,7 +130,7 @@ async def _create_member(
 ) -> None:
     """Create the user in the org.
 
-    If another user has the same name, the new name ends with the person's id at the issuer.
+    If another user has the same name, the person's id at the issuer is added to the name.
     """
     scopes = issuer.settings.new_user_scopes
     if scopes is None:

@@ -15,7 +15,8 @@ from waybook.store.links import AccessLink, LinkKind
 
 __all__ = ["AccessLink", "LinkKind"]
 
-#: Scopes of a person who opens an action link. The person can read the plan or run, and decide.
+#: Scopes of a person who opens the link in a message about a review or a completed stage. The
+#: person can read the plan or run, and decide the review or give feedback on the stage.
 _LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 
@@ -42,7 +43,7 @@ def link_reader(link: AccessLink) -> Caller:
 
 
 def link_decider(link: AccessLink) -> Caller:
-    """Return the link's user as a caller who may decide.
+    """Return the person for whom the link was created, as a caller who may review.
 
     Raises:
         Forbidden: the user is disabled or may not review.

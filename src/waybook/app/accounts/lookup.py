@@ -65,12 +65,12 @@ class CachedCaller(NamedTuple):
     check: CredentialCheck
 
     def checking(self) -> "_CheckedBlock":
-        """Return a context manager: the first database message of its block checks the token."""
+        """Return a context manager. The first database query in its block also checks the token."""
         return _CheckedBlock(self.check)
 
 
 class _CheckedBlock:
-    """Context manager whose block ends early, without an error, if the credential is not valid."""
+    """Context manager that suppresses the error for an invalid credential, and records it."""
 
     __slots__ = ("_check", "_previous")
 
@@ -81,7 +81,7 @@ class _CheckedBlock:
         self._previous = CURRENT_CHECK.set(self._check)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        # The next request on this connection must not reuse the check.
+        # Code after the block must not check this credential again.
         CURRENT_CHECK.reset(self._previous)
         if kind is None or not issubclass(kind, StaleCredential):
             return False

@@ -92,7 +92,7 @@ def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -
     return packet if is_small else None
 
 
-#: Number of free jobs whose inputs are read in advance, together with the inputs of a job.
+#: When the inputs of a job are read, the inputs of up to this many free jobs are read and cached.
 _READ_AHEAD_JOBS = 8
 
 
@@ -220,7 +220,7 @@ async def _supplied(
 
 
 async def _item(locked: LockedRun, job: Job, number: int, brief: RunBriefRow) -> JobInput:
-    """Return item `number` of a list. The step has one job for each item of this list."""
+    """Return the input of a job whose step has one job for each item of a list."""
     item_list = locked.compiled_dag.item_lists[job.stage, job.step_key]
     known = next(known for known in locked.run.lists if known.name == item_list.name)
     source = input_field(brief.input, item_list.document_key)
@@ -298,7 +298,7 @@ def _context(
 
 
 _MAX_DOCUMENT_LIST_BYTES = 12_000
-#: More characters than any list has, because the size of documents is limited.
+#: The text of a list is always shorter, because the size of documents is limited.
 _MAX_LIST_CHARACTERS = 1 << 24
 MIN_SHARE_BYTES = 200
 PROMPT = "$prompt"

@@ -37,7 +37,7 @@ from waybook.store.plans.contexts import (
 )
 
 _BYTES_PER_TOKEN = 4
-#: Maximum token budget of a context, unless the caller sets `detail`.
+#: Maximum token budget of a context, without and with the argument `detail`.
 _REPLY_TOKENS = 12_000
 _MAX_TOKENS = 200_000
 BudgetTokens = Annotated[int, clamped(500, _MAX_TOKENS)]
@@ -76,7 +76,7 @@ class PacketReader:
     def beginning(
         self, name: str, read: TextPrefix | None, *, part: str, counts: int = 1
     ) -> Iterable[TextField]:
-        """Yield a text field for a text of which only the beginning was loaded."""
+        """Yield a field with the beginning of a text, or nothing if there is no text."""
         if read is not None:
             yield TextField(
                 name=name,

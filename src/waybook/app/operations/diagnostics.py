@@ -230,7 +230,7 @@ def _issuer_keys(seen: IssuerCheck) -> CheckResult:
     return CheckResult("issuer keys", CheckState.OK, f"{message}: {', '.join(seen.algorithms)}")
 
 
-#: Only this self-test uses this kind of artifact, so its search finds nothing else.
+#: Only this self-test stores artifacts of this kind, so the test finds only its own artifact.
 _KIND = "waybook doctor"
 _TITLE = "Trial of the search"
 _TEXT = "A river carries sand from the mountains to the sea."

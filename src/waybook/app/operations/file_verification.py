@@ -10,8 +10,8 @@ from waybook.errors import InvalidInput
 def verify_file(content: bytes, seal: str | None = None) -> ExportFile:
     """Verify a snapshot or JSON export: its audit chain, its rows, and the page it shows.
 
-    The chain could be rewritten as a whole. Only a comparison with `seal`, the expected hash of the
-    last audit entry, rules this out.
+    A forger could replace the whole chain with another valid chain. To detect this, compare the
+    chain with `seal`, the expected hash of the last audit entry.
 
     Raises:
         InvalidInput: the file is not a snapshot or export, or was changed.

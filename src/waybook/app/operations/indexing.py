@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 
 _MAX_ARTIFACTS = 20
 _MAX_PASSAGES = 200
-#: Every transaction ends within an hour, so rows with an older timestamp cannot appear later.
+#: A row may become visible up to an hour after its timestamp, when its transaction is committed. So
+#: each search for rows without an index entry begins an hour before the previous search.
 _COMMIT_MARGIN = timedelta(hours=1)
 #: Number of broken database connections after which a passage is left out.
 MAX_BREAKS = 2
@@ -53,13 +54,13 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # While passages are left out, do not advance the time, so that they are tried again.
+        # While passages are left out, keep the old time, so that a later call finds them again.
         library.swept[org_id] = first_value(now) - _COMMIT_MARGIN
     return len(index_statements) + embedded
 
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
-    """Compute and store embeddings of these passages. Return 0 if that is impossible, else 1."""
+    """Compute and store embeddings of these passages. Return 1 if they were stored, else 0."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     made = await library.embed_texts(
         [artifacts.embedding_text(row.title, row.body) for row in bare]
@@ -82,7 +83,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Unemb
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Leave passages out of the index for a day if they broke the connection too often."""
+    """Leave passages out of the index for a day if storing them often broke the connection."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

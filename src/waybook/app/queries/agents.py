@@ -156,7 +156,7 @@ async def read_agent(
 
 
 def _place(cursor: str | None) -> tuple[str, str, str]:
-    """Parse a cursor: the time, user and session of the last agent on the page before."""
+    """Return the time, user and session in a cursor, from the last agent of the previous page."""
     if cursor is None:
         return NEVER, "", ""
     with suppress(ValueError, OverflowError):

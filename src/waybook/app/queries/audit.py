@@ -17,7 +17,7 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Query, as_json_text, first_value, is_uuid
 
 PAGE_SIZE = 500
-#: Frequent events. For every other event, there is a query with an index.
+#: Frequent events. The query `page_of_rare_event` finds all other events with an index.
 _FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 AuditEntry: TypeAlias = SealedEntry
@@ -101,7 +101,7 @@ async def browse_audit(
     }
     query = _page_query(filter_)
     if filter_.subject_id is not None:
-        # The entries of one plan or run are sorted by number, so `at` is used only for `until`.
+        # In one plan or run, `seq` says where the page begins, so `at` is only the filter `until`.
         query, subject_id = audit.SQL["page_of"], _subject_id(filter_.subject_id)
         at = rfc3339(filter_.until) if filter_.until else NEVER
     (entries,) = await ctx.read(query(at=at, subject_id=subject_id, seq=seq, **params))
@@ -130,7 +130,7 @@ def _subject_id(text: str) -> str:
 
 
 def _page_query(filter_: AuditFilter) -> Query:
-    """Return the query whose index fits the filter best, so that it skips the fewest entries."""
+    """Return the query whose index fits the filter best. This query reads the fewest entries."""
     if filter_.actor is not None and filter_.session is not None:
         return audit.SQL["page_of_agent"]
     if filter_.actor is not None:

@@ -43,8 +43,8 @@ class SearchResults:
     question: SearchQuery
     hits: list[Hit]
     method: str
-    #: Minimum score of a hit that fits the question. The minimum is 0 for embedding models that are
-    #: not built in, because the scale of their scores is unknown.
+    #: Hits with a lower score do not fit the question. For embedding models that are not built in,
+    #: this is 0, because the scale of their scores is unknown.
     floor: float
 
     @property
@@ -332,7 +332,7 @@ async def _research(
 
 
 def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[SearchHit]:
-    """Return workflows whose name contains, for each wanted word, a word that begins with it."""
+    """Return workflows in whose name or slug each wanted word is the beginning of a word."""
     named = {slug: (dag.dag.name or slug, None) for slug, dag in builtin_dags().items()}
     stored = {row.slug: (row.name or row.slug, row.at) for row in rows}
     everything: dict[str, tuple[str, datetime | None]] = {**named, **stored}

@@ -111,7 +111,7 @@ def _text_filters(text: str) -> dict[str, str | int | None]:
 
 
 def _id_range(text: str) -> tuple[str | None, str | None]:
-    """Return the smallest and the largest id that can begin with the text, if any can.
+    """Return the smallest and the largest id with this beginning, or None if there can be none.
 
     >>> _id_range("AZ4R35")
     ('az4r35222222', 'az4r35zzzzzz')
@@ -317,8 +317,8 @@ def runs_statement(wanted: RunFilter, most: int) -> Statement:
     by_activity = wanted.order is ListOrder.ACTIVITY
     if not wanted.text:
         return load.list_statement(by_activity=by_activity, **filters)
-    # If the runs are sorted by start and not filtered, the page consists of the newest matches.
-    # Otherwise, older runs must be searched too.
+    # The query looks at the newest runs first. If the list is sorted by start and has no other
+    # filter, the query can stop when the page is full. Otherwise, it must look at older runs too.
     is_page = not by_activity and wanted.state is None and wanted.dag is None
     enough = most if is_page else MAX_WALKED + 1
     return load.text_statement(

@@ -51,7 +51,7 @@ async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
 
 
 def cache_steps(ctx: RequestContext, plan: Plan) -> None:
-    """Cache to which plan its open steps belong, because later calls may name only a step."""
+    """Cache the plan id of each open step, because later calls may name only a step."""
     org_id, services = ctx.caller.org_id, ctx.services
     open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
     # All open steps of a plan are cached together, so check only whether the last one is cached.

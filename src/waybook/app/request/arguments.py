@@ -48,8 +48,8 @@ def is_blank(value: object) -> bool:
     return isinstance(value, str) and (not value or value.isspace())
 
 
-#: Replaces a required text that consists of spaces. To exclude such a text, a schema would need a
-#: `pattern`, and some clients refuse every schema with a `pattern`.
+#: A required text that consists of spaces is replaced with this text. The schema cannot refuse the
+#: spaces, because it would need a `pattern`, and some clients refuse that.
 BLANK = "(blank)"
 
 
@@ -164,7 +164,7 @@ AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "strin
 
 
 def _describe_in_words(value: object) -> object:
-    """Return a JSON Schema as it is, and a description in words as a schema for any value."""
+    """Return a JSON Schema unchanged. Turn a description in words into a schema for any value."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("{"):
@@ -308,13 +308,13 @@ def without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments
 def parse_arguments(
     kind: type[_ArgumentsT], arguments: Mapping[str, object], *, small: bool = False
 ) -> _ArgumentsT:
-    # Do not validate more arguments: an error that reports a hundred unknown ones is enough.
+    # If there are more arguments, ignore the rest: the error already reports many unknown names.
     limited = dict(islice(arguments.items(), _MAX_ARGUMENTS))
     try:
         parsed = kind.model_validate(without_absent(kind, limited))
     except ValidationError as error:
         refused = refusal(_names(kind), error)
-        # Refuse a list that is too long at once, without checking its values, which takes long.
+        # If a list is too long, do not check its values, because that would take long.
         if not isinstance(refused, TooLarge):
             _check(kind, arguments)
         raise refused from None

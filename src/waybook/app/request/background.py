@@ -16,7 +16,7 @@ _MAX_ERROR_LENGTH = 200
 
 @dataclass(slots=True)
 class LoopHealth:
-    """Consecutive failures of each background loop. A success resets them."""
+    """Number of consecutive failures of each background loop. A success resets the number."""
 
     failures: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ _CountT = TypeVar("_CountT", bound=tuple[int, ...])
 
 
 class CountsByOrg(Generic[_CountT]):
-    """Counts of each org from the last background check, in memory for the metrics endpoint."""
+    """Counts of open or stalled work by org. A background loop updates them for the metrics."""
 
     def __init__(self, kind: Callable[..., _CountT]) -> None:
         self._kind = kind

@@ -47,8 +47,9 @@ class DefinitionCache:
     def current(self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]) -> CompiledDag:
         """Return the definition that new runs use, from the cache if possible.
 
-        `rows` has the latest definition in the database, if there is one. It is used if a user
-        added it. Otherwise, the built-in definition of this program is used, which may be newer.
+        `rows` has the latest stored definition, if there is one. If a user added this definition,
+        it is used. Otherwise, this program's built-in definition is used, because it may be newer
+        than the stored one.
         """
         stored = rows[0] if rows else None
         if stored is not None and stored.created_by != BUILTIN_AUTHOR:

@@ -182,7 +182,7 @@ class LayoutWorker:
         return svg
 
     async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
-        """Run a function immediately if it is cheap, otherwise in a thread."""
+        """Run a function immediately if its `weight` is small, otherwise in a thread."""
         if weight <= MAX_INLINE_COST:
             return work()
         return await self._checking.run(org_id, work)

@@ -1,7 +1,7 @@
 """Limits the rate of calls per org.
 
-Each org has one number: the time at which its calls would end if they were evenly spaced. A caller
-must wait if that time is too far in the future.
+For each org, one time is stored. Every call moves this time into the future by the interval between
+two calls at the allowed rate. While the time is too far in the future, further calls must wait.
 """
 
 import mmap

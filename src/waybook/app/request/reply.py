@@ -61,7 +61,7 @@ def author_view(plan: Plan) -> Body:
 
 
 def canceled_view(plan: Plan) -> Body:
-    """Return the outcome of a canceled plan, because its stored status is only `failed`."""
+    """Return the outcome `canceled` of a canceled plan, whose stored status is only `failed`."""
     return {"outcome": str(PlanState.CANCELED)} if plan.canceled else {}
 
 

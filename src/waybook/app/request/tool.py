@@ -73,7 +73,7 @@ ADMIN = frozenset[str]()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Tool:
-    """A tool. It decorates the function that answers the calls, and takes the function's name."""
+    """MCP tool: a decorator for the function that answers its calls, with that function's name."""
 
     title: str
     #: Text from which a model learns when and how to call the tool.

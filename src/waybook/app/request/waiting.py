@@ -75,7 +75,7 @@ async def answer_or_wait(
             # queue, this is unnecessary, because the first of them reacts to every change.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
-            # Free this copy to save memory, because the queue keeps one reply for all calls.
+            # The queue keeps one reply for all its calls, so free this call's reply while it waits.
             del attempt, reply, nothing
             return await _wait(ctx, queue, waiter, try_answer)
 

@@ -124,7 +124,8 @@ async def _answer_checked(
         return body
     if refused := await verify_credential(request):
         return refused
-    # No database query checked the credential. The answer can be used if the caller is the same.
+    # The credential is valid, but may now belong to a caller with other rights. Use the answer only
+    # if it was made for the same caller.
     is_unchanged = request_state(request).get("caller") == cached.caller
     if body is not None and is_unchanged and not cached.check.is_failed:
         return body

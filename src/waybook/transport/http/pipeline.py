@@ -37,8 +37,8 @@ from waybook.transport.http.request_checks import (
 )
 from waybook.transport.http.response_send import ResponseSend, accepts_gzip
 
-#: The results of this many header checks are cached, if the headers are small. A client sends the
-#: same headers with every request.
+#: Maximum number of cached results of header checks, which help because a client sends the same
+#: headers with every request. Checks of large headers are not cached.
 _MAX_CACHED: Final = 1_024
 MAX_CACHED_BYTES: Final = 2_000
 
@@ -108,7 +108,7 @@ class RequestPipeline:
         own = tuple([header for header in raw if header[0] in CHECKED_HEADERS])
         method, path = scope["method"], scope["path"]
         handler = self.handlers.get(path) if method == "POST" else None
-        # Checks for other paths are not cached, because clients choose these paths freely.
+        # Cache only checks for the paths of handlers, because clients can invent any other path.
         is_cached = handler is not None and sum([len(h[1]) for h in own]) <= MAX_CACHED_BYTES
         check = _cached_check if is_cached else check_headers
         checked = check(self.hosts, method, path, scope.get("scheme", "http"), own)

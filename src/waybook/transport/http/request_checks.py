@@ -300,7 +300,7 @@ def _unmask(text: str) -> bytes:
     except ValueError:
         data = b""
     half = len(data) // 2
-    # A masked token is longer than any other token, so the two cannot be confused.
+    # Only a masked token is longer than `MAX_TOKEN_LENGTH`. A shorter token was not masked.
     return _xor(data[:half], data[half:]) if len(text) > MAX_TOKEN_LENGTH else text.encode()
 
 

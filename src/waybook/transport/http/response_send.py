@@ -189,7 +189,7 @@ async def verify_credential(request: Request) -> Response | None:
 
 
 _JSON_TYPE: Final = (b"content-type", b"application/json")
-#: Header that is added to a response with status 503, unless the response has it.
+#: Header that is added to a response with status 503 if the response has no such header.
 _RETRY_AFTER: Final = (b"retry-after", b"%d" % (Unavailable.retry_after or 0))
 _JSON_HEAD: Final = b"".join(
     b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]

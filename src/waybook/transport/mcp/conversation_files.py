@@ -268,8 +268,8 @@ def _after(
 ) -> State:
     arguments = params.arguments or {}
     if isinstance(result, wire.InputRequiredResult):
-        # The call was executed, but the client must still ask the user. The reply is in the request
-        # state.
+        # The call was executed, but the client must still ask the user. Until then, the reply is
+        # only in `request_state`.
         reply = orjson.loads(result.request_state or "{}")
     elif result.is_error:
         texts = [block.text for block in result.content if isinstance(block, wire.TextContent)]

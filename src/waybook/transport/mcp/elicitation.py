@@ -92,8 +92,8 @@ class ReviewElicitation:
         arguments = params.arguments or {}
         if params.request_state is not None:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
-            # The client sends back the state of its first call and may have changed it, so check
-            # its type.
+            # The client sends back the state that it got for its first call. It may have changed
+            # the state, so check the type.
             try:
                 state = orjson.loads(params.request_state)
             except orjson.JSONDecodeError:
@@ -142,7 +142,7 @@ class ReviewElicitation:
         first_reply: Mapping[str, object],
         response: object,
     ) -> wire.CallToolResult:
-        """Submit the decision in a form. Without a decision, return the reply to the first call."""
+        """Submit the decision from a form. If the user declined, return the first call's reply."""
         if not isinstance(response, wire.ElicitResult) or response.action != "accept":
             return to_tool_result(Answer({**first_reply}))
         content = {key: value for key, value in (response.content or {}).items() if value}
@@ -161,7 +161,7 @@ class ReviewElicitation:
 def supports_forms(context: Context) -> bool:
     capabilities = context.session.client_capabilities
     can = capabilities.elicitation if capabilities else None
-    # A client that names neither mode is assumed to support forms.
+    # A client that supports elicitation without naming a mode is assumed to support forms.
     return can is not None and (can.form is not None or can.url is None)
 
 
@@ -208,7 +208,7 @@ class ReviewTasks:
         server.middleware.append(_hide_from_older_revisions)
 
     async def start(self, context: Context, result: HandlerResult) -> HandlerResult:
-        """Return a task for the review that the call requested, or else the result of the call."""
+        """Return a task if the call requested a review, otherwise the result of the call."""
         body = result.structured_content if isinstance(result, wire.CallToolResult) else None
         review_id = (body or {}).get("reviewId")
         if not isinstance(review_id, str):

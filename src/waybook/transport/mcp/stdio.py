@@ -140,5 +140,5 @@ async def serve_stdio(server: Server[None]) -> None:
                 incoming, _Answers(outgoing, lines), server.create_initialization_options()
             )
         finally:
-            # Buffered output must not reach the client when stdout is restored.
+            # Flush now, while stdout leads to stderr. Later, the output would reach the client.
             sys.stdout.flush()

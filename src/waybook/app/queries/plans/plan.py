@@ -101,14 +101,18 @@ def chain_or_dependencies(
 
 
 def _turns(steps: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, str]]:
-    """For a sequential plan, yield the edges from earlier steps to steps without dependencies."""
+    """Yield the edges that follow from the order of a sequential plan.
+
+    A step without dependencies waits for all earlier steps. Edges lead to it from those earlier
+    steps that have no edge to a later step yet.
+    """
     ends: list[str] = []
     passed: set[str] = set()
     for step_id, depends_on in steps:
         if not depends_on:
             yield from ((before, step_id) for before in ends)
             ends.clear()
-        # Skip a step that depends on a later step, because it is not done in this order.
+        # A step that depends on a later step is done out of order, so draw no edge from it.
         if passed.issuperset(depends_on):
             passed.add(step_id)
             ends = [*(end for end in ends if end not in depends_on), step_id]

@@ -179,7 +179,7 @@ class DocumentSheet:
     text: MarkdownRow
     other: DocumentVersion | None
     other_text: MarkdownRow | None
-    #: Documents to compare with, such as other versions and documents of other models.
+    #: Documents with which this document can be compared, such as its other versions.
     related: Sequence[DocumentVersion]
     #: Inputs, in the versions that the document was made from. Outdated versions come first.
     inputs: Sequence[InputVersion]

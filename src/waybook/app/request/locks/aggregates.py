@@ -1,4 +1,7 @@
-"""The plan that a call changes: locked in the database, or cached and locked only when written."""
+"""The plan that a call changes.
+
+The call either locks the plan first, or decides on a cached copy and locks the plan to write.
+"""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -21,7 +24,7 @@ from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-#: This type has a name because Python evaluates annotations of inner functions in every call.
+#: Inner functions use this alias, because Python evaluates their annotations in every call.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
 
 MAX_NEXT_TEXTS = 7

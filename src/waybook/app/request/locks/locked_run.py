@@ -1,4 +1,6 @@
-"""The run that a call changes: locked in the database, or cached and locked only when written.
+"""The run that a call changes.
+
+The call either locks the run first, or decides on a cached copy and locks the run to write.
 
 Calls on one run take turns in this process. See `store/runs/cache.py` and `store/runs/pipeline.py`.
 """
@@ -113,13 +115,16 @@ class LockedRun(Locked[RunDecision[object]]):
     async def lock(self) -> None:
         self.more = ()
         self._load = runs.lock_statements
-        # Continue without a turn if necessary: turns avoid conflicts, but the lock is sufficient.
+        # The lock alone is sufficient. A turn only avoids conflicts, so continue even without one.
         with suppress(Busy):
             await self._take_turn(MAX_TURN_WAIT_SECONDS)
         await self.read(await self.send(*self.statements(None)), self.tx)
 
     async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
-        """Write the first of a call's two decisions without a commit, and load the run again."""
+        """Write a decision without a commit, and load the run again for the next decision.
+
+        A call that submits a job and claims another one makes two decisions.
+        """
         written = self.written(proposal)
         await self.send(*written.statements, *written.notifications)
         self._written_before.append(written)
@@ -175,9 +180,10 @@ class LockedRun(Locked[RunDecision[object]]):
         return True
 
     async def begin_turn(self) -> bool:
-        """Wait for this call's turn. Then use the cached run as it is after all earlier decisions.
+        """Wait for this call's turn. Then use the cached run with all earlier decisions applied.
 
-        The caller must then decide and commit without any wait, because other calls share the turn.
+        The caller must then decide without waiting, because other calls share the turn and could
+        change the cached run.
         """
         if not await self._recall_definition():
             return False
@@ -216,7 +222,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return cached.held.get(job_id) if cached else None
 
     def defer(self, proposal: RunProposal) -> None:
-        """Apply the first of a call's two decisions in memory, to write both decisions together."""
+        """Apply a decision in memory, to write it together with the call's second decision."""
         write, written = self._seal(proposal)
         self._written_before.append(written)
         self._deferred.append(write)
@@ -252,7 +258,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return Commit.DONE
 
     async def _send_batch(self, statements: Message) -> None:
-        # Nothing is left to do on commit, because each call of the batch updates its own caches.
+        # `on_commit` does nothing, because each call of the batch updates its own caches.
         call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)
         (checked,), *_ = await self.ctx.services.database.commit(call)
         self.ctx.services.database.clock.set(checked.now)

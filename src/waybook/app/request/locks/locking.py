@@ -1,7 +1,7 @@
 """Locks a plan, run or org, decides on its change, and commits the change with the reply.
 
 The first round trip to the database locks and loads the rows, and the last one writes and commits.
-A call that decides on a cached plan or run needs only the last one.
+If the plan or run is cached, the first round trip is not needed.
 """
 
 from abc import ABC, abstractmethod
@@ -67,7 +67,7 @@ class Written(NamedTuple):
 
 
 class Locked(ABC, Generic[DecisionT]):
-    """A locked plan, run or org, or a cached copy that is locked only when it is written."""
+    """Plan, run or org that a call changes: locked from the start, or only for the write."""
 
     now: datetime
     head = ChainHead()
@@ -211,7 +211,7 @@ async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolRe
             try:
                 proposal = await decide()
             except WaybookError as error:
-                # The cached copy may be outdated. The next attempt decides on the locked rows.
+                # The error may be due to an outdated cached copy, so try again with locked rows.
                 if not locked.is_cached or isinstance(error, Busy | Unavailable):
                     raise
                 continue

@@ -1,7 +1,8 @@
 """Semantic search without a database extension.
 
-This process ranks embeddings itself. Up to a limit, it keeps those of the searched orgs in memory.
-Each search also reads what other processes have added or deleted since the last read.
+This process ranks embeddings itself. It keeps the embeddings of recently searched orgs in memory,
+up to a limit. Each search also reads the embeddings that other processes have added or deleted
+since the last read.
 """
 
 import asyncio
@@ -74,7 +75,7 @@ class Held:
         )
 
     def shares_history(self, other: Snapshot) -> bool:
-        """Return whether `other` is a recent snapshot of the same database without new erasures."""
+        """Return whether `other` is of the same database, within a day, with no erasure since."""
         ours = self.snapshot
         return (
             ours is not None

@@ -65,7 +65,7 @@ class SearchBackend:
         self._abilities: SearchCapabilities | None = None
 
     def pending_statements(self) -> list[Statement]:
-        """Return the query for what the database can search; empty if this is already known."""
+        """Return the query for the search methods of the database, if they are not known yet."""
         return [] if self._abilities else [search.SQL["search_capabilities"]()]
 
     def store_capabilities(self, answers: Results) -> None:
@@ -73,7 +73,7 @@ class SearchBackend:
             self._abilities = search.read_capabilities(rows, self._backend)
 
     async def capabilities(self, database: Database, org_id: UUID) -> SearchCapabilities:
-        """Return what the database can search. It is asked once."""
+        """Return the search methods of the database. Only the first call queries the database."""
         if self._abilities is None:
             (rows,) = await database.read_org(org_id, search.SQL["search_capabilities"]())
             self._abilities = search.read_capabilities(rows, self._backend)

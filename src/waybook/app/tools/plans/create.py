@@ -165,7 +165,7 @@ async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
         decision = decide_copy(source, options, opened.decision_context)
         statements, head = writer.statements(None, decision, opened.write_context)
         event = ChangeEvent(PLAN, decision.plan.id, head.seq, list_changed=True)
-        # Do not cache a copy: its conditions exist only as rows, which the next call will read.
+        # Do not cache the new plan, because its conditions are not in memory, only in the database.
         return Proposal(Written(statements, event=event), _created_plan_reply(decision.plan))
 
     return await update(opened, decide)

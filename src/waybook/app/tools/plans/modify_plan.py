@@ -40,7 +40,7 @@ _IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 
 
 class _SingleArgument(Nested):
-    """Action with one argument. In the published schema, it has the type of this argument."""
+    """Action with one argument. Clients can send the argument itself instead of an object."""
 
     @model_validator(mode="before")
     @classmethod
@@ -173,7 +173,7 @@ class ModificationArgument(Nested):
     @model_validator(mode="before")
     @classmethod
     def _omit_absent(cls, value: object) -> object:
-        """Omit nulls and blank texts. If there are only blank texts, keep them as unknown ids."""
+        """Omit nulls and blank texts, but keep blank texts if nothing else would be left."""
         if not isinstance(value, dict):
             return value
         return without_absent(cls, value) or {n: v for n, v in value.items() if v is not None}

@@ -142,7 +142,7 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
 
 
 def _loops(plan: Plan) -> list[Json]:
-    """Return the conditions that repeat steps, with the number of the current round of each."""
+    """Return the conditions that repeat steps. In `round`, the first execution counts as 1."""
     orders = {step.id: step.order for step in plan.steps}
     return [
         non_empty(

@@ -135,7 +135,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 
 
 async def _submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
-    """Return the context of the decision. For a checkpoint, it includes the review policy.
+    """Return the context of the decision. For a step of type checkpoint, add the review policy.
 
     Return None if the policy must first be read from the database.
     """
@@ -153,9 +153,9 @@ async def _evaluate(
     step_id: StepIdField | None,
     rule: Callable[[], Decision[StepDone]],
 ) -> Decision[StepDone]:
-    """Apply a rule that may evaluate conditions, and record the cost of each condition.
+    """Apply a rule that may evaluate conditions, and record their cost for the rate limit.
 
-    Conditions are evaluated in a thread, because that may take tens of milliseconds.
+    If there are conditions, the rule runs in a thread, because it may take tens of milliseconds.
     """
     if not plan.conditions:
         return rule()
@@ -332,7 +332,10 @@ class _StoreResearchOutput(MutatingArguments):
     reply={"outputId": "string", "version": "integer"},
 )
 async def store_research_output(ctx: RequestContext, args: _StoreResearchOutput) -> ToolReply:
-    """Store an output as the next version of its title; an identical output changes nothing."""
+    """Store an output, as a new version if the plan has one with this title.
+
+    An identical output changes nothing.
+    """
     new = NewOutput(
         media_type=parse_text_type(args.media_type), title=args.title, content=args.content
     )

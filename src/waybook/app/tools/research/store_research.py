@@ -118,7 +118,7 @@ class _StoreResearch(MutatingArguments):
     reply={"artifactId": "string", "version": "integer"},
 )
 async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply:
-    """Store research as the next version of its title. Searches find the research immediately."""
+    """Store research, as a new version if the title exists. Searches find it immediately."""
     check_result_size(content=args.content, metadata=args.metadata)
     origins = [_origin(source) for source in args.sources or ()]
     research = Research(

@@ -125,7 +125,8 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
             now=opened.now,
             by=ctx.caller.user,
         )
-        # The event has the id of no run. It only tells clients that they can now use the run tools.
+        # The event is not about a run, so its id is a new one. It only tells clients that they can
+        # now use the tools for runs.
         event = ChangeEvent(RUN, new_id(), 0, list_changed=True)
         return Proposal(Written([made], event=event), _reply(slug, latest + 1, "added"))
 

@@ -62,7 +62,7 @@ class _GetJobInput(ReadArguments):
     profiles=RUNS,
 )
 async def get_job_input(ctx: RequestContext, args: _GetJobInput) -> Body:
-    """Return a piece of one of a job's inputs, or the list of inputs.
+    """Return a piece of an input of the job, or the list of the job's inputs.
 
     The call also counts as a heartbeat.
     """

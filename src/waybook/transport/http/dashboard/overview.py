@@ -38,7 +38,8 @@ _PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 _COOKIE_SECONDS: Final = 180 * 86_400
-#: Value of `COOKIE`: the times `since` and `looked_at`, in seconds since 1970.
+#: Format of the cookie: the beginning of the list of finished work at the last visit, and the time
+#: of that visit, both in seconds since 1970.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 CONFIRMATIONS: Final = {
     "reassign": "The step was taken from its holder. The next agent that asks for work gets it.",
@@ -55,7 +56,8 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
     only_trouble = params.get("show") == "trouble"
     look = last_look(page.request)
     overview = await read_overview(ctx, look, most=MAX_LISTED if only_trouble else MAX_ENTRIES)
-    # If the start time is not from the cookie, the list of finished work covers a fixed period.
+    # `overview.since` is a time from the cookie or, without a valid cookie, a default. Only a time
+    # from the cookie is shown as the last visit.
     since_look = overview.since if overview.since in look else None
     reply = await page.render(
         "overview",
@@ -160,7 +162,7 @@ async def plan_list(page: PageRequest) -> Response:
 
 
 def _state_counts(chosen: str, page: PlanPage) -> dict[str, str]:
-    """Return the number of plans by state. The chosen state is listed even if it has none."""
+    """Return the number of plans by state. The chosen state is listed even without plans."""
     counts: dict[str, int] = {OPEN: page.open, ALL: page.total}
     counts |= {state: page.counts[state] for state in PlanState if page.counts.get(state)}
     counts.setdefault(chosen, 0)

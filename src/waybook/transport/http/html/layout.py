@@ -157,7 +157,7 @@ def _time(at: datetime, now: datetime, text: str, attribute: Markup | None = Non
     return tag.format(f"{exact:%Y-%m-%dT%H:%M:%SZ}", age, attribute or "", title, text)
 
 
-#: Random text in the marks around fragments, so that no stored text can contain a mark.
+#: The marks around fragments contain this random text, so that no stored text can contain a mark.
 _NONCE: Final = secrets.token_hex(8)
 _MARK: Final = re.compile(rf"<!--{_NONCE}(?:([+~])([\w-]+)|/)-->")
 _VERSION_SLOT: Final = f"{_NONCE}-version"
@@ -257,7 +257,7 @@ class VersionMemory:
 
 
 def _changed(new: _Fragment, outline: bytes, place: int) -> Iterator[_Fragment]:
-    """Yield the outermost changed fragments, because each contains the fragments inside it."""
+    """Yield the changed fragments that are not inside another changed fragment."""
     width = _DIGEST_BYTES + _SIZE_BYTES
     if outline[place * width : place * width + _DIGEST_BYTES] != new.digest:
         yield new
