@@ -49,7 +49,7 @@ class _Heartbeat:
         if task is None:
             return
         task.cancel()
-        # `await task` would also raise CancelledError because the heartbeat task was canceled.
+        # Use `asyncio.wait`, because `await task` would raise the CancelledError of the heartbeat.
         await asyncio.wait([task])
 
     async def _run(self) -> None:

@@ -69,7 +69,7 @@ def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
 
 
 def open_work(state: dict[str, object]) -> tuple[str, str]:
-    """Return an identifier and a description of unfinished work, or two empty texts without any."""
+    """Return an identifier and a description of the unfinished work, both empty if all is done."""
     plan, steps = as_mapping(state.get("plan")), held_steps(state)
     if steps:
         step = steps[-1]
@@ -211,7 +211,7 @@ def is_running(pid: object) -> bool:
 
 
 def note_hold(path: str, moment: str, plan: dict[str, object], event: dict[str, object]) -> bool:
-    """Record that the hook keeps the agent working. Return False if it did so often enough."""
+    """Record that the hook keeps the agent working. Return False if it has done so too often."""
     before, finished = read_state(path), plan.get("finished")
     is_repeated = event.get("stop_hook_active") is True and before.get("finished") == finished
     moments, count = before.get("moments"), before.get("count")

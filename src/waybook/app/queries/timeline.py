@@ -1,4 +1,4 @@
-"""Times when steps and jobs were worked on, for a chart that shortens pauses, or as CSV."""
+"""Times when steps and jobs were worked on, as CSV and for a chart that shortens pauses."""
 
 import csv
 from bisect import bisect_right

@@ -45,7 +45,7 @@ def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Return the call that an error suggests: the same call, or a list of plans or workflows.
+    """Return the suggested call: the same call again, or a call that lists plans or workflows.
 
     Return None if the caller lacks a scope, because no call can grant a scope.
     """

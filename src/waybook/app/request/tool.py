@@ -73,7 +73,7 @@ ADMIN = frozenset[str]()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Tool:
-    """MCP tool: a decorator for the function that answers its calls, with that function's name."""
+    """MCP tool. As a decorator, it takes its name and arguments from the decorated function."""
 
     title: str
     #: Text from which a model learns when and how to call the tool.

@@ -258,7 +258,7 @@ class FailedCredentials:
 
     @contextmanager
     def lookup(self, address: str, secret: str) -> Iterator[None]:
-        """Count the check of a secret in the block, unless the secret turns out to be valid.
+        """Context manager for the check of a secret. An invalid secret counts against the limit.
 
         Parallel lookups of the same secret count once.
 
@@ -305,7 +305,10 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Charge the address for a lookup. Return the charge, refunded if the secret is valid."""
+        """Charge the address for a lookup, and return the charge.
+
+        The caller refunds the charge if the secret is valid.
+        """
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
         wait = self._wait(place)

@@ -173,7 +173,7 @@ class ModificationArgument(Nested):
     @model_validator(mode="before")
     @classmethod
     def _omit_absent(cls, value: object) -> object:
-        """Omit nulls and blank texts, but keep blank texts if nothing else would be left."""
+        """Omit nulls and blank texts. If only blank texts are left, keep them for the error."""
         if not isinstance(value, dict):
             return value
         return without_absent(cls, value) or {n: v for n, v in value.items() if v is not None}

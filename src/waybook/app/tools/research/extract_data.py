@@ -147,7 +147,10 @@ class ExtractData(ReadArguments):
     scopes=frozenset({Scope.PLAN_WRITE}),
 )
 async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
-    """Validate the caller's data, extract data with the server's model, or return a prompt."""
+    """Validate the `candidate` or, without a `candidate`, extract data with the server's model.
+
+    If the server has no model, return a prompt for the caller's model.
+    """
     check_schema(args.wanted, "schema")
     if not isinstance(args.wanted, dict):
         raise InvalidInput("schema must not be null", argument="schema")

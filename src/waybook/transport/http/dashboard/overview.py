@@ -38,8 +38,8 @@ _PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 _COOKIE_SECONDS: Final = 180 * 86_400
-#: Format of the cookie: the beginning of the list of finished work at the last visit, and the time
-#: of that visit, both in seconds since 1970.
+#: Format of the cookie: two times in seconds since 1970. The list of finished work that was last
+#: shown began at the first time, and it was shown at the second time.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 CONFIRMATIONS: Final = {
     "reassign": "The step was taken from its holder. The next agent that asks for work gets it.",
