@@ -21,7 +21,7 @@ ASCII_LOOKALIKES: Final = dict(
 
 
 def replace_unprintable_characters() -> None:
-    """Replace characters that stdout or stderr cannot encode with ASCII characters."""
+    """Make stdout and stderr print ASCII characters in place of those that they cannot encode."""
     codecs.register_error("lookalike", _lookalikes)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):

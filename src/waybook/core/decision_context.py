@@ -1,4 +1,8 @@
-"""Defines the inputs of every rule: time, actor, scopes, review policy; and the holder of work."""
+"""Defines the inputs that all rules need besides the plan or run, and the holder of a step or job.
+
+A rule is a function that decides which changes a call makes. The inputs are the time, the caller,
+the caller's scopes and the org's review policy.
+"""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -152,8 +156,8 @@ class _ClaimedWork(Protocol):
 def is_current_attempt(attempt: int | None, work: _ClaimedWork, actor: Actor) -> bool:
     """Return whether a result belongs to the current attempt.
 
-    A result without an attempt number belongs to it if the caller is the holder, or if there is no
-    holder.
+    A result without an attempt number counts as current if the caller holds the step or job, or if
+    there is no holder.
     """
     if attempt is not None:
         return attempt == work.attempt

@@ -82,7 +82,8 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    #: None if too little work is finished for an estimate. `cost` is in millionths of a dollar.
+    #: Expected seconds, and expected cost in millionths of a dollar. None means that too little
+    #: work is finished for an estimate.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str

@@ -11,10 +11,11 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Database columns that may contain a person's name: endings of their names, and whole names.
+#: Suffixes and full names of the database columns that may contain a person's name.
 _PERSON_FIELD_SUFFIXES = ("_by", "_as")
 _PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
-#: Keys in replies and audit entries whose values may be a person's name: endings, and whole keys.
+#: Suffixes and full names of the JSON keys, in replies and audit entries, whose values may be a
+#: person's name.
 _PERSON_DETAIL_SUFFIXES = ("By", "As")
 _PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 

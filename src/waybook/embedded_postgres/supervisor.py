@@ -137,7 +137,7 @@ def _check(control_dir: ControlDirectory, deadline: float) -> None:
 
 
 class _SupervisorMonitor:
-    """Thread that checks every second that a supervisor process runs, and starts a missing one."""
+    """Thread that checks every second if a supervisor process runs, and starts one if not."""
 
     def __init__(self, control_dir: ControlDirectory, options: Options) -> None:
         self._control_dir = control_dir
@@ -174,7 +174,7 @@ class _SupervisorMonitor:
 
 
 class Attachment:
-    """One client's attachment to the embedded server. The server runs until the last one closes."""
+    """Attachment of one client to the embedded server, which runs while any client is attached."""
 
     def __init__(
         self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: _SupervisorMonitor

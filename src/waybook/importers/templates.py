@@ -156,7 +156,7 @@ def builtin_templates() -> Mapping[str, PlanTemplate]:
 
 
 def templates_in(folder: Traversable) -> Mapping[str, PlanTemplate]:
-    """Return the templates in a folder by name. If there is no such folder, return none."""
+    """Return the templates in a folder by name. The folder may be missing."""
     templates: dict[str, PlanTemplate] = {}
     for file in folder.iterdir() if folder.is_dir() else ():
         if file.name.endswith(".yaml"):

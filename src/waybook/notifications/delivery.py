@@ -1,4 +1,4 @@
-"""Decides when webhook messages are sent again, signs them, and creates the secrets of their links.
+"""Signs webhook messages, schedules their retries, and creates the secrets of action links.
 
 Signatures follow Standard Webhooks (https://www.standardwebhooks.com). The secret of an action link
 is computed from the message id and the webhook secret, so it is never stored.

@@ -150,7 +150,7 @@ def _skip_to(draft: Draft, fired: Branch, step: Step) -> Branch:
 
 
 def _added(draft: Draft, fired: Branch, step: Step, added: list[StepId]) -> Branch:
-    """Add the new steps to the dependencies of pending steps that depend on the completed step."""
+    """Make the pending steps that depend on the completed step depend on the new steps too."""
     unchanged = {*added, *steps_before(draft.plan.steps, added)}
     for other in tuple(draft.plan.steps_with_status(StepStatus.PENDING)):
         if step.id in other.depends_on and other.id not in unchanged:

@@ -158,8 +158,8 @@ def _copy_conditions(
 ) -> None:
     """Copy the conditions of the copied steps.
 
-    If a condition has already added steps to the plan, the copy has these steps, so the condition
-    is left out. It would add them again.
+    A condition that has already added steps to the plan is left out. The copy of the plan has these
+    steps already, and a copy of the condition would add them again.
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
         is_evaluated = row["step_id"] in carried

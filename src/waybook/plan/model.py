@@ -112,10 +112,9 @@ def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
 
 
 def derive_plan_status(steps: Collection[StepStatus]) -> PlanStatus:
-    """Derive a plan's status from the statuses of its steps, by the first rule that applies.
+    """Return the status of a plan that has steps with these statuses.
 
-    A failed step counts as finished, so a plan whose steps are all completed, skipped or failed is
-    completed.
+    A plan is completed when each of its steps is completed, skipped or failed.
 
     >>> derive_plan_status([StepStatus.FAILED, StepStatus.AWAITING_INPUT])
     <PlanStatus.AWAITING_REVIEW: 'awaiting_review'>
@@ -196,8 +195,8 @@ class NewStep:
     stall_seconds: int | None = None
     result_schema: Json = None
     depends_on: tuple[int, ...] = ()
-    #: Dependencies as step ids. A step that a condition may add has these in place of the positions
-    #: in `depends_on`.
+    #: Dependencies as step ids. Only a step that a condition may add later has them. Other new
+    #: steps have positions in `depends_on`.
     depends_on_ids: tuple[StepId, ...] = ()
     #: Minimum number of sources for the step's result; None if none are required.
     required_sources: int | None = None
@@ -221,8 +220,8 @@ class NewCondition:
     from_step_order: int | None = None
     max_repeats: int | None = None
     on_exhausted: OnExhausted | None = None
-    #: Ids of the two steps. Conditions are stored with ids, because positions change when steps are
-    #: added.
+    #: Ids of the steps at `target_step_order` and `from_step_order`. Conditions are stored with
+    #: ids, because positions change when steps are added or removed.
     target_step_id: StepId | None = None
     from_step_id: StepId | None = None
 
@@ -251,8 +250,8 @@ class Step(NamedTuple):
     silent_holders: int | None = None
     #: In a copied plan: the step of the original plan that this step is a copy of.
     copied_from: StepId | None = None
-    #: Plan revision in which the holder got the instructions. None unless another agent has changed
-    #: the instructions since then.
+    #: Set if another agent changed the instructions after the holder got them: the plan revision
+    #: from which the holder has the instructions.
     answers_revision: int | None = None
 
     @property

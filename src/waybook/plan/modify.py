@@ -119,7 +119,7 @@ def modify(
         StalePlan: the plan is not at the revision the caller saw.
         InvalidStepReference: a named step does not exist.
         InvalidTransition: a step is not in a status that allows the change.
-        StaleAttempt: a step to fail is not at the named attempt.
+        StaleAttempt: a modification would fail a step that is no longer at the named attempt.
         InvalidInput: the list is empty, or a new step is malformed.
     """
     is_canceled = any(isinstance(m, CancelPlan) for m in modifications)

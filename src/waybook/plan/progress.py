@@ -42,7 +42,7 @@ def percent(done: int, total: int) -> int:
 
 
 def progress_json(done: int, total: int) -> dict[str, Json]:
-    """Return progress as JSON, as in those replies that have no `counts`.
+    """Return progress as JSON, for replies without the field `counts`.
 
     >>> progress_json(3, 13)
     {'percent': 23, 'done': 3, 'total': 13}

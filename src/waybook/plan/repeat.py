@@ -43,7 +43,10 @@ class Repeated(NamedTuple):
 
 
 def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
-    """Return the steps that a condition repeats: none if its first step now comes after `step`."""
+    """Return the steps that a condition repeats, from the condition's first step to `step`.
+
+    The list is empty if the first step was moved behind `step` or removed.
+    """
     first = next((s for s in plan.steps if s.id == (condition.from_step_id or step.id)), None)
     if first is None:
         return []
@@ -82,8 +85,8 @@ def round_of(plan: Plan, step: Step) -> Round | None:
 def current_loops(plan: Plan) -> list[Condition]:
     """Return the latest copy of each `repeat` condition.
 
-    A condition that has repeated its steps is left out, because the copy of its step has a copy of
-    the condition.
+    When a condition repeats steps, the condition itself is copied too. From then on, only the copy
+    is returned.
     """
     ids = {step.id for step in plan.steps}
     loops = [c for c in plan.conditions if c.action is BranchAction.REPEAT and c.step_id in ids]
@@ -125,7 +128,7 @@ def repeat_steps(
 
 
 def _end(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Repeated:
-    """Carry out `onExhausted`: the condition is still true after the last repetition."""
+    """Carry out `onExhausted`, because the condition is still true after the last repetition."""
     count = "once" if condition.repeats == 1 else f"{condition.repeats} times"
     seen = ", ".join(f"{path} = {dumps(value)}" for path, value in values.items())
     why = f"repeated {count}, and {condition.expression} is still true" + f" ({seen})" * bool(seen)

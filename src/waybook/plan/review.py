@@ -221,8 +221,8 @@ def _carry_out(
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
     """Set the reviewed step back to in progress, with the feedback in its instructions.
 
-    If the conversation that held the step relays the decision, it keeps the step. Otherwise, the
-    step has no holder until an agent claims it.
+    If the holder of the step relays the decision, the holder keeps the step. Otherwise, the step
+    has no holder until an agent claims the step.
     """
     actor = draft.moment.actor
     instructions = draft.plan.texts[step_id].instructions

@@ -41,7 +41,8 @@ _MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 _MAX_MESSAGE = 300
-#: Number of characters of a text that count as one part.
+#: Each value inside a JSON value counts as one part. A text, or the keys of an object, count as one
+#: more part per this many characters.
 _CHARACTERS_PER_PART = 100
 
 

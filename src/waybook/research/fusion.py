@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WEIGHTS = {"words": 0.4, "meaning": 0.6}
-#: Minimum score of a hit that fits the query.
+#: A hit with a lower score does not fit the query.
 MIN_SCORE = 0.2
 
 

@@ -71,7 +71,11 @@ class WordVectors:
         return self.rows[at : at + self.dimensions]
 
     def rows_for_word(self, word: str) -> tuple[int, ...]:
-        """Return the rows of a word: its own, else that of its stem, else those of its pieces."""
+        """Return the table rows for a word.
+
+        This is the row of the word itself, or else of its stem. For an unknown word, these are the
+        rows of its pieces.
+        """
         number = self.numbers.get(word)
         if number is not None:
             return (number,)

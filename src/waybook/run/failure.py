@@ -79,7 +79,7 @@ def _look(run: Run) -> NextCall:
 @dataclass(frozen=True, slots=True)
 class RegenerationJob:
     job: Job
-    #: Number of further jobs, which produce the documents again that depend on this one.
+    #: Number of further new jobs, which regenerate the documents that depend on the first one.
     following: int = 0
 
 

@@ -163,8 +163,8 @@ class Job(NamedTuple):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    #: If the result of another job was too long for one call, this job continues it. `part` is the
-    #: number of this part.
+    #: Id of a job whose result was too long for one call. This job continues that result with part
+    #: number `part`.
     continues: str | None = None
     part: int = 1
     document: str | None = None
@@ -202,7 +202,10 @@ class Job(NamedTuple):
 
 
 class RunList(NamedTuple):
-    """A list that splits a step into jobs, one per item. Once a step uses it, it cannot change."""
+    """A list of items, such that a step has one job per item.
+
+    After the jobs of a step were created from the list, the list does not change.
+    """
 
     name: str
     length: int

@@ -95,7 +95,8 @@ def _used_lists(compiled_dag: CompiledDag, steps: Collection[str]) -> set[str]:
 def copy_lists(draft: RunDraft, original: Run, new_ids: Mapping[str, str]) -> None:
     """Copy the lists of the copied stages.
 
-    If no copied step uses a list, its latest version is copied.
+    If a copied step uses a list, the version that the step uses is copied. Otherwise, the latest
+    version of the list is copied.
     """
     produced = {
         item_list.name: item_list for item_list in draft.compiled_dag.produced_lists.values()
@@ -218,7 +219,10 @@ def _require_few_steps(compiled_dag: CompiledDag, slug: str) -> None:
 
 
 def require_few_jobs(draft: RunDraft, slug: str) -> None:
-    """Check that a stage would have at most `MAX_JOBS` jobs, as far as its lists are known."""
+    """Check that a stage would have at most `MAX_JOBS` jobs.
+
+    Only the lists whose lengths are known already are counted.
+    """
     total = _counts(draft, slug).total
     if total > MAX_JOBS:
         models = len(draft.stages[slug].models)

@@ -25,8 +25,8 @@ from waybook.core.decision_context import Actor
 from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 
-#: Columns with these name endings contain times. PostgreSQL writes the times in JSON in the
-#: server's time zone.
+#: Endings of the names of columns that contain times. In JSON, PostgreSQL writes these times in the
+#: server's time zone, so they are converted to UTC.
 _TIME_SUFFIXES = ("_at", "_since")
 #: Hash that the first entry of every chain refers to.
 GENESIS = bytes(32)
@@ -56,10 +56,10 @@ class Subject(NamedTuple):
 
 
 class ChainEnd(NamedTuple):
-    """The end of an audit chain.
+    """The end of an audit chain, from two places that must agree.
 
-    `seq` and `hash` are stored in the row of the plan or other owner of the chain. `last` is the
-    number of the last entry that exists.
+    `seq` and `hash` come from the row of the plan, run or other owner of the chain. `last` is the
+    number of the last audit entry in the database.
     """
 
     seq: int

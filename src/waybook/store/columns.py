@@ -14,7 +14,7 @@ _ModelT = TypeVar("_ModelT", bound=tuple[Any, ...])
 class _Column(NamedTuple):
     name: str
     type: str
-    #: Name of the column in the audit and in Python, if it differs; or one of these words:
+    #: Name of the column in the audit and in Python, if it is not `name`; or one of these words:
     #: `key` for an id or audit position, which the audit does not record as a change;
     #: `parent` for the id of the plan or run, which is not read with the row;
     #: `state` for a column that the audit does not record and that new rows do not set.
@@ -338,7 +338,7 @@ def _fragments(table: Table) -> Iterator[tuple[str, Iterable[str]]]:
     yield "audit_of", (f"'{c.field}', {forms.get(c.type, '{0}').format(names[c])}" for c in audited)
 
 
-#: Fragments for queries, which refer to `columns_of_plan_step` as `:columns_of_plan_step`.
+#: SQL fragments by name. A query includes `columns_of_plan_step` as `:columns_of_plan_step`.
 FRAGMENTS: Final[Mapping[str, str]] = {
     f"{use}_{table.name}": ", ".join(texts)
     for table in TABLES.values()

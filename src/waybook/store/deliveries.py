@@ -1,4 +1,7 @@
-"""Stores a notification in the transaction of the change that it reports. It is sent later."""
+"""Stores notifications, which are sent later.
+
+A notification is stored in the same transaction as the change that it reports.
+"""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple

@@ -24,7 +24,7 @@ class LinkTarget(NamedTuple):
 
 
 class LinkGrant(NamedTuple):
-    """For an action link: the user in whose name it acts, and the time until which it is valid."""
+    """The user in whose name an action link acts, and the time until which the link is valid."""
 
     for_user: str
     needs_account: bool

@@ -150,7 +150,11 @@ def max_read(most: int) -> int:
 def overview_statements(
     look: LastLook, *, most: int, wide: int, long: int, patience: float | None
 ) -> tuple[Statement, Statement, Statement, Statement, Statement]:
-    """Select work that waits for a person, has problems, is running, or finished recently."""
+    """Select work that waits for a person, has problems, is running, or finished recently.
+
+    Each list has up to `most` rows. Error texts are cut to `wide` characters and review summaries
+    to `long` characters. A review is overdue after `patience` seconds.
+    """
     since, looked_at = look
     waiting, running = _fixed_statements(most, wide, long, patience)
     return (

@@ -157,7 +157,7 @@ def command(*, as_json: bool, fleet: str | None, **flags: object) -> None:
 
 
 def _check_fleet(fleet: str, metrics_token: str | None, *, as_json: bool) -> int:
-    # Import the HTTP client only here, because other calls do not need it.
+    # Import the HTTP client only here, because only the option `--fleet` needs it.
     probing = import_module("waybook.integrations.server_probe")
     states = asyncio.run(probing.probe_servers(probing.read_urls(fleet), metrics_token))
     notes = probing.differences(states)

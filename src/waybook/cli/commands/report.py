@@ -1,4 +1,4 @@
-"""`waybook report`: progress of a run of any system, from its exported snapshot."""
+"""`waybook report`: shows the progress of a run that Waybook or another system exported."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -39,7 +39,10 @@ def answer_lines(answer: _AnswerFunction, file: str) -> None:
 
 
 def answer_file(answer: _AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
-    """Print the answer for the whole file, drawn on a terminal and otherwise as JSON."""
+    """Print the answer for the whole file: on a terminal as a drawing, otherwise as JSON.
+
+    `drawn_by` names the function that draws the answer.
+    """
     if is_interactive(as_json=as_json):
         load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
     elif _tell(answer, partial(read_all, file, MAX_SNAPSHOT_BYTES)):

@@ -186,7 +186,7 @@ async def _carry_out(
 
 
 def _seen(review: ReviewRecord) -> dict[str, str]:
-    """Return the ids that apply a decision only to the review that was displayed."""
+    """Return the ids of the displayed review, so that the decision cannot apply to another one."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
 

@@ -265,7 +265,8 @@ class RunWork:
     #: Additional arguments for each call of `submit_job_result`.
     more: Mapping[str, object] = field(default_factory=dict)
     held: dict[str, Reply] = field(default_factory=dict)
-    #: The killed session and its job. Its result is submitted when `rounds_left` reaches zero.
+    #: The killed session and its job. The result of the job is submitted when `rounds_left` reaches
+    #: zero.
     late: tuple[Actor, Reply] | None = None
     rounds_left: int = 0
 
@@ -349,7 +350,10 @@ async def _submit_half(work: RunWork, me: Actor, job: Reply) -> None:
 
 
 async def _crash(work: RunWork, me: Actor, job: Reply) -> None:
-    """Kill the session during a job. Its result arrives after another agent has claimed the job."""
+    """Kill the session during a job, and start a session that replaces it.
+
+    The killed session submits its result later, when another session has claimed the job.
+    """
     me.say(f"is killed while working on: {job['stepName']}", strong=True)
     work.late, work.rounds_left = (me, job), _LATE_ROUNDS
     work.sessions.remove(me)

@@ -59,7 +59,10 @@ class SimulatedClock:
         self._is_unread = True
 
     async def pass_minutes(self, minutes: float, show: Show) -> None:
-        """Show what happened, then advance the clock. Several short waits become one real pause."""
+        """Advance the simulated clock.
+
+        Most calls do not pause. When enough real time has accumulated, show the screen and pause.
+        """
         self._owed += minutes * self.pace.per_minute
         real_time = asyncio.get_running_loop().time
         if self._is_unread or real_time() - self._shown + self._owed >= _FRAME_SECONDS:

@@ -56,7 +56,7 @@ class _DeferredStartup:
                 running(self._loaded.settings, waiting=_report_wait, find_base_url=pages.base_url)
             )
         except WaybookError as error:
-            # The agent gets the same error with its next call.
+            # Log no traceback. The next tool call returns the error to the agent.
             log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
             raise
         self._stack.push_async_callback(pages.stop)

@@ -133,7 +133,10 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return errors in the names of stages and transitions, or otherwise in their order."""
+    """Return the errors in the names of stages and transitions.
+
+    If all names are valid, return the errors in the order of the stages, such as a cycle.
+    """
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 

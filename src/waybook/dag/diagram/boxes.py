@@ -203,8 +203,8 @@ MAX_LISTED: Final = 6
 _NOTE_LINE_HEIGHT: Final = 18
 LEFT: Final = 14
 _MAX_LINE_WIDTH: Final = 700
-#: Pixels by which the curves extend below the boxes, few enough to end above the list of
-#: conditions.
+#: Pixels by which the control points of a curve are below the boxes. With more, a curve could run
+#: into the list of conditions, which follows the boxes.
 _BULGE: Final = 16
 #: Half the width of a loop's arrowhead, in pixels.
 HEAD: Final = 4

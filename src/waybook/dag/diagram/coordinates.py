@@ -118,9 +118,10 @@ _COMPACT_TRACK_COUNT = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    #: For each box, the track of the lines that leave the box.
+    #: Lines run vertically in the tracks of a gap, which are numbered from the left. This is the
+    #: number of the track in which the lines leave each box.
     exits: Mapping[int, int]
-    #: For each box, the track of the lines that enter it from above (True) or from below (False).
+    #: Number of the track in which lines enter each box, from above (True) or from below (False).
     entries: Mapping[tuple[int, bool], int]
     leaving: Mapping[_Gap, int]
     entering: Mapping[_Gap, int]

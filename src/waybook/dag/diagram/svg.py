@@ -229,7 +229,10 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
 
 
 def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield one element for all edges of a step, so that its completion changes one element."""
+    """Yield one element for all edges that begin at the same step.
+
+    When this step completes, a page has to replace only this element.
+    """
     by_source: dict[int, list[EdgeLine]] = {}
     for line in lines:
         by_source.setdefault(line.source, []).append(line)

@@ -33,8 +33,8 @@ class StageCounts:
     #: Lineages (chains of documents) and authors of the final outputs. The next stage continues
     #: these lineages.
     leaves: Origins
-    #: Maximum number of jobs of each step that depends on a list that is not known yet. None if the
-    #: list has no declared limit. `units` contains the minimum numbers.
+    #: Only for steps whose number of jobs depends on a list of unknown length: the maximum number
+    #: of jobs, or None if the list has no declared limit. `units` contains the minimum numbers.
     limits: Mapping[str, int | None] = field(default_factory=dict)
 
     def jobs(self, key: str) -> "Count":

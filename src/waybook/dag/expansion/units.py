@@ -99,7 +99,8 @@ class ItemList(NamedTuple):
     max_items: int | None
 
 
-#: The list or items by which a step is split, by the stage and key of the step.
+#: For each step with one job per item of a list: the list or, in `ItemOrigins`, its items. The keys
+#: are the stage and the key of the step.
 ItemLists: TypeAlias = Mapping[tuple[str, str], ItemList]
 ItemOrigins: TypeAlias = Mapping[tuple[str, str], Origins]
 #: Number of items of each list that is known, by the name of the list.
@@ -111,7 +112,7 @@ _NO_ORIGINS = single_author_origins({})
 
 
 def list_place(step: RecipeStep, stage: str) -> tuple[str, str] | None:
-    """Return the stage and key of the list for whose items the step has jobs, or None."""
+    """Return the stage and key of the list, or None unless a step has one job per list item."""
     if step.strategy not in ITEM_STRATEGIES or not step.inputs:
         return None
     return step.inputs[0].stage or stage, step.inputs[0].document_key

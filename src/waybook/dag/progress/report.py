@@ -1,6 +1,7 @@
 """The progress report: the structure of a run and its progress, as one JSON value.
 
-An unknown value is null, with a warning. The invariants at the end hold for every report.
+An unknown value is null, with a warning. The last functions of this module check invariants that
+hold for every report.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -110,7 +111,7 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[_Fi
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
     elif job.status != JobStatus.SUPERSEDED:
-        # A document of a superseded job is an older version. It is left out without a warning.
+        # A superseded job gets no warning, because its document is only an older version.
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 

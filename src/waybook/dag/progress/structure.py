@@ -1,8 +1,8 @@
 """The stages of a workflow in order, their expected counts, and the status of their steps.
 
 Unknown counts are left out. The status of a step follows from its jobs and its position in the
-graph. If no job of the step is unfinished or failed, the step counts as completed when one of its
-jobs is completed or a later step has started.
+graph. A step with unfinished or failed jobs is not completed. Any other step is completed when one
+of its jobs is completed or a later step has started.
 """
 
 from collections import Counter

@@ -99,7 +99,7 @@ def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | Non
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):
         return result.transitions, []
-    # Read only the transitions, because other errors, as in the name, do not affect them.
+    # Something is invalid, perhaps only the name of the workflow. Read the transitions without it.
     clear = _read({"slug": "x", "stages": stages, "transitions": data.get("transitions")})
     return clear.transitions if isinstance(clear, Dag) else None, _format_errors(result)
 

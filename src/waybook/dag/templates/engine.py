@@ -266,7 +266,7 @@ class _MissingField(Undefined):
         name: str | None = None,
         exc: type[TemplateRuntimeError] = UndefinedError,
     ) -> None:
-        """Raise an error for an unknown top-level name."""
+        """Accept a missing field of a value, but raise an error for a variable that is unknown."""
         super().__init__(hint, obj, name, exc)
         if obj is missing and name is not None:
             raise UndefinedError(f"there is no variable {name!r} here")

@@ -62,7 +62,7 @@ class SessionUser(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the user's scopes, without those that the token used for sign-in lacks."""
+        """Return the user's scopes, limited to the token's scopes after a sign-in with a token."""
         scopes = expand_scopes(map(Scope, self.user_scopes))
         if self.token_id is None:
             return scopes
@@ -70,7 +70,7 @@ class SessionUser(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A user of an identity provider, who has no `user_id` if the org has no such user."""
+    """A user of an identity provider. Until the org has this user, `user_id` is None."""
 
     org_id: UUID
     now: datetime

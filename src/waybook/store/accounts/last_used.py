@@ -27,7 +27,7 @@ class LastUsed:
         self._some = asyncio.Event()
 
     def record(self, org_id: UUID, token_id: str) -> None:
-        """Queue the use of a token for writing, without waiting. A full queue drops it silently."""
+        """Queue the use of a token for writing. If the queue is full, ignore the use."""
         if len(self._waiting) < _MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()

@@ -118,10 +118,11 @@ async def first_opened(
 ) -> _Opened:
     """Return the first connection that `open_host` can open to any of the hosts.
 
+    If `is_final` returns true for the error of a host, the other hosts are not awaited.
+
     Raises:
         Misconfigured: the connection string is not valid.
-        psycopg.Error, TimeoutError: no host accepted a connection, or `is_final` was true for
-            an error.
+        psycopg.Error, TimeoutError: no host accepted a connection, or an error was final.
     """
     hosts = _host_dsns(bounded_dsn(dsn))
     if len(hosts) == 1:

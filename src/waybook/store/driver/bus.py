@@ -167,8 +167,8 @@ class Bus:
         return count
 
 
-#: Maximum number of changed topics kept for a reader. If more change, the reader reloads
-#: everything.
+#: Maximum number of changed topics that a `ChangeFeed` keeps. If more topics change, its subscriber
+#: must reload everything.
 MAX_TOPICS = 200
 ALL_TOPICS = "*"
 

@@ -41,8 +41,8 @@ _CANCEL_SECONDS = 1.0
 _DISCARD_PLANS = Query("discard_plans", "discard plans")()
 _ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _ROLLBACK = "rollback"
-#: These adapters belong to no connection, so that psycopg returns times in UTC and not in the time
-#: zone of the server.
+#: psycopg returns times in the time zone of the connection to which the adapters belong. These
+#: adapters belong to no connection, so psycopg returns times in UTC.
 _ADAPTERS = AdaptersMap(psycopg.adapters)
 set_json_loads(orjson.loads, _ADAPTERS)
 #: Errors after which the connection may be unusable.
@@ -61,7 +61,8 @@ class DbConnection:
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: Socket of the connection. psycopg no longer returns it once the connection is broken.
+        #: Socket that is registered with the event loop. It is stored here to unregister it later,
+        #: because psycopg does not return the socket of a broken connection.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
         self.server = connection.pgconn.host, connection.pgconn.hostaddr, connection.pgconn.port

@@ -1,7 +1,7 @@
-"""Selects one process per database that does the periodic background work for all orgs.
+"""Selects one process per database, the leader, that does periodic background work for all orgs.
 
-Two processes that do the same work do no harm: if the leader hangs, the others do the work too, but
-less often.
+The other processes do the work too, but less often, so that it continues if the leader hangs. The
+same work may safely be done twice.
 """
 
 import asyncio

@@ -178,7 +178,8 @@ class ConnectionPool:
             del self._held[line]
             self._turns.release(org)
             if line.is_lost:
-                # The free connections are connected to the same server, so discard them too.
+                # The server of this connection may be down. The free connections lead to the same
+                # server, so discard them too.
                 self._discard_free(self._free)
             if line.is_clean() and not self._closed:
                 self._pass_on(line)
@@ -233,7 +234,10 @@ class ConnectionPool:
             raise
 
     def _follow(self, new: DbConnection) -> DbConnection:
-        """Close older connections to other servers if the new one is to the new primary server."""
+        """Return the new connection, after closing all connections to earlier primary servers.
+
+        This applies only if the connection string selects the primary of several hosts.
+        """
         if follows_primary(self.dsn):
             for line in [line for line in self._held if line.server != new.server]:
                 line.give_up()
@@ -248,7 +252,8 @@ class ConnectionPool:
     def _must_share(self, error: BaseException) -> bool:
         """Return whether the call must wait for one of the pool's connections.
 
-        This is so if the database server accepts no more connections and the pool has some.
+        The call must wait if the database server has too many connections to accept a new one, and
+        the pool already has connections.
         """
         is_full = any(words in str(error) for words in _FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
@@ -295,7 +300,7 @@ class ConnectionPool:
     def _pass_on(self, line: DbConnection | None) -> None:
         """Give this connection to the next waiting call.
 
-        Without a connection, allow this call to open a new one.
+        If `line` is None, allow the next waiting call to open a new connection.
         """
         while served := self._turns.pop_next():
             org, turn = served

@@ -75,7 +75,7 @@ class AsJson:
 
 @dataclass(slots=True)
 class Rows:
-    """Parameter value for the list of rows after `values`."""
+    """The rows to insert: the value of the placeholder after `values` in an SQL insert."""
 
     rows: Sequence[tuple[Value, ...]]
 
@@ -93,8 +93,8 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
-#: A named tuple with one field per column. The first field may itself be such a tuple, which takes
-#: several columns.
+#: A named tuple with one field per column. The first field may be another named tuple, which gets
+#: the first columns.
 _RowClass: TypeAlias = type[tuple[Any, ...]]
 _RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 

@@ -56,7 +56,7 @@ class _ChainRow(NamedTuple):
 
 
 class _Stone(NamedTuple):
-    """Record that an erasure deleted an audit chain or computed its hashes again."""
+    """A record of an audit chain that an erasure deleted, or whose hashes it recomputed."""
 
     subject_id: str
     erasure: int

@@ -21,8 +21,8 @@ ANCHORS = "audit-anchor.jsonl"
 
 _BLOCK_BYTES = 256 * 1024
 _COMPRESSION_LEVEL = 3
-#: Accepted compression methods. Others are refused, because damaged data could then raise
-#: exceptions that are not in `_DAMAGED`.
+#: Accepted compression methods. Other methods are refused, because damaged data could make them
+#: raise exceptions that are not in `_DAMAGED`.
 _COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 _DAMAGED_MANIFEST = (*_DAMAGED, ValueError, TypeError, AttributeError)

@@ -149,7 +149,7 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, including erased ones. The caller must open a transaction."""
     _show_directory(connection, visible=True)
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
-    # While this setting is on, all rows of the table `org` are visible.
+    # Hide the rows of the table `org` again, because the transaction continues.
     _show_directory(connection, visible=False)
     return orgs
 

@@ -55,7 +55,7 @@ def let_settings_pass(connection: psycopg.Connection) -> None:
 
 
 def apply(connection: psycopg.Connection, title: str, statements: list[str]) -> None:
-    """Execute the statements of a migration, and distribute each new table at once.
+    """Execute the statements of a migration. Distribute each new table before the next statement.
 
     Raises:
         Misconfigured: Citus refuses a statement.
@@ -80,7 +80,10 @@ def allow_foreign_keys(connection: psycopg.Connection) -> None:
 
 
 def _distribute_others(connection: psycopg.Connection) -> list[str]:
-    """Distribute the remaining tables, and return their names. The caller must have locked them."""
+    """Distribute all tables that are not distributed yet, and return their names.
+
+    The caller must have locked these tables.
+    """
     done = {*_distributed_tables(connection)}
     tables = first_column(_fetch(connection, SQL["tables_to_distribute"]))
     names = [name for name in tables if name not in done]

@@ -1,8 +1,9 @@
 """Runs schema migrations: numbered `.sql` files, each in its own transaction.
 
 The first file creates the whole schema. Three databases are refused: one of an earlier build, one
-that ran a file that was edited later, and one that is too new for this program. A migration may
-contain the number of an older one: a program that knows the older one can still use the new schema.
+that ran a file that was edited later, and one that is too new for this program. A migration can
+declare an older migration as compatible: a program that has only the migrations up to the older one
+can then still use the new schema.
 """
 
 import re
@@ -101,7 +102,8 @@ def migrate(dsn: str, *, vectors: bool = True, up_to: int | None = None) -> list
     If `vectors` is true and the server has pgvector, the table of pgvector's vectors is created.
 
     Raises:
-        Misconfigured: the server is too old, the database too new, a file edited, or SQL refused.
+        Misconfigured: the server is too old, the database is too new, a migration file was edited,
+            or the server refused an SQL statement.
         Unavailable: the database cannot be reached.
     """
     with owner_connection(dsn) as connection:

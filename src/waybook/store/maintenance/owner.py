@@ -1,6 +1,6 @@
 """Transactions of the database owner within one org, and the chain of erasure records.
 
-Decision 0045 describes the three measures that protect the other orgs.
+Decision 0045 describes the three guards that keep such a transaction from changing other orgs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,7 +155,7 @@ def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
 
 
 class Tombstone(NamedTuple):
-    """Record that an erasure deleted an audit chain or computed its hashes again."""
+    """A record of an audit chain that an erasure deleted, or whose hashes it recomputed."""
 
     subject: str
     subject_id: str

@@ -100,7 +100,7 @@ def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = 
 
     Raises:
         Misconfigured: calls could not be moved, because the owner is exempt from row-level
-        security; the partitions of other weeks are created.
+        security; only the partitions of other weeks were created.
     """
     refused: Misconfigured | None = None
     with here.directory_transaction() as owner:

@@ -24,8 +24,8 @@ RELOADS_AFTER_CONFLICT = 8
 #: After another process changed a plan, this many checks must find it unchanged before the cached
 #: plan is used unchecked again.
 CHECKS_AFTER_CHANGE = 4
-#: After such a change, newly cached plans are checked too. At most this many checks must find plans
-#: unchanged before new plans are used unchecked again.
+#: After such a change, newly cached plans are checked too. The checks end when enough of them found
+#: plans unchanged: `CHECKS_AFTER_CHANGE` for each change, but at most this many.
 MAX_CHECKS_OF_NEW_PLANS = 32
 
 

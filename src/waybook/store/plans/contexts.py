@@ -33,7 +33,7 @@ class StoredArtifact(NamedTuple):
 
 
 class StepSubject(NamedTuple):
-    """The plan of a step, and the question with which to search the research for the step."""
+    """The plan of a step, and the question by which research for the step is found."""
 
     plan_id: str
     question: str

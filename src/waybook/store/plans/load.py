@@ -53,7 +53,7 @@ class LoadedPlan(NamedTuple):
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the plan with its time moved to the last audit entry if it is earlier."""
+        """Return the plan with a time that is not before the time of its last audit entry."""
         return self._replace(now=self.head.after(self.now))
 
 

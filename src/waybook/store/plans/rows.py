@@ -45,7 +45,7 @@ class StallCountRow(NamedTuple):
 
 class CallRow(NamedTuple):
     is_known_session: bool
-    #: Answer that is stored for the call's idempotency key, with the hash of its arguments.
+    #: Answer that is stored for the idempotency key, with the hash of the call's arguments.
     answer: list[Any] | None
     conditions: list[list[Any]] | None
 

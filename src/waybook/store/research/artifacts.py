@@ -102,8 +102,8 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Maximum number of passages that are all compared with the query. With more, the vector index is
-#: used, which may miss some passages.
+#: Up to this number of passages, a search compares the query with each of them. With more, the
+#: search uses the vector index, which may miss some passages.
 MAX_EXACT_SCAN = 2_000
 
 

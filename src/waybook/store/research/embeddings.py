@@ -23,7 +23,8 @@ _VECTOR = Struct(f"<{DIMENSIONS}h")
 RECORD_BYTES = _KEY_BYTES + _VECTOR.size
 #: Number of embeddings read per database message. They take about 2 MB.
 PAGE_ROWS = 4_096
-#: Maximum number of matching passages that are all compared with the query.
+#: Up to this number of passages that match the filters, a search compares the query with each of
+#: them.
 FEW = 2_000
 
 #: Similarity that is added to two vectors of the same org.
@@ -42,9 +43,10 @@ FIRST = _Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
-    """State of the database when embeddings were read, with which later changes are found."""
+    """State of the database when embeddings were read, for finding changes made afterwards."""
 
-    #: Id of the oldest transaction that was running then. Its writes were not visible yet.
+    #: Id of the oldest transaction that had not ended at the snapshot, so that its writes were not
+    #: visible yet.
     running: int
     #: OID of the database. If it differs later, the database was replaced.
     database: int

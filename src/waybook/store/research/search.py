@@ -73,11 +73,11 @@ SQL = load(
 MAX_RANKED = 50
 #: Maximum number of sources that are named for a hit.
 MAX_SOURCES = 3
-#: Maximum number of passages that are ranked: this many that contain some words of the query, and
-#: this many that contain all words.
+#: Maximum number of ranked passages with some words of the query. As many passages with all words
+#: of the query are ranked in addition.
 CANDIDATES = 2_000
-#: The lightest terms of a query together weigh less than this. Passages that contain one of the
-#: other, heavy terms are ranked first.
+#: The terms of a query are divided into heavy and light terms. All light terms together weigh less
+#: than this. Passages with a heavy term are ranked first.
 _MAX_LIGHT_WEIGHT = 0.4
 #: Without the full-text index, a search reads only this many passages, the newest ones.
 MAX_UNINDEXED_SCAN = 5_000

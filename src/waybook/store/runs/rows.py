@@ -5,7 +5,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from waybook.json_values import Json
 
-#: A list by which a step is split: name, length, id of its document, and newer version.
+#: A list for whose items a step has one job each. The fields are the name and length of the list,
+#: the id of the document that contains the list, and the newer version of the list, if any.
 RunListRow: TypeAlias = tuple[str, int, str | None, tuple[int, str] | None]
 
 

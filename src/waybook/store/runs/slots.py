@@ -96,7 +96,10 @@ class RunSlot:
         return self._free_job_count
 
     def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve the first free job, or return None if no job is free or the caller holds one."""
+        """Reserve the first free job, or return None if no job is free.
+
+        Return None also if the caller already holds a job other than `besides`.
+        """
         cached = self.cached
         if cached is None or cached.holds_job(wanted, besides=besides):
             return None

@@ -79,8 +79,7 @@ class StageDocument(NamedTuple):
     total: int
 
 
-#: Maximum number of completed runs, newest first, among which runs of the same workflow are
-#: searched.
+#: Runs of the same workflow are searched only among this many completed runs, the newest ones.
 MAX_NEWEST_RUNS = 2_000
 _MAX_FINISHED_RUNS = 20
 _MAX_RESULT_COSTS = 400
