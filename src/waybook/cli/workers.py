@@ -136,8 +136,8 @@ class Supervisor:
             return
         now = time.monotonic()
         if not worker.is_serving and code > 0:
-            # A worker that fails before it serves would fail again: the settings or database are
-            # wrong.
+            # A worker that fails before it serves has wrong settings or a wrong database. A new
+            # worker would fail too, so stop the server.
             self.status, self.is_stopping = code, True
             self._send(signal.SIGTERM)
             return

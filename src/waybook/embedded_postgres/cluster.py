@@ -35,7 +35,7 @@ _NO_EMBEDDED_SERVER = (
 )
 PROGRAMS = {"initdb", "postgres"}
 _NEW_CLUSTER_BYTES = 100_000_000
-#: If a program fails while less than this is free, the error reports a full disk.
+#: If a program fails while less disk space than this is free, the error reports a full disk.
 MIN_FREE_BYTES = 16 * 1024 * 1024
 _EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 

@@ -1,4 +1,4 @@
-"""Plan templates: the arguments that create a plan, with parameters, in YAML or JSON.
+"""Plan templates: files in YAML or JSON with the arguments that create a plan.
 
 A placeholder such as `{{ topic }}` is replaced with the value of its parameter.
 """

@@ -68,7 +68,7 @@ def condition_row(condition: Condition) -> dict[str, Json]:
 
 
 def _new_step_row(new: NewStep) -> dict[str, Json]:
-    """Return a step that a condition may add as JSON."""
+    """Return the JSON form of a step that a condition may add."""
     values = {f.name: getattr(new, f.name) for f in fields(NewStep) if f.name != "depends_on"}
     conditions = [_new_condition_row(condition) for condition in new.conditions]
     return {
@@ -79,7 +79,7 @@ def _new_step_row(new: NewStep) -> dict[str, Json]:
 
 
 def _new_condition_row(new: NewCondition) -> dict[str, Json]:
-    """Return a condition as JSON. The condition is part of a step that is not added yet."""
+    """Return the JSON form of a condition whose step is not added to the plan yet."""
     unnamed = {"after_step_order", "target_step_order", "from_step_order", "steps"}
     names = [f.name for f in fields(NewCondition) if f.name not in unnamed]
     row = {name: as_json(getattr(new, name)) for name in names}

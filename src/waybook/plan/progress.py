@@ -88,7 +88,10 @@ def count_done(statuses: Collection[StepStatus]) -> int:
 
 
 def open_review(plan: Plan) -> Review | None:
-    """Return the review that a person can still decide, or None. A plan that ended has none."""
+    """Return the review that a person can still decide.
+
+    Return None if there is no such review, or if the plan has ended.
+    """
     is_open = plan.status not in CLOSED_PLAN and plan.review and plan.review.decision is None
     return plan.review if is_open else None
 

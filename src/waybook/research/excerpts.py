@@ -1,4 +1,4 @@
-"""Extracts from a search hit the sentence with the most words of the search."""
+"""Extracts from a search hit the sentence that contains the most search words."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ def _pieces(text: str, wanted: SearchWords) -> Iterator[Piece]:
 def matching_sentence(
     text: str, wanted: SearchWords, longest: int = _MAX_EXCERPT_LENGTH
 ) -> tuple[Piece, ...]:
-    """Return the sentence with the most words of the search, split as by `mark_words`.
+    """Return the sentence with the most search words, split into pieces as by `mark_words`.
 
     >>> "".join(piece.text for piece in matching_sentence("Rain. Dams broke.", parse_words("dam")))
     'Dams broke.'

@@ -117,7 +117,7 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
 
 
 def _information(word: str, table: WordVectors) -> float:
-    """Return how much a word tells about what is searched: rare words tell more."""
+    """Return the importance of a word for a search. A rare word is more important."""
     number = table.numbers.get(word)
     if number is None:
         stem = table.stem(word)

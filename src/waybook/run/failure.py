@@ -79,7 +79,7 @@ def _look(run: Run) -> NextCall:
 @dataclass(frozen=True, slots=True)
 class RegenerationJob:
     job: Job
-    #: Number of further new jobs, which regenerate the documents that depend on the first one.
+    #: Number of further new jobs. They regenerate the documents that depend on this job's document.
     following: int = 0
 
 

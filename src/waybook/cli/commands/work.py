@@ -1,4 +1,4 @@
-"""Commands for plans and runs: `plans` and `runs` list them; `status`, `watch`, `run` show one."""
+"""Commands that list plans and runs (`plans`, `runs`), or show one (`status`, `watch`, `run`)."""
 
 import contextlib
 import json

@@ -135,7 +135,7 @@ def _dependency_message(
 def transition_errors(dag: Dag) -> list[Diagnostic]:
     """Return the errors in the names of stages and transitions.
 
-    If all names are valid, return the errors in the order of the stages, such as a cycle.
+    If all names are valid, return the errors in how transitions connect stages, such as a cycle.
     """
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 

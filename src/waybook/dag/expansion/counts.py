@@ -87,7 +87,10 @@ def expected_counts(
     prior: Origins,
     items: ItemOrigins = NO_ITEMS,
 ) -> StageCounts:
-    """Count the jobs and outputs of a stage. `items` has the items of steps split by a list."""
+    """Count the jobs and outputs of a stage.
+
+    `items` has the items of each step that has one job per item of a list.
+    """
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}

@@ -112,7 +112,10 @@ _NO_ORIGINS = single_author_origins({})
 
 
 def list_place(step: RecipeStep, stage: str) -> tuple[str, str] | None:
-    """Return the stage and key of the list, or None unless a step has one job per list item."""
+    """Return the stage and key of the list if the step has one job per item of a list.
+
+    Return None for any other step.
+    """
     if step.strategy not in ITEM_STRATEGIES or not step.inputs:
         return None
     return step.inputs[0].stage or stage, step.inputs[0].document_key
@@ -142,7 +145,10 @@ def item_lists(dag: Dag) -> ItemLists:
 
 
 def item_origins(lists: ItemLists, lengths: Lengths) -> ItemOrigins:
-    """Return, for each split step, the items of its list as lineages. Unknown lists have none."""
+    """Return, for each split step, the items of its list as lineages.
+
+    If the length of the list is unknown, there are no items.
+    """
     by_name = {
         name: single_author_origins({f"{name}/{n}": "" for n in range(1, lengths.get(name, 0) + 1)})
         for name in {item_list.name for item_list in lists.values()}
@@ -151,7 +157,7 @@ def item_origins(lists: ItemLists, lengths: Lengths) -> ItemOrigins:
 
 
 def split_origins(step: RecipeStep, stage: Stage, prior: Origins, items: ItemOrigins) -> Origins:
-    """Return the lineages and authors by which a step is split."""
+    """Return the lineages and authors by which a step is split into jobs."""
     if step.strategy not in ITEM_STRATEGIES:
         return prior
     return items.get((stage.slug, step.key), _NO_ORIGINS)

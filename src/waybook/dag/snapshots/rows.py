@@ -202,7 +202,7 @@ class _JobTable:
         return _read_row(self._rows[place])
 
     def find(self, job_id: str | None) -> Row | None:
-        """Return the row with this id. If several rows have it, return the smallest of them."""
+        """Return the row with this id. If several rows have the id, their order does not matter."""
         if job_id is None or job_id not in self._places:
             return None
         return min(map(self.row, self._places[job_id]), key=str)

@@ -99,7 +99,7 @@ def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | Non
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):
         return result.transitions, []
-    # Something is invalid, perhaps only the name of the workflow. Read the transitions without it.
+    # Some field is invalid, perhaps only the name. Read the transitions without the other fields.
     clear = _read({"slug": "x", "stages": stages, "transitions": data.get("transitions")})
     return clear.transitions if isinstance(clear, Dag) else None, _format_errors(result)
 

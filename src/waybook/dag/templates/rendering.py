@@ -50,7 +50,7 @@ class Rendered:
 
 
 def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
-    """Render a document with its template. Without one, it is shown as text or JSON."""
+    """Render a document with its template. Without a template, the result is text or JSON."""
     try:
         markdown = render_document(template or DEFAULT_DOCUMENT, context)
         return Rendered(markdown, markdown_to_html(markdown))

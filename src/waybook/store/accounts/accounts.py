@@ -70,7 +70,7 @@ class SessionUser(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A user of an identity provider. Until the org has this user, `user_id` is None."""
+    """A user of an identity provider. `user_id` is null until the org has this user."""
 
     org_id: UUID
     now: datetime

@@ -1,7 +1,7 @@
 """Selects one process per database, the leader, that does periodic background work for all orgs.
 
-The other processes do the work too, but less often, so that it continues if the leader hangs. The
-same work may safely be done twice.
+The other processes do the work too, but less often, so that the work continues if the leader
+hangs. The same work may safely be done twice.
 """
 
 import asyncio

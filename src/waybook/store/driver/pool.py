@@ -300,7 +300,7 @@ class ConnectionPool:
     def _pass_on(self, line: DbConnection | None) -> None:
         """Give this connection to the next waiting call.
 
-        If `line` is None, allow the next waiting call to open a new connection.
+        Without a connection to give, allow the next waiting call to open a new connection.
         """
         while served := self._turns.pop_next():
             org, turn = served

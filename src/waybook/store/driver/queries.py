@@ -75,7 +75,7 @@ class AsJson:
 
 @dataclass(slots=True)
 class Rows:
-    """The rows to insert: the value of the placeholder after `values` in an SQL insert."""
+    """The rows to insert: the value of the placeholder after `values` in an SQL `insert`."""
 
     rows: Sequence[tuple[Value, ...]]
 

@@ -24,7 +24,7 @@ STATEMENT_TIMEOUT = "6s"
 #: If a Waybook server vanishes, PostgreSQL ends its transaction and releases the locks after this
 #: time.
 IDLE_IN_TRANSACTION_TIMEOUT = "10s"
-#: Seconds to wait for an answer. They are more than `STATEMENT_TIMEOUT`, so that PostgreSQL ends a
+#: Seconds to wait for an answer. This is longer than `STATEMENT_TIMEOUT`, so that PostgreSQL ends a
 #: slow statement first and reports the reason.
 MESSAGE_SECONDS = 7.5
 PATIENT_STATEMENT_TIMEOUT = "10min"

@@ -34,8 +34,7 @@ class _OrgTable(NamedTuple):
 SQL = load("maintenance/backup", tables=_OrgTable)
 
 _REBUILT = "the server rebuilds it from the rest"
-#: Tables that a backup omits, because their rows are useless in another database, each with the
-#: reason.
+#: Tables that a backup omits, each with the reason why another database does not need its rows.
 LEFT_OUT = {
     "web_session": "people sign in again",
     # These rows contain transaction ids, which have no meaning on another server.

@@ -1,4 +1,4 @@
-"""Distributes the database tables over a Citus cluster, and applies migrations to them there."""
+"""Distributes the database tables over a Citus cluster, and migrates distributed tables."""
 
 from contextlib import suppress
 

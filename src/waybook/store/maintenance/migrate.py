@@ -285,7 +285,7 @@ def _pending(done: dict[int, str]) -> list[Migration]:
 
 
 def _check_same(applied: Iterable[tuple[int, str]], ours: dict[int, Migration]) -> None:
-    """Check that the applied migrations, given with digests, are the same files as ours.
+    """Check that the files of the applied migrations had the same digests as this program's files.
 
     Raises:
         Misconfigured: an earlier build made the database, or a file was edited.

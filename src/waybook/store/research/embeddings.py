@@ -156,7 +156,7 @@ def last_key(blob: bytes) -> _Key:
 
 
 def quarantine_statement(keys: Sequence[tuple[str, int]], *, model: str, backend: str) -> Statement:
-    """Exclude passages that could not be embedded from indexing for a day."""
+    """For a day, skip the passages that could not be embedded."""
     return SQL["quarantine_passages"](**_key_arrays(keys), model=model, backend=backend)
 
 

@@ -73,8 +73,8 @@ SQL = load(
 MAX_RANKED = 50
 #: Maximum number of sources that are named for a hit.
 MAX_SOURCES = 3
-#: Maximum number of ranked passages with some words of the query. As many passages with all words
-#: of the query are ranked in addition.
+#: A search ranks at most this many passages with some words of the query, and at most this many
+#: passages with all words.
 CANDIDATES = 2_000
 #: The terms of a query are divided into heavy and light terms. All light terms together weigh less
 #: than this. Passages with a heavy term are ranked first.

@@ -200,7 +200,7 @@ class ReadableRow(NamedTuple):
     version: int
     created_at: datetime
     length: int
-    #: Id of the document from which this one was rendered.
+    #: Id of the document from which this document was rendered.
     document_id: str
     job_id: str
 

@@ -86,7 +86,7 @@ class RunSlot:
         return not free.is_complete and all(job.id in self._reserved for job in free.jobs)
 
     def begin_load(self, wanted: JobRequest, now: datetime | None) -> int:
-        """Return how many free jobs to read: twice as many if the last ones were soon claimed."""
+        """Return how many free jobs to read: twice as many if the last jobs were soon claimed."""
         free = self.cached.free.get(filter_of(wanted)) if self.cached else None
         is_used_up = (
             free is not None and now is not None and now - free.read_at <= MAX_FREE_JOBS_AGE
