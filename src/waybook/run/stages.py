@@ -221,7 +221,7 @@ def _require_few_steps(compiled_dag: CompiledDag, slug: str) -> None:
 def require_few_jobs(draft: RunDraft, slug: str) -> None:
     """Check that a stage would have at most `MAX_JOBS` jobs.
 
-    Only the lists whose lengths are known already are counted.
+    Jobs for items of a list of unknown length are not counted.
     """
     total = _counts(draft, slug).total
     if total > MAX_JOBS:

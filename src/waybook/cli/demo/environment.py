@@ -61,7 +61,7 @@ class SimulatedClock:
     async def pass_minutes(self, minutes: float, show: Show) -> None:
         """Advance the simulated clock.
 
-        Most calls do not pause. When enough real time has accumulated, show the screen and pause.
+        If a log line is new, or enough real time is owed, show the screen and pause first.
         """
         self._owed += minutes * self.pace.per_minute
         real_time = asyncio.get_running_loop().time

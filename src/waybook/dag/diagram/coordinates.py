@@ -118,10 +118,10 @@ _COMPACT_TRACK_COUNT = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    #: Lines run vertically in the tracks of a gap, which are numbered from the left. This is the
-    #: number of the track in which the lines leave each box.
+    #: For each box, the number of the track in which lines leave the box. The tracks are the places
+    #: for vertical lines in a gap, numbered from the left.
     exits: Mapping[int, int]
-    #: Number of the track in which lines enter each box, from above (True) or from below (False).
+    #: For each box, the number of the track of the lines from above (True) or from below (False).
     entries: Mapping[tuple[int, bool], int]
     leaving: Mapping[_Gap, int]
     entering: Mapping[_Gap, int]

@@ -56,7 +56,7 @@ class _ChainRow(NamedTuple):
 
 
 class _Stone(NamedTuple):
-    """A record of an audit chain that an erasure deleted, or whose hashes it recomputed."""
+    """A record of an audit chain that an erasure deleted, or whose hashes were recomputed."""
 
     subject_id: str
     erasure: int

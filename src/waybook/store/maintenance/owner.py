@@ -155,7 +155,7 @@ def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
 
 
 class Tombstone(NamedTuple):
-    """A record of an audit chain that an erasure deleted, or whose hashes it recomputed."""
+    """A record of an audit chain that an erasure deleted, or whose hashes were recomputed."""
 
     subject: str
     subject_id: str
