@@ -22,8 +22,7 @@ RIVER: Body = {"type": "object", "properties": {"river": {"type": "string"}}, "r
 NILE = {"river": "Nile"}
 TEXT = "The Nile is 6,650 km long."
 SECONDS = 20.0
-#: Timeout for model requests that the endpoint does not answer. A request on loopback still arrives
-#: within it.
+#: Timeout in seconds for a model that never answers. It is long enough for the request to arrive.
 SHORT = 0.2
 USED = {"inputTokens": 12, "outputTokens": 3, "model": "m-2030"}
 TWICE = {"inputTokens": 24, "outputTokens": 6, "model": "m-2030"}
@@ -84,7 +83,7 @@ async def extracted(world: OrgEnv, way: str, *texts: str) -> tuple[Body, Endpoin
 async def unavailable(
     world: OrgEnv, *plays: Play, api: str = "openai", seconds: float = SECONDS
 ) -> tuple[Body, EndpointServer]:
-    """Return the error of `extract_data` when the model's endpoint behaves like this."""
+    """Return the error of `extract_data` for these responses of the model's endpoint."""
     async with (
         fake_endpoint(*plays) as other,
         model_requests(world, other.url, api, seconds) as agent,

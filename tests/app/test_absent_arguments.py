@@ -1,4 +1,4 @@
-"""Arguments that a client sends although the model did not set them, as null or blank texts."""
+"""Arguments that the model did not set, and that the client sends as null or blank text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -83,9 +83,9 @@ def test_blank_value_of_a_required_or_unknown_argument_is_refused(
 
 
 @pytest.mark.parametrize("blank", [*BLANKS[1:], "\x1f \x85"])
-def test_required_text_of_spaces_is_stored_as_a_visible_text(blank: str) -> None:
+def test_required_text_of_spaces_is_replaced_by_a_placeholder(blank: str) -> None:
     # The schema cannot exclude a blank text, because some clients refuse every schema with a
-    # pattern.
+    # `pattern`.
     step = {**STEP, "instructions": blank}
     parsed = parse(
         "create_research_plan", {"name": blank, "researchQuestion": blank, "steps": [step]}

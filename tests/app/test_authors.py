@@ -54,7 +54,7 @@ async def test_approved_step_names_review_requester_as_completed_by(world: OrgEn
     assert (done["resultSummary"], done["completedBy"]) == ("It is.", "bob")
 
 
-async def test_formatting_notes_of_a_step_name_the_completing_user(world: OrgEnv) -> None:
+async def test_formatting_notes_include_user_that_completed_the_step(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(1)
     await bob.submit(await bob.take(plan), outputFormattingNotes="In bold.")

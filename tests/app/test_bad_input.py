@@ -87,7 +87,7 @@ BAD = EACH | FIRST
 
 @pytest.fixture
 async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield an environment with its own database, so that `digest` reads few rows."""
+    """Yield an environment with its own small database, so that `digest` is fast."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made
@@ -101,7 +101,7 @@ def admin(alone: OrgEnv) -> Iterator[psycopg.Connection]:
 
 
 def digest(admin: psycopg.Connection) -> list[tuple[str, int, str]]:
-    """Return the number of rows and a hash of each table, without the tool-call log."""
+    """Return the row count and a hash of each table, except the tool-call log."""
     tables = admin.execute(
         """select relname from pg_class
             where relnamespace = 'public'::regnamespace and relkind = 'r'
@@ -138,8 +138,8 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
         for number, name in enumerate(names)
     }
     if tool in MUTATING:
-        # The accepted values have changed rows. Send only the refused values again: these must
-        # change nothing.
+        # The tool may have accepted some values, and so changed rows. Send only the refused values
+        # again, and check that these change nothing.
         calls = {name: await valid_call(alone.agent, tool, using=name) for name in names}
         before = digest(admin)
         for name, good in calls.items():
@@ -153,7 +153,7 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
 async def refused_values(
     agent: AgentClient, tool: str, name: str, good: Body, values: Mapping[str, Any]
 ) -> list[str]:
-    """Return the names of these invalid values that the tool refuses for the argument."""
+    """Return the names of those `values` that the tool refuses for this argument."""
     refused = []
     for kind, value in values.items():
         answer = await agent.ask(tool, {**good, name: value})

@@ -57,7 +57,7 @@ PLACES = sorted(
 
 
 def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Return nested objects and lists with the value at this path."""
+    """Build nested objects and lists in which `path` leads to `value`."""
     if not path:
         return value
     inner = holding(path[1:], value)
@@ -65,7 +65,7 @@ def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any sha
 
 
 def refused_places(tool: str, arguments: Mapping[str, object]) -> dict[str, str]:
-    """Return the error message for each path that the server refuses."""
+    """Return the error message of each refused argument, by the path of the argument."""
     with pytest.raises(InvalidInput) as refusal:
         parse_arguments(TOOLS[tool].arguments, arguments)
     faults = refusal.value.details["faults"]

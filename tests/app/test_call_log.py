@@ -138,7 +138,9 @@ async def test_call_log_does_not_store_call_arguments(world: OrgEnv, agent: Agen
     assert not [row for row in rows if "secret" in str(row[0])]
 
 
-async def test_call_statistics_count_calls_up_to_limit(world: OrgEnv, agent: AgentClient) -> None:
+async def test_call_statistics_count_only_the_requested_number_of_calls(
+    world: OrgEnv, agent: AgentClient
+) -> None:
     for _ in range(2):
         for _ in range(3):
             await agent.call("list_skills")

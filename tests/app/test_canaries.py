@@ -27,15 +27,15 @@ NOT_STORED = {
     ("search_sources", "tags"),
     ("start_skill", "name"),
 }
-#: Arguments whose text no tool returns: it is for people, and only the audit has it.
+#: Arguments whose text no tool returns, because only people read the text, in the audit.
 FOR_PEOPLE = {
     ("complete_skill", "outcome"),
     ("fail_job", "error"),
     ("submit_step_result", "stepExecutionReport"),
 }
-#: For each argument, the reply fields in which its text may appear. Titles also appear in drawings
-#: (`svg`). A prompt contains the texts that a workflow's author put into it with placeholders, or
-#: the text to extract data from.
+#: For each argument, the reply fields in which its text may appear. `svg` is a drawing, which shows
+#: titles. `prompt` is the prompt of a job, whose placeholders insert submitted texts, or the prompt
+#: of `extract_data`, which contains the text to extract data from.
 PLACES = {
     "content": {"content", "snippet", "prompt"},
     "feedback": {"feedback", "instructions", "details", "prompt", "svg"},
@@ -62,7 +62,7 @@ KEY = "a key"
 
 
 def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield every marker in an answer, with the keys that lead to it."""
+    """Yield every match of `MARK` in an answer, with the keys that lead to the match."""
     if isinstance(value, str):
         yield from ((mark, path) for mark in MARK.findall(value))
     elif isinstance(value, dict):
@@ -75,7 +75,7 @@ def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, t
 
 
 def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
-    """Return whether a marker is in a field in which its text may not appear."""
+    """Return whether the text of this argument must not appear at this path of a reply."""
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 

@@ -1,4 +1,4 @@
-"""Expensive work of tool calls, which runs in another thread than the event loop."""
+"""Expensive work of tool calls, which runs in a separate thread to keep the event loop free."""
 
 import asyncio
 import threading

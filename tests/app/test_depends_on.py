@@ -3,7 +3,7 @@
 from org_env import OrgEnv, branch_condition
 
 
-async def test_agents_of_a_sequential_plan_work_in_turn(world: OrgEnv) -> None:
+async def test_sequential_plan_hands_out_steps_in_sequence(world: OrgEnv) -> None:
     agent = world.agent
     plan = await agent.plan(3, sequential=True)
     claim = {"planId": plan["planId"], "another": True}

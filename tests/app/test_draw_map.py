@@ -1,4 +1,4 @@
-"""Drawing by `draw_map`, which the map app shows in a chat."""
+"""Replies of `draw_map`: drawing and progress of a plan or run, or drawing of a workflow."""
 
 import json
 from html import escape
@@ -49,7 +49,7 @@ async def test_draw_map_shows_inactive_step_as_stalled_without_audit_entry(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_draw_map_includes_decision_call_while_review_is_open(agent: AgentClient) -> None:
+async def test_draw_map_returns_open_review_with_the_call_to_decide(agent: AgentClient) -> None:
     plan = await agent.plan([make_step(title="Compare"), make_step()])
     taken = await agent.take(plan)
     review = await agent.call(
@@ -113,7 +113,7 @@ async def test_draw_map_of_a_workflow_shows_no_progress(agent: AgentClient) -> N
     assert drawing["next"]["args"] == {"dagSlug": "deep-research"}
 
 
-async def test_draw_map_omits_an_svg_that_the_client_has(agent: AgentClient) -> None:
+async def test_draw_map_omits_an_svg_that_the_client_already_has(agent: AgentClient) -> None:
     plan = await agent.plan()
     seen = await drawn(agent, plan, width=700)
     same = await drawn(agent, plan, width=700, seen=seen["version"])
@@ -145,7 +145,7 @@ async def test_draw_map_omits_large_svg_unless_detail_is_requested(agent: AgentC
     assert detail["version"] == short["version"]
 
 
-async def test_draw_map_without_id_draws_the_last_run(agent: AgentClient) -> None:
+async def test_draw_map_without_id_draws_the_newest_run(agent: AgentClient) -> None:
     assert (await agent.refused("draw_map"))["code"] == "NOT_FOUND"
     await agent.run(name="First")
     await agent.run(name="Last")

@@ -30,7 +30,7 @@ def test_every_tool_that_writes_has_an_idempotency_key_argument() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """Tool, and the arguments of a valid call that the checks have yet to make."""
+    """Tool, with the arguments of a valid call. Of all checks, only the fifth makes this call."""
 
     world: OrgEnv
     tool: str
@@ -135,8 +135,7 @@ async def blank_stands_for_an_absent_optional_text(case: Case) -> None:
     await case.agent.call(case.tool, **{**dict.fromkeys(texts, ""), **arguments})
 
 
-async def calls_in_other_words_work(case: Case) -> None:
-    """Check that calls with an argument in place of others succeed."""
+async def calls_with_alternative_arguments_succeed(case: Case) -> None:
     for tool, name in INSTEAD:
         if tool == case.tool:
             arguments = await valid_call(case.agent, tool, using=name)
@@ -155,7 +154,7 @@ PROPERTIES: tuple[Callable[[Case], Awaitable[None]], ...] = (
     structures_may_arrive_as_json_text,
     null_stands_for_an_absent_optional_argument,
     blank_stands_for_an_absent_optional_text,
-    calls_in_other_words_work,
+    calls_with_alternative_arguments_succeed,
 )
 
 

@@ -75,7 +75,7 @@ async def test_extract_data_sends_messages_request_to_anthropic_api(world: OrgEn
 
 
 def check_instructions(instructions: str, text: str) -> None:
-    """Check that the instructions have the delimiter around the user's text, but not the text."""
+    """Check that the instructions contain the delimiter and the schema, but not the user's text."""
     assert text == fence_text(TEXT)
     assert unused_delimiter(TEXT) in instructions
     assert TEXT not in instructions
@@ -175,7 +175,7 @@ async def test_extract_data_sends_stored_text_with_author_to_model(world: OrgEnv
 
 
 @pytest.mark.parametrize("more", [{"promptOnly": True}, {"candidate": NILE}])
-async def test_extract_data_calls_no_model_for_prompt_or_candidate(
+async def test_extract_data_with_prompt_only_or_candidate_calls_no_model(
     world: OrgEnv, more: Body
 ) -> None:
     async with fake_endpoint(never_respond) as other, model_requests(world, other.url) as agent:

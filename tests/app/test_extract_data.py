@@ -77,7 +77,7 @@ async def test_extract_data_returns_at_most_twenty_validation_errors(agent: Agen
 
 
 def is_candidate(value: object) -> bool:
-    """Return whether `extract_data` takes a value as a candidate: not null or a blank text."""
+    """Return whether a value counts as a candidate: null and blank texts do not."""
     return value is not None and not is_blank(value)
 
 
@@ -135,7 +135,7 @@ async def test_extract_data_with_text_and_artifact_uses_the_text(agent: AgentCli
 @pytest.mark.parametrize(
     "args", [{}, {"text": TEXT, "offset": 26}, {"text": TEXT, "offset": 2**62}]
 )
-async def test_extract_data_without_text_left_returns_a_prompt(
+async def test_extract_data_for_missing_or_exhausted_text_returns_prompt(
     agent: AgentClient, args: Body
 ) -> None:
     reply = await agent.call("extract_data", schema=RIVER, **args)
@@ -143,7 +143,7 @@ async def test_extract_data_without_text_left_returns_a_prompt(
     assert TEXT not in reply["prompt"]
 
 
-async def test_extract_data_with_schema_in_words_accepts_any_data(agent: AgentClient) -> None:
+async def test_extract_data_with_plain_text_schema_accepts_any_data(agent: AgentClient) -> None:
     args = {"text": TEXT, "schema": "the river and its length"}
     reply = await agent.call("extract_data", **args)
     assert reply["schema"] == {"description": "the river and its length"}
@@ -187,7 +187,7 @@ async def test_extract_data_labels_stored_text_with_the_author(agent: AgentClien
 
 
 @pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])
-async def test_pages_of_extract_data_together_contain_a_long_text(
+async def test_extract_data_splits_a_long_text_into_several_prompts(
     agent: AgentClient, letter: str
 ) -> None:
     text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))

@@ -55,7 +55,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     [("openai", completion, "response_format"), ("anthropic", message, "tools")],
 )
 @pytest.mark.parametrize("status", [400, 404, 422])
-async def test_extract_data_retries_without_structured_output_if_rejected(
+async def test_extract_data_drops_structured_output_that_the_endpoint_rejects(
     world: OrgEnv, api: str, said: Callable[[str], Play], shape: str, status: int
 ) -> None:
     plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))
@@ -108,7 +108,7 @@ async def test_extract_data_returns_unavailable_after_endpoint_timeout(
 
 
 class Fading:
-    """Fake model that gives one invalid answer and then fails; it records the timeouts it gets."""
+    """Fake model that records request timeouts, answers once with invalid data, and then fails."""
 
     def __init__(self) -> None:
         self.given: list[float] = []

@@ -15,11 +15,11 @@ from tool_arguments import names_within
 from waybook.app.registry import TOOLS
 from waybook.store.driver.queries import new_id
 
-#: Run these tests on PostgreSQL 15 too: there, each transaction switches to the serving role with
-#: `set local role`, and tenant isolation must hold in that mode as well.
+#: Run these tests on PostgreSQL 15 too: there, each transaction uses `set local role` to get the
+#: database role of the server, and tenant isolation must hold in that mode as well.
 pytestmark = pytest.mark.every_server
 
-#: Arguments that look up an object by a name that the caller chose.
+#: Arguments that identify an object by a name or a position instead of an id.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
 NAMES |= {"stageSlug", "stepKey", "documentKey", "part", "fromStage"}
 #: Arguments that never identify a row: texts to store or search for, numbers, and choices.
@@ -57,7 +57,7 @@ def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 async def theirs(world: OrgEnv) -> Mapping[str, str]:
-    """Return the ids of records of the other org, one of every kind."""
+    """Return one id for every kind of record in the other org."""
     return await create_foreign_records(world)
 
 
@@ -93,7 +93,7 @@ async def test_malformed_id_gets_same_answer_as_unknown_id(agent: AgentClient) -
     for probe in await foreign_id_calls(agent):
         expected = await probe.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
-            # For `part`, a malformed id gets an error about its format, unlike an unknown id.
+            # For `part`, a malformed id gets an error about the format; an unknown id does not.
             if probe.path != ("part",):
                 escaped = json.dumps(text)[1:-1]
                 assert await probe.answers(agent, text, escaped) == expected, probe.name

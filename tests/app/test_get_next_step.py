@@ -27,7 +27,7 @@ async def test_get_next_step_returns_every_field_of_a_ready_step(agent: AgentCli
     assert (await agent.status(plan))["status"] == "executing"
 
 
-async def test_get_next_step_lists_holders_if_nothing_is_pending(
+async def test_get_next_step_lists_holders_if_no_step_is_pending(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(2)

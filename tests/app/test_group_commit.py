@@ -22,7 +22,7 @@ AGENTS = 16
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let calls wait for other calls until all earlier messages are answered."""
+    """Raise the maximum waiting time of calls, so that no timeout sends a group early."""
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 60.0)
 
 

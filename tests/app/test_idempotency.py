@@ -1,4 +1,4 @@
-"""Retries of calls, none of which takes effect twice (design decision A11)."""
+"""Repeated calls, which take effect only once (design decision A11)."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,8 +21,8 @@ TABLES = (
 )
 
 
-#: Tools without audit entries. `add_dag` needs none, because each version of a definition is stored
-#: unchanged. `start_stage` needs none, because the feedback has already started the stage.
+#: Tools that write no audit entry. `add_dag` stores each version of a definition unchanged, and
+#: `start_stage` changes nothing, because the feedback has already started the stage.
 UNAUDITED = {"add_dag", "start_stage"}
 
 
@@ -71,9 +71,10 @@ async def test_concurrent_calls_with_same_idempotency_key_have_one_effect(
 async def test_only_one_call_with_the_same_idempotency_key_commits(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the tool locks no row, both calls reach the commit, and only one of them may succeed.
+    """A barrier holds back the first commit until the second call is about to commit too.
 
-    If the tool locks a row, only one call reaches the commit, so the barrier waits for one call.
+    If the tool locks a row, the second call waits for that lock instead of reaching its commit, so
+    the barrier waits for one call only.
     """
     args = {**await valid_call(agent, tool), "idempotencyKey": "twins"}
     unlocked = tool in {"create_research_plan", "start_skill", "start_run"}
@@ -129,7 +130,7 @@ async def test_repeated_call_with_reordered_arguments_is_replayed(agent: AgentCl
     }
 
 
-async def test_long_keys_and_sessions_work_like_short_ones(agent: AgentClient) -> None:
+async def test_idempotency_keys_and_session_names_may_be_very_long(agent: AgentClient) -> None:
     made = []
     for key in ("k" * 200, "k" * 2_000, "k" * 2_001):
         plans = [await agent.plan(2, idempotencyKey=key, sessionId=key) for _ in range(2)]

@@ -34,7 +34,7 @@ def places_with_ids() -> list[tuple[str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_repeated_call_with_other_spelling_gets_the_stored_answer(
+async def test_repeated_call_with_other_id_spelling_gets_stored_answer(
     agent: AgentClient, tool: str
 ) -> None:
     args = {**await valid_call(agent, tool), "idempotencyKey": "once"}
@@ -47,7 +47,9 @@ async def test_repeated_call_with_other_spelling_gets_the_stored_answer(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_argument_dump_equals_the_dump_of_pydantic(agent: AgentClient, tool: str) -> None:
+async def test_dump_arguments_gives_same_hash_as_pydantic_dump(
+    agent: AgentClient, tool: str
+) -> None:
     call = await valid_call(agent, tool)
     for left_out in ("", *call):
         with suppress(InvalidInput):  # The argument is required.

@@ -42,7 +42,7 @@ async def test_issuer_check_accepts_plain_oauth_metadata(there: FakeIssuer) -> N
     assert (await checks_by_name(there))["issuer"].state is CheckState.OK
 
 
-async def test_issuer_check_shows_configured_and_published_name_if_different(
+async def test_issuer_check_shows_configured_and_published_issuer_if_different(
     there: FakeIssuer,
 ) -> None:
     seen = await checks_by_name(there, oidc_issuer=f"{there.url}/")

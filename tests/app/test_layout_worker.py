@@ -1,4 +1,4 @@
-"""Large maps, which a worker process draws one at a time for each org."""
+"""Large maps, which are drawn outside the event loop, one at a time for each org."""
 
 import asyncio
 import threading

@@ -103,7 +103,7 @@ async def report(agent: AgentClient, size: int) -> Body:
 async def depth(agent: AgentClient, levels: int) -> Body:
     step = await agent.take(await agent.plan())
     value: object = "x"
-    # The object of the arguments is a nesting level too.
+    # The JSON object with the arguments counts as one nesting level.
     for _ in range(levels - 1):
         value = [value]
     return {"stepId": step["stepId"], "resultSummary": value}
@@ -192,7 +192,7 @@ def test_size_limits_and_timeouts_have_the_documented_values() -> None:
 
 
 @pytest.mark.parametrize("name", LIMITS)
-async def test_argument_at_the_limit_is_accepted_but_not_above(
+async def test_argument_is_accepted_at_the_limit_and_refused_above(
     alone: OrgEnv, admin: psycopg.Connection, name: str
 ) -> None:
     limit, agent = LIMITS[name], alone.agent

@@ -48,7 +48,7 @@ async def test_list_skills_returns_text_of_skill_file(world: OrgEnv) -> None:
     assert started["files"] == ["references/judging-sources.md"]
 
 
-async def test_list_skills_cuts_long_file_and_names_the_resource(world: OrgEnv) -> None:
+async def test_list_skills_cuts_long_file_and_returns_resource_uri(world: OrgEnv) -> None:
     agent = agent_with_skills(world, make_skill(long="☃".encode() * 50_000))
     reply = await agent.call("list_skills", name="a-skill", file="long")
     assert len(dumps(reply, ensure_ascii=False).encode()) < 48_000

@@ -79,7 +79,7 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await agent.plan(1)
-    # Only after a conflict does a call lock the plan before it decides.
+    # A call locks the plan in advance only after a conflict with another process.
     cache = agent.dispatcher.services.shared(PlanCache)
     cache.mark_contended((agent.org_id.int, plan["planId"]))
     async with world.database.org_transaction(agent.org_id) as tx:

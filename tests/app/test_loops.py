@@ -25,7 +25,9 @@ async def submit_next(agent: AgentClient, step: Body, result: object) -> Body:
     )
 
 
-async def test_repeated_step_shows_earlier_results_and_the_reason(agent: AgentClient) -> None:
+async def test_repeated_step_shows_earlier_results_and_reason_for_repetition(
+    agent: AgentClient,
+) -> None:
     plan = await make_loop(agent)
     critique = await submit_next(agent, await agent.take(plan, sessionId="s"), "draft 1")
     assert "round" not in critique

@@ -235,7 +235,7 @@ async def test_audit_verification_names_the_tampered_column(
     shared_place: ServerDatabase, statement: str, said: str
 ) -> None:
     errors: list[str] = []
-    # The fixture `world` verifies the audit when the test ends.
+    # `make_env` verifies the audit at the end, and fails because of the changed rows.
     with pytest.raises(AssertionError):
         await _tampered(shared_place, statement, errors)
     assert said in " ".join(errors)

@@ -164,7 +164,7 @@ async def test_error_for_malformed_modification_names_the_wrong_fields(
     assert error["next"]["args"]["planId"] == plan["planId"]
 
 
-async def test_modification_without_or_with_several_actions_is_refused(agent: AgentClient) -> None:
+async def test_modification_with_no_or_several_actions_is_refused(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     both = {"remove_step": plan["stepIds"][0], "cancel_plan": "No longer needed."}
     for modification in ({}, both):
@@ -174,7 +174,7 @@ async def test_modification_without_or_with_several_actions_is_refused(agent: Ag
 
 
 async def _changed_while_held(agent: AgentClient, session: str) -> tuple[Body, Body]:
-    """Return a plan and its claimed step; this session changed the instructions after the claim."""
+    """Return a plan and a claimed step. After the claim, `session` changed the instructions."""
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="holder")
     change = {"action": "update_step_instructions", "stepId": taken["stepId"]}
@@ -182,7 +182,7 @@ async def _changed_while_held(agent: AgentClient, session: str) -> tuple[Body, B
     return plan, taken
 
 
-async def test_result_for_changed_instructions_names_the_answered_revision(
+async def test_result_for_changed_instructions_names_revision_that_holder_read(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan, taken = await _changed_while_held(agent, "other")
@@ -196,7 +196,7 @@ async def test_result_for_changed_instructions_names_the_answered_revision(
     assert json.loads(entries[-1].details)["answersRevision"] == 1
 
 
-async def test_holder_that_claims_again_answers_the_changed_instructions(
+async def test_holder_that_claims_again_receives_the_changed_instructions(
     agent: AgentClient,
 ) -> None:
     plan, taken = await _changed_while_held(agent, "other")

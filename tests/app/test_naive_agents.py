@@ -14,7 +14,7 @@ from postgres_servers import ServerDatabase
 from waybook.core.decision_context import ReviewPolicy
 from waybook.dag.model import Dag
 
-#: Numbers of random plans and runs. `make harness NAME=naive-agents` sets higher ones.
+#: Numbers of random plans and runs. `make harness NAME=naive-agents` sets higher numbers.
 PLANS = int(os.environ.get("WAYBOOK_NAIVE_PLANS", "25"))
 RUNS = int(os.environ.get("WAYBOOK_NAIVE_RUNS", "6"))
 #: Maximum number of calls that an agent makes in a row while nothing changes.

@@ -1,4 +1,4 @@
-"""Change events, which only changes of plans and runs publish."""
+"""Change events, which are published only when a plan or run changes."""
 
 from collections.abc import AsyncIterator
 

@@ -71,7 +71,7 @@ class Office:
         self.world, self.chance = world, chance
         self.where = {"get_next_step": plan, "get_next_job": run}
         self.holders: dict[tuple[str, int], tuple[str, str | None]] = {}
-        #: Replies to the claims that are still in progress, by the id of the step or job.
+        #: Replies with the steps and jobs that are still held, by the id of the step or job.
         self.open: dict[str, Body] = {}
 
     async def ask(self, tool: str) -> None:
@@ -126,7 +126,7 @@ class Office:
 
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=False), st.integers(5, 40))
-def test_users_with_the_same_session_name_never_share_an_attempt(
+def test_no_attempt_goes_to_two_users_with_same_session_name(
     shared_place: ServerDatabase, chance: Random, moves: int
 ) -> None:
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Documents made from older versions of other documents, and their regeneration."""
+"""Regeneration of documents that were made from outdated versions of other documents."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from run_documents import available, make_run_of_three_steps, render_all, stored
 
 @pytest.fixture
 async def run(world: OrgEnv, agent: AgentClient) -> Body:
-    """Return a complete run: a plan and a text for each model, and a document of all texts."""
+    """Return a complete run: a plan and a text by each model, and one document from all texts."""
     run = await make_run_of_three_steps(agent)
     await agent.work_off(run)
     await render_all(agent)
@@ -48,7 +48,7 @@ async def plan_id(world: OrgEnv, agent: AgentClient) -> str:
     return str(document_id)
 
 
-async def test_document_shows_the_input_versions_read_at_the_claim(
+async def test_document_shows_input_versions_that_the_job_read(
     agent: AgentClient, run: Body
 ) -> None:
     assert await made_from(agent, run, "text") == [("plan", "a", 1, None)]
@@ -102,7 +102,7 @@ async def test_outdated_documents_are_regenerated_in_step_order(
     assert await outdated(agent, run) == set()
 
 
-async def test_regeneration_waits_while_an_earlier_one_is_retried(
+async def test_regeneration_waits_while_an_earlier_regeneration_is_retried(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     named = {"documentId": await plan_id(world, agent), "following": True}
@@ -117,7 +117,7 @@ async def test_regeneration_waits_while_an_earlier_one_is_retried(
     assert (await agent.job(run))["jobId"] == plan["jobId"]
 
 
-async def test_regeneration_continues_after_an_earlier_one_failed(
+async def test_regeneration_continues_after_an_earlier_regeneration_failed(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     named = {"documentId": await plan_id(world, agent), "following": True}

@@ -104,7 +104,7 @@ async def complete(agent: AgentClient, plan: Body) -> Body:
     return await agent.call("get_next_step", planId=plan["planId"])
 
 
-async def test_completed_plan_requests_output_required_by_skill(agent: AgentClient) -> None:
+async def test_completed_plan_reply_asks_for_output_required_by_skill(agent: AgentClient) -> None:
     started = await agent.call("start_skill", name="survey", sessionId="s")
     plan = await make_done_plan(agent, sessionId="s")
     reply = await complete(agent, plan)

@@ -1,4 +1,4 @@
-"""Sections of the overview page, which read and count a limited number of plans and runs."""
+"""Sections of the overview page, which list and count plans and runs only up to a limit."""
 
 import pytest
 
@@ -53,5 +53,5 @@ async def fail_steps(agent: AgentClient, plan: Body) -> None:
         await agent.modify(plan, "fail_step", stepId=step_id, reason="Closed.")
 
 
-def test_first_letters_of_the_step_statuses_differ() -> None:
+def test_step_statuses_have_distinct_initials_for_the_overview() -> None:
     assert {*overview_query.STATUS_BY_INITIAL.values()} == {*StepStatus}

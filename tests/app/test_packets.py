@@ -1,4 +1,4 @@
-"""Contexts of steps and plans: within the budget, by few messages, and cut texts can be fetched."""
+"""Contexts of steps and plans: size within the token budget, and calls that return cut texts."""
 
 from random import Random
 from typing import Any

@@ -14,7 +14,7 @@ from plan_invariants import is_derivable
 from waybook.app.request.caller import Answer
 from waybook.plan.model import PlanStatus, StepStatus
 
-#: Number of repetitions, each with the calls in the other order.
+#: Number of repetitions of each pair. Every second repetition swaps the two calls.
 ROUNDS = 2
 ENDED = {"plan_complete", "plan_failed"}
 
@@ -131,8 +131,8 @@ def look(scene: Scene) -> Awaitable[Answer]:
     return scene.ask("get_research_context", planId=scene.plan_id, sessionId="a newcomer")
 
 
-#: Pairs of concurrent calls: the two calls, the error codes that one of them may get, and options
-#: of the plan.
+#: Pairs of concurrent calls. Each entry has the two calls, the error codes that one refused call
+#: may get, and options of the plan.
 PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
     "take and take": (take, take, set(), {}),
     "submit both of the last two": (submit(0), submit(1), set(), {"last_two": True}),

@@ -1,4 +1,4 @@
-"""Arguments that recreate the steps of a plan, with every kind of condition."""
+"""Exported arguments of `create_research_plan`, which recreate a plan and its conditions."""
 
 from dataclasses import replace
 
@@ -92,7 +92,7 @@ def parsed(arguments: Body) -> tuple[tuple[NewStep, ...], tuple[NewCondition, ..
 
 
 @given(new_plans())
-def test_plan_arguments_of_any_plan_recreate_the_same_plan(new: NewPlan) -> None:
+def test_exported_arguments_of_a_plan_recreate_steps_and_conditions(new: NewPlan) -> None:
     assert parsed(arguments_after(create(new, make_context(ANN)))) == (new.steps, new.conditions)
 
 

@@ -75,7 +75,7 @@ def test_plan_report_is_valid_and_contains_every_step(statuses: list[StepStatus]
 
 
 @pytest.mark.parametrize("status", StepStatus)
-def test_plan_report_has_no_warnings_in_any_step_status(status: StepStatus) -> None:
+def test_plan_report_has_no_warnings_for_any_step_status(status: StepStatus) -> None:
     progress_report = checked_report(status)
     assert progress_report["warnings"] == progress_report["stages"][0]["warnings"] == []
     assert progress_report["stages"][0]["modelCount"] is None
@@ -89,7 +89,7 @@ def test_plan_map_without_dependencies_links_steps_in_order() -> None:
     assert (stage["roots"], stage["leaves"]) == (stage["order"][:1], stage["order"][-1:])
 
 
-def test_map_of_a_sequential_plan_joins_parallel_steps() -> None:
+def test_independent_step_follows_all_earlier_steps_in_sequential_plan() -> None:
     plan = make_plan(*(make_step() for _ in range(5)))._replace(sequential=True)
     one, two, three, four, five = (step.id for step in plan.steps)
     needs = {two: (one,), three: (one,), one: (), four: (), five: (three,)}

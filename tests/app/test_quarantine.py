@@ -17,8 +17,8 @@ from waybook.background import index_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.errors import Unavailable
 
-#: SQL with which the server breaks the connection when it stores a vector. An extension does the
-#: same if it uses instructions that the CPU lacks.
+#: SQL that makes PostgreSQL close the connection that stores a vector. The same happens if an
+#: extension uses instructions that the CPU lacks.
 DEADLY = """
 create function die() returns trigger language plpgsql security definer as $$
 begin

@@ -1,4 +1,4 @@
-"""Random calls that fit the published schemas: none gets an argument error or an internal error."""
+"""Random calls that fit the published schemas cause no argument error and no internal error."""
 
 import os
 from collections import Counter
@@ -10,7 +10,7 @@ from tool_calls import PREPARE, valid_call
 
 CALLS = int(os.environ.get("WAYBOOK_RANDOM_CALLS", "300"))
 SEED = int(os.environ.get("WAYBOOK_RANDOM_SEED", "1"))
-#: Errors that calls must not get: those that a schema could prevent, and internal errors.
+#: Error codes of the errors that a schema could prevent, and of internal errors.
 ARGUMENT_ERRORS = {"INVALID_INPUT", "TOO_LARGE", "BAD_EXPRESSION", "BAD_RECIPE", "UNAVAILABLE"}
 #: Messages of refusals that no schema can prevent, because they depend on the step or job.
 NEEDS = (

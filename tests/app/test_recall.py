@@ -1,4 +1,4 @@
-"""Calls that decide on a cached plan while another process changes the plan."""
+"""Calls on a cached plan while another process changes the plan."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Numbers of calls and tokens that a plan costs an agent that follows the suggested calls."""
+"""Calls and tokens that an agent needs to complete a plan by following the suggested calls."""
 
 import orjson
 import pytest

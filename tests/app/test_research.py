@@ -14,8 +14,8 @@ from waybook.integrations.embeddings import EmbeddingsClient
 from waybook.research.embedding import builtin_embedder
 from waybook.store.audit import changes_of
 
-#: Run these tests on PostgreSQL 15 too, which searches without the full-text index of the embedded
-#: server.
+#: Run these tests on PostgreSQL 15 too: there, searches cannot use the full-text index, which they
+#: use on the embedded server.
 pytestmark = pytest.mark.every_server
 
 FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
@@ -134,7 +134,7 @@ async def test_store_research_stores_repeated_source_once(world: OrgEnv) -> None
     assert (source["quote"], len(source["artifacts"])) == (PAGE["quote"], 4)
 
 
-async def test_store_research_on_closed_plan_suggests_a_call_without_plan(
+async def test_store_research_on_closed_plan_suggests_storing_without_plan(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -227,7 +227,7 @@ async def test_artifact_and_cited_source_are_one_search_hit(
     assert (page["nextCursor"], "nextCursor" in rest) == (1, False)
 
 
-async def test_source_cited_twice_is_shown_with_the_better_artifact(agent: AgentClient) -> None:
+async def test_source_cited_by_two_artifacts_is_no_separate_hit(agent: AgentClient) -> None:
     for title in ("Floods", "Diary"):
         content = FLOOD if title == "Floods" else "A moraine is mentioned."
         await agent.call(
@@ -256,7 +256,7 @@ async def test_source_without_matching_artifact_is_a_separate_hit(agent: AgentCl
         "\u041f\u0440\u0438\u0432\u0435\u0442",
     ],
 )
-async def test_search_that_nothing_fits_returns_only_a_message(
+async def test_search_without_matches_returns_only_a_message(
     agent: AgentClient, query: str
 ) -> None:
     await agent.call("store_research", **NOTE, sources=[PAGE])
@@ -358,7 +358,9 @@ async def test_late_result_can_be_searched_after_background_indexing(world: OrgE
     assert await index_all_orgs(services) == 0
 
 
-async def test_background_indexing_includes_results_since_the_last_pass(world: OrgEnv) -> None:
+async def test_background_indexing_includes_results_stored_since_the_last_time(
+    world: OrgEnv,
+) -> None:
     services, agent = world.dispatcher.services, world.agent
     while await index_all_orgs(services):
         pass

@@ -1,4 +1,4 @@
-"""Default advice in errors: retry the same call, and what to change in it."""
+"""Default advice in errors: when to retry the refused call, and which arguments to change first."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -71,7 +71,7 @@ def error_kinds(kind: type[WaybookError] = WaybookError) -> Iterator[type[Wayboo
 
 @pytest.mark.parametrize("tool", ["get_next_step", "get_next_job"])
 @pytest.mark.parametrize("kind", [*error_kinds()], ids=lambda kind: kind.__name__)
-def test_every_error_suggests_a_call_or_says_that_none_helps(
+def test_every_error_suggests_a_call_or_says_no_call_helps(
     kind: type[WaybookError], tool: str
 ) -> None:
     error = kind(old="a", new="b") if kind is InvalidTransition else kind()

@@ -1,4 +1,4 @@
-"""Reminders of overdue reviews: one for each review, sent by webhook; they decide nothing."""
+"""Webhook reminders of overdue reviews: each review gets one, and stays undecided."""
 
 import asyncio
 from dataclasses import replace

@@ -21,8 +21,8 @@ from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag
 from waybook.dag.progress.report import check
 
-#: Run these tests on PostgreSQL 15 too: there, each transaction switches to the serving role with
-#: `set local role`, and every run tool must work in that mode.
+#: Run these tests on PostgreSQL 15 too: there, each transaction uses `set local role` to get the
+#: database role of the server, and every run tool must work in that mode.
 pytestmark = pytest.mark.every_server
 
 
@@ -77,14 +77,14 @@ class Crew:
             await self.agent.ask("regenerate_document", named)
 
     async def look(self) -> None:
-        """Check the report of the run, also against the previous report."""
+        """Check that the run's report is valid and does not contradict the previous report."""
         report: Any = await self.agent.progress(self.run, detail=True)
         assert check(report, self.before) == []
         self.before = report
 
 
 async def promised(agent: AgentClient, run: Body) -> dict[tuple[str, str], int]:
-    """Return the number of units of work of each step on the map."""
+    """Return the number of jobs that the map shows for each step."""
     dag_map = await agent.call("get_dag_map", runId=run["runId"], detail=True)
     return {
         (stage["stageSlug"], key): count

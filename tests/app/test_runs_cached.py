@@ -33,7 +33,7 @@ async def make_cached_run(agent: AgentClient) -> Body:
 
 @contextmanager
 def statements_sent() -> Iterator[list[str]]:
-    """Yield a list of the SQL statements that are sent during the block."""
+    """Yield a list that collects the SQL statements sent inside the `with` block."""
     sent, original = list[str](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -46,7 +46,7 @@ def statements_sent() -> Iterator[list[str]]:
 
 @contextmanager
 def messages_sent() -> Iterator[list[int]]:
-    """Yield a list with the number of statements of each message sent during the block."""
+    """Yield a list that collects the statement count of each message sent in the `with` block."""
     sent, original = list[int](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -97,7 +97,7 @@ async def test_submit_with_take_next_on_cached_run_uses_one_transaction(
 
 
 async def make_chained_run(agent: AgentClient, more: str = "") -> Body:
-    """Return a run whose second step reads the documents of the first, which is complete."""
+    """Return a run with two steps: the first is complete, and the second reads its documents."""
     first = make_recipe_step("one")
     second = make_recipe_step("two", inputsRequired=[{"documentKey": "one"}])
     stage = make_stage("one", first, second, edges=[("one", "two")])
@@ -110,7 +110,7 @@ async def make_chained_run(agent: AgentClient, more: str = "") -> Body:
     return run
 
 
-async def test_cached_run_claim_and_submit_each_send_a_database_message(
+async def test_claim_or_submit_on_cached_run_sends_a_single_message(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await make_chained_run(agent)
@@ -161,8 +161,8 @@ async def test_concurrent_claims_and_submits_on_a_run_share_database_messages(
     with messages_sent() as sent:
         done = await asyncio.gather(*(work(f"worker-{number}") for number in range(workers)))
     assert len({*done}) == workers
-    # Each repetition needs two messages: a rejected one and a lookup. Without groups, each worker
-    # would also need one message for its claim and one for its result.
+    # Each repeated submit needs two messages: a rejected write, and a lookup of the first answer.
+    # Without sharing, each worker would also need one message to claim and one to submit.
     assert len(sent) < 4 * workers
     await check_chain(world, agent, run)
     completed = [
@@ -185,7 +185,7 @@ async def test_audit_times_of_a_cached_run_are_in_utc(world: OrgEnv, agent: Agen
 
 
 @pytest.mark.parametrize("length", [10, 8_500, 20_000])
-async def test_job_context_is_equal_with_and_without_size_limit(
+async def test_job_context_is_equal_without_shortcut_for_short_texts(
     agent: AgentClient, length: int
 ) -> None:
     run = await make_chained_run(agent, "é" * (length // 2) + "\n" * (length // 2))

@@ -1,4 +1,4 @@
-"""Workflow definitions of an org: versions, the version that a run uses, and refusals."""
+"""Workflow definitions of an org: versions, the version of a run, and refused definitions."""
 
 import asyncio
 import json

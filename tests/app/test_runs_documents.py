@@ -16,7 +16,7 @@ async def run(agent: AgentClient) -> Body:
     return await make_run_of_three_steps(agent)
 
 
-async def test_content_without_a_key_is_stored_for_every_document(
+async def test_content_without_document_key_is_stored_for_every_document(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     job = await agent.job(run)

@@ -86,7 +86,7 @@ async def test_reading_runs_adds_no_audit_entry(agent: AgentClient) -> None:
     assert (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq == seq
 
 
-async def test_run_is_found_by_name_or_as_only_open_run(agent: AgentClient) -> None:
+async def test_run_name_may_be_omitted_for_the_only_open_run(agent: AgentClient) -> None:
     with pytest.raises(NotFound, match="no run is open"):
         await resolve_run(looking(agent), None)
     run = await agent.run(name="Lakes")

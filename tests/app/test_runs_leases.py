@@ -39,7 +39,7 @@ async def nothing(agent: AgentClient, run: Body, **more: object) -> Body:
     return reply
 
 
-async def test_expired_job_goes_to_the_next_caller(
+async def test_job_with_expired_lease_goes_to_the_next_caller(
     world: OrgEnv, agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -264,7 +264,7 @@ async def test_get_next_job_without_run_id_resumes_own_job_first(
     assert reply["status"] == "nothing_ready"
 
 
-async def test_get_next_job_without_run_id_returns_expired_job(
+async def test_call_without_run_id_returns_job_with_expired_lease(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)

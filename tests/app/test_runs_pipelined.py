@@ -1,7 +1,7 @@
-"""Calls on a cached run that decide before the changes of earlier calls are committed.
+"""Calls on a cached run that compute their changes before earlier calls are committed.
 
-Each test delays the first message that writes the run until the next calls have decided. The end of
-the test checks the audit of the run: its seals, and that its replay gives the rows.
+Each test delays the first message that writes the run until the next calls have computed their
+changes. The fixture `world` then verifies the audit of the run.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.runs.slots import RunCache, RunSlot
 
 MODELS = [f"m{number}" for number in range(12)]
-#: Number of calls that decide while the first message is delayed.
+#: Number of calls that compute their changes while the first message is delayed.
 WAITING = 5
 
-#: Function that sends a message.
+#: Function that sends the delayed message to the database.
 Send: TypeAlias = Callable[[], Awaitable[Results]]
 #: Function that is called in place of sending the first message that writes the run.
 Intercept: TypeAlias = Callable[[DbConnection, Send], Awaitable[Results]]
@@ -33,7 +33,7 @@ Intercept: TypeAlias = Callable[[DbConnection, Send], Awaitable[Results]]
 
 @pytest.fixture
 async def run(agent: AgentClient) -> Body:
-    """Return a run with two jobs for each model; the first submitted job has filled the cache."""
+    """Return a run with two jobs for each model. The first claim has put the run into the cache."""
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
     await agent.call("add_dag", definition=make_definition("wide", stage))
     run = await agent.run("wide", MODELS)
@@ -64,7 +64,7 @@ def slot_of(agent: AgentClient) -> RunSlot:
 
 
 async def until_decided(agent: AgentClient, calls: int = WAITING) -> None:
-    """Wait until this number of calls has decided while the first message is delayed."""
+    """Wait until the cached run contains the uncommitted changes of this many calls."""
     committed = slot_of(agent).cached
     assert committed is not None
     for _ in range(10_000):
@@ -80,7 +80,7 @@ def start(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
 
 
 def claims(agent: AgentClient, run: Body) -> list[asyncio.Task[Answer]]:
-    """Start claims of several sessions; the first claim is sent, and the others wait behind it."""
+    """Start claims of several sessions. The first is sent; the others are sent after its answer."""
     return start(
         *(
             agent.ask(
@@ -154,7 +154,7 @@ async def test_lost_connection_fails_only_the_calls_already_sent(
 async def test_repeated_idempotency_key_does_not_fail_the_next_calls(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    """The database rejects the message of the repeated call, because its key exists already."""
+    """The database rejects the repeated call, because the idempotency key is already stored."""
     named = {"another": True, "sessionId": "s0", "idempotencyKey": "k"}
     earlier = await agent.job(run, **named)
     before = await claimed_jobs(world, agent, run)
@@ -177,7 +177,7 @@ async def test_repeated_idempotency_key_does_not_fail_the_next_calls(
 async def test_job_just_claimed_by_another_process_is_not_claimed_again(
     world: OrgEnv, agent: AgentClient, run: Body, *, is_before: bool
 ) -> None:
-    """The other process claims a job before the first message, or after it and before the next."""
+    """The other process claims a job just before or just after the first message is sent."""
     before = await claimed_jobs(world, agent, run)
     elsewhere: list[Body] = []
 
@@ -217,7 +217,7 @@ async def test_run_canceled_by_another_process_hands_out_no_more_jobs(
 async def test_result_of_job_just_claimed_by_another_process_is_refused(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    """The cached run still accepts the result, but the other claim has raised the attempt."""
+    """The cached run still accepts the result, but the other process has raised the attempt."""
     job = await agent.job(run, sessionId="slow")
 
     async def take_over(_: DbConnection, send: Send) -> Results:
@@ -252,8 +252,8 @@ async def test_canceled_call_does_not_fail_other_calls_before_the_commit(
     assert isinstance(answers[1], asyncio.CancelledError)
     done = [answer for answer in answers if isinstance(answer, Answer)]
     assert len(job_ids(done)) == WAITING
-    # The other calls decided after the canceled call, so its claim is committed; a repetition gets
-    # the claimed job.
+    # The later calls build on the claim of the canceled call, so that claim is committed with them.
+    # If the session repeats the canceled call, the session gets the claimed job.
     again = await agent.job(run, sessionId="s1", idempotencyKey="k1")
     assert again["jobId"] not in job_ids(done)
     await claimed_jobs(world, agent, run)

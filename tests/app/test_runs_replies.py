@@ -304,7 +304,9 @@ async def test_reply_without_free_job_shortens_long_lists_of_open_jobs(agent: Ag
 STEP = make_recipe_step("look")
 
 
-async def test_compact_progress_contains_only_the_expected_fields(agent: AgentClient) -> None:
+async def test_get_run_progress_without_detail_returns_only_the_expected_fields(
+    agent: AgentClient,
+) -> None:
     run = await agent.run()
     job = await agent.job(run)
     progress = {"completedSteps": 0, "totalSteps": 1, "failedSteps": 0}
@@ -341,7 +343,7 @@ async def test_progress_of_run_that_awaits_feedback_names_the_stage(agent: Agent
 
 
 @pytest.mark.parametrize("canceled", [True, False])
-async def test_suggested_calls_of_a_closed_run_end_with_the_report(
+async def test_last_suggested_call_of_closed_run_is_get_run_progress(
     agent: AgentClient, *, canceled: bool
 ) -> None:
     await agent.call("add_dag", definition=make_definition("a", make_stage("b", STEP)))

@@ -1,8 +1,8 @@
-"""Random calls through the dispatcher, which must store exactly the plan that the rules compute.
+"""Random calls through the dispatcher, compared with the pure functions of `waybook.plan`.
 
-Each call is made through the dispatcher and applied to the pure rules, at the same time and with
-the same new ids. After each call, both replies must be equal, and the rows must equal the plan of
-the rules.
+The pure functions are called the rules here. Each call is made through the dispatcher and applied
+to the rules, with the same clock time and the same new ids. After each call, both replies must be
+equal, and the stored rows must equal the plan that the rules computed.
 """
 
 from collections import deque
@@ -53,8 +53,8 @@ from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
-#: Run these tests on PostgreSQL 15 too: there, each transaction switches to the serving role with
-#: `set local role`, and every plan tool must work in that mode.
+#: Run these tests on PostgreSQL 15 too: there, each transaction uses `set local role` to get the
+#: database role of the server, and every plan tool must work in that mode.
 pytestmark = pytest.mark.every_server
 
 SESSIONS = st.sampled_from([None, "a", "b"])
@@ -227,8 +227,8 @@ class SameAsTheRules(RulesComparison):
         stored = self.wait(self.world.stored(self.world.agent.org_id, copied.id))
         expected = replay(changes)
         assert known_rows(stored) == known_rows(expected)
-        # The rules return no conditions for a copied plan, so the test goes on only with a plan
-        # that has no conditions.
+        # `copied` lacks the conditions that are stored for the copied plan. If any are stored, the
+        # test continues with the original plan.
         if goes_on and "condition" not in expected:
             self.history = {}
         else:
@@ -236,7 +236,7 @@ class SameAsTheRules(RulesComparison):
 
     @rule()
     def swap_processes(self) -> None:
-        """Let the next calls of each user reach the other process."""
+        """Send the next calls of each user to the other of the two server processes."""
         self.are_swapped = not self.are_swapped
 
     @rule()

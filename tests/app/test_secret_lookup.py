@@ -1,4 +1,4 @@
-"""Secrets of tokens, sessions and links that contain a code of their org (decision 0093).
+"""Org codes in the secrets of tokens, sessions and links (decision 0093).
 
 In a cluster, the code tells the server on which node to look the secret up.
 """

@@ -1,4 +1,4 @@
-"""Sessions: each gets its step again, and the audit records the resumption of a plan once."""
+"""Sessions: a repeated claim returns the same step, and the audit records a resumption once."""
 
 import asyncio
 

@@ -58,7 +58,7 @@ async def test_concurrent_get_plan_status_calls_record_stall_once(
 @pytest.mark.parametrize(
     "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
 )
-async def test_other_tools_than_get_plan_status_record_no_stalls(
+async def test_read_tools_except_get_plan_status_record_no_stalls(
     world: OrgEnv, agent: AgentClient, clock: FakeClock, tool: str
 ) -> None:
     plan = await agent.plan()
@@ -70,7 +70,7 @@ async def test_other_tools_than_get_plan_status_record_no_stalls(
     assert await noted(world, plan) == []
 
 
-async def test_stalled_plan_is_listed_and_resumed_by_a_modification(
+async def test_plan_listed_as_stalled_is_resumed_by_a_modification(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -194,7 +194,7 @@ async def test_stall_sweep_counts_stalled_plans_and_steps_for_the_metrics(
 
 
 async def next_checks(world: OrgEnv) -> dict[str, bool]:
-    """Return, for each started plan, whether it has a time for its next stall check."""
+    """Return for each started plan whether a time for the next stall check is set."""
     (rows,) = await world.database.read_org(
         world.agent.org_id,
         "select name, stall_check_at is not null from plan where status <> 'planning'",

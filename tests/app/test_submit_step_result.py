@@ -94,7 +94,7 @@ async def test_result_after_the_plan_ended_is_refused_but_stored(agent: AgentCli
 
 
 @pytest.mark.parametrize("by", ["dead holder", "stranger"])
-async def test_result_without_attempt_is_refused_unless_from_the_holder(
+async def test_result_without_attempt_is_accepted_only_from_current_holder(
     agent: AgentClient, by: str
 ) -> None:
     plan = await agent.plan([make_step(stallMinutes=1)])

@@ -1,4 +1,4 @@
-"""Queue of waiting calls: the order in which it wakes them, pauses, and timers."""
+"""Queue of waiting calls: which call is woken next, and after which pause or timer."""
 
 from collections.abc import Callable
 
@@ -81,7 +81,7 @@ def nothing(free_in: float | None = None) -> Nothing:
 
 
 def try_in_vain(queue: WaitQueue, waiter: Waiter, free_in: float | None = None) -> None:
-    """Let a woken call look for work and find none."""
+    """Record that this woken call searched for work and found nothing."""
     waiter.woken.clear()
     queue.start_trying()
     queue.note_nothing(nothing(free_in), {})
@@ -126,7 +126,7 @@ def test_first_waiting_call_is_woken_when_work_becomes_free(
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_overdue_work_wakes_the_waiting_call_after_a_second(
+def test_search_is_repeated_after_a_second_if_work_is_overdue(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()

@@ -281,7 +281,7 @@ async def test_waiting_call_with_revoked_credential_gets_no_step(env: WaitingEnv
     assert (await answered(waiting))["status"] == "step_ready"
 
 
-async def test_delay_before_execution_counts_as_waiting_time(env: WaitingEnv) -> None:
+async def test_delay_between_arrival_and_execution_shortens_the_wait(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     await env.agent.take(plan)
     caller = replace(env.agent.caller, hooks=WaitHooks(delay_seconds=50))
@@ -373,7 +373,7 @@ async def test_timed_out_wait_returns_latest_reply_without_database_query(
 
 
 def has_seen(env: WaitingEnv, status: str) -> bool:
-    """Return whether the last search for work, in the only wait queue, returned this status."""
+    """Return whether the latest search of the waiting calls returned this status."""
     ((queues, _),) = env.calls._orgs.values()
     (queue,) = queues._all()
     return queue.reply["status"] == status

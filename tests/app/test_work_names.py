@@ -1,4 +1,4 @@
-"""Search for plans and runs by name, also for those that lists would not read."""
+"""Search for plans and runs by name, including old ones that a list of the newest would omit."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def looking(agent: AgentClient) -> RequestContext:
 
 @pytest.fixture
 async def ctx(own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> RequestContext:
-    """Return a context of an org with plans and runs, where lists read only the newest one."""
+    """Return a context in which a scan of plans or runs reads only the newest one."""
     monkeypatch.setattr(work_list, "MAX_WALKED", 1)
     for name in NAMES:
         await own_world.agent.plan(1, name=name)
