@@ -12,7 +12,7 @@ from run_place import run_directory
 
 @contextmanager
 def crashing_process(program: str, *arguments: str) -> Iterator[PreloadedProcess]:
-    """Run this source code in a separate process, and kill it at the end of the block."""
+    """Run the source code `program` in a new process; kill the process at the end of the block."""
     log = run_directory() / f"crashing-{os.urandom(4).hex()}.log"
     with open_preloaded(arguments, os.environ, log, program) as process:
         yield process

@@ -119,7 +119,7 @@ class Worker:
         await self.agent.submit(step, result, confidence=0.8, sessionId=SESSION)
 
     async def keep(self, step: Body) -> None:
-        """Store research as in the skill's own example, for this plan and step."""
+        """Store the research of the example in the skill's text, for this plan and step."""
         example = json.loads(code_blocks(self.started["instructions"], "json")[1])
         ids = {"planId": self.plan["planId"], "stepId": step["stepId"]}
         stored = await self.agent.call("store_research", **{**example, **ids})

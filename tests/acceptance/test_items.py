@@ -1,4 +1,4 @@
-"""Workflows whose steps have one job per item: thirty contracts and one summary."""
+"""Workflow with a job for each item of a list: agents read thirty contracts and sum them up."""
 
 import asyncio
 from collections import Counter
@@ -11,7 +11,7 @@ CONTRACTS = [*(f"Contract {n}: deliver {n} boats." for n in range(1, 30)), {"fil
 
 
 async def add_contracts(agent: AgentClient) -> None:
-    """Add a workflow: every model reads every contract, and one job sums up."""
+    """Add a workflow in which each model reads each contract, and one job writes a summary."""
     read = make_recipe_step(
         "reading",
         "per_item_and_model",

@@ -84,7 +84,7 @@ async def test_run_with_many_jobs_and_workers_completes_each_job_once(
 ) -> None:
     agent = env_with_few_connections.agent
     models = [f"model-{number}" for number in range(n)]
-    # The step `wide` has one job for each combination of origin, reviewer and model: 125 or 2,197.
+    # The step `wide` has a job for each combination of lineage, reviewer and model: 125 or 2,197.
     many = n**3
     run = await make_wide_stage(agent, models)
     done: Counter[str] = Counter()
@@ -130,7 +130,7 @@ async def act_at_random(agent: AgentClient, run: Body, name: str, chance: Random
             case "stage_failed":
                 await answered(agent, "retry_failed", **named)
             case "awaiting_feedback":
-                # Another worker may have given feedback since, and then this call is refused.
+                # The call is refused if another worker has already given the feedback.
                 await agent.ask("submit_stage_feedback", {**named, "feedback": "Go on."})
         if made and chance.random() < 0.05:
             await agent.ask("regenerate_document", {"documentId": chance.choice(made)})
@@ -151,7 +151,7 @@ async def handle(agent: AgentClient, job: Body, chance: Random) -> list[str]:
 
 
 async def rendering(world: OrgEnv, over: asyncio.Event) -> None:
-    """Render documents until the run is over, as one of several server processes does."""
+    """Render documents until the event `over` is set, as each server process does."""
     while not over.is_set():
         await render_all_orgs(world.dispatcher.services)
 

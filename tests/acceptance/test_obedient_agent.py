@@ -31,7 +31,7 @@ class Obedient:
     done: dict[str, Answer] = field(default_factory=dict)
 
     async def obey(self, answers: list[Answer]) -> None:
-        """Make each tool call that these answers ask for, and those that new answers ask for."""
+        """Make each tool call that the answers ask for, and each that the new answers ask for."""
         waiting = [*answers]
         while waiting:
             reply_text = json.dumps(waiting.pop().body, ensure_ascii=False)

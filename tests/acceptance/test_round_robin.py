@@ -57,7 +57,7 @@ def addresses(eighteen: Server) -> Iterator[list[str]]:
 async def approve(
     context: ClientRequestContext, params: wire.ElicitRequestParams
 ) -> wire.ElicitResult:
-    """Approve the review in the client's form."""
+    """Answer the review form with an approval, as a person does in the client."""
     del context
     assert isinstance(params, wire.ElicitRequestFormParams)
     return wire.ElicitResult(action="accept", content={"decision": "approve"})
@@ -65,7 +65,7 @@ async def approve(
 
 @asynccontextmanager
 async def connected(addresses: list[str], era: Era) -> AsyncIterator[Client]:
-    """Yield a client whose requests alternate between the servers; check that they did."""
+    """Yield a client; check at the end that its requests alternated between the servers."""
     balancer = RoundRobin(addresses)
     async with httpx2.AsyncClient(transport=balancer) as http:
         transport = streamable_http_client("http://127.0.0.1/mcp", http_client=http)
@@ -156,7 +156,7 @@ async def test_change_on_another_server_answers_a_waiting_call(
     async with connected(addresses, era) as worker, connected(addresses, era) as waiter:
         await waiter.list_tools()
         for _ in range(2):
-            # The second time, the waiting call reaches the other server.
+            # In the second round, the waiting call reaches the other server.
             plan = await make_plan(worker, 1)
             step = await call(worker, "get_next_step", planId=plan, sessionId="one")
             named = {"planId": plan, "sessionId": "two", "waitSeconds": PATIENCE_SECONDS}

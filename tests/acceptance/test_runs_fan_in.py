@@ -44,8 +44,8 @@ def fan_in() -> Body:
 class Overlap:
     """Barrier for two transactions: neither commits before both have begun.
 
-    For a cached run, the message that commits also locks the run, so both calls have decided by
-    then.
+    For a cached run, the lock and the commit are sent in one message. Both calls have then decided
+    before either of them locks the run.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,13 +78,13 @@ class Overlap:
 
 
 def in_another_process(agent: AgentClient) -> AgentClient:
-    """Return an agent of the same user with its own cache; calls with the same cache take turns."""
+    """Return an agent with its own run cache; calls that share a cache would run one by one."""
     services = with_parts(agent.dispatcher.services, RunCache())
     return AgentClient(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)
 
 
 async def claim_last_two_jobs(agent: AgentClient) -> tuple[Body, Body]:
-    """Return the two jobs in progress of a new run, which are the last of their step."""
+    """Start a run, claim both jobs of its first step, and return these jobs."""
     run = await agent.run("fan-in")
     return await agent.job(run), await agent.job(run)
 

@@ -32,10 +32,10 @@ TABLES = (
 
 
 class Cut:
-    """Patch that sends statements one by one, and breaks the connection before one of them.
+    """Patch of `Transaction.send` that sends statements one by one and breaks the connection.
 
-    `at` is the index of that statement. If it is after the last statement, everything is committed,
-    but the answer is lost.
+    The connection breaks before the statement with the index `at`. If `at` equals `last`, the
+    number of statements, everything is committed, but the answer is lost.
     """
 
     def __init__(self, world: OrgEnv, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
@@ -135,7 +135,7 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
-    """Call the tool without faults; return the rows added per table, and the statements sent."""
+    """Call the tool without faults; return the number of new rows per table, and of statements."""
     _, tool, args = await act(world.agent)
     await world.agent.ask(tool, args)  # The first call caches the workflow definition.
     _, tool, args = await act(world.agent)

@@ -1,4 +1,4 @@
-"""Promises of the source documents, checked through `waybook mcp` and the commands."""
+"""Promises about plans and runs, checked through `waybook mcp` and the commands."""
 
 import asyncio
 import json
@@ -467,7 +467,7 @@ async def check_tools(outside: Outside) -> None:
     assert (statuses, step["status"]) == (["executing", "completed"], "plan_complete")
 
 
-async def test_every_statement_of_the_source_documents_is_true(data_dir: Path) -> None:
+async def test_promises_about_plans_and_runs_hold_over_mcp_and_commands(data_dir: Path) -> None:
     environment = {**os.environ, "WAYBOOK_CONFIG": str(data_dir / "none.toml")}
     arguments = ["-m", "waybook", "mcp", "--data-dir", str(data_dir), "--tools", "all"]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=environment)

@@ -26,7 +26,7 @@ MAX_CALLS = 20
 
 
 class Unreadable(Exception):
-    """Error that the descriptions do not say what the model needs to know."""
+    """Error: the tool descriptions do not contain a fact that the model needs."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class DescriptionReader:
         return filled
 
     def value_of(self, tool: Tool, name: str, described: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Return the value to which the description of an argument leads, or None."""
+        """Return the value that the model derives from the argument's description, or None."""
         text = described["description"]
         if source := re.search(r"\bfrom (\w+)", text):
             return self.latest(name, source[1])
@@ -89,7 +89,7 @@ class DescriptionReader:
         return self.composed(tool, name, described)
 
     def composed(self, tool: Tool, name: str, described: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Return a text, steps or conditions that the model writes itself; else return None."""
+        """Return a text, steps or conditions that the model writes; None for other arguments."""
         text = described["description"]
         if text.startswith("tested when"):
             return [self.condition(described["items"]["properties"])]
@@ -108,7 +108,7 @@ class DescriptionReader:
         return {"stepType": kind, "instructions": "Count the rivers of one country."}
 
     def condition(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a condition that skips from the first step to the last, made from the example."""
+        """Return a condition that skips to the last step, with the expression of the example."""
         expression, _, _ = self.tested_field()
         actions = properties["actionParams"]["properties"]
         (action,) = [
@@ -124,7 +124,7 @@ class DescriptionReader:
         }
 
     def tested_field(self) -> tuple[str, str, int]:
-        """Return the example of a condition, the field it reads, and the value that it needs."""
+        """Return the example of a condition, with the field and the value that it tests."""
         match = re.search(r"result\.(\w+) == (\d+)", json.dumps(self.all_schemas()))
         if match is None:
             raise Unreadable("no description has an example of a condition")
@@ -135,7 +135,10 @@ class DescriptionReader:
         return [tool.input_schema for tool in self.tools.values()]
 
     def latest(self, name: str, source: str | None = None) -> Any:  # noqa: ANN401 - JSON
-        """Return this field of the latest reply that has it, optionally of one tool's replies."""
+        """Return the field `name` of the latest reply that has it.
+
+        If `source` is given, only the replies of this tool count.
+        """
         for tool, reply in reversed(self.replies):
             if source in {None, tool} and name in reply:
                 return reply[name]
@@ -178,7 +181,7 @@ async def complete_plan(client: Client, reader: DescriptionReader) -> str:
 
 
 def check_calls(reader: DescriptionReader) -> None:
-    """Raise `Unreadable` if the model omitted its session or attempt, or no condition held."""
+    """Raise `Unreadable` if a call lacks the session or attempt, or if no condition was true."""
     if not any(reply.get("branches") for _, reply in reader.replies):
         raise Unreadable("no description says what a condition reads")
     if not all(arguments.get("sessionId") == reader.session for _, arguments in reader.calls):

@@ -38,7 +38,7 @@ def chain(steps: int) -> list[Any]:
 
 
 class Race:
-    """Agents that wait for the steps of a plan, of which one at a time is free."""
+    """Agents that wait for the steps of a plan in which only one step at a time is ready."""
 
     def __init__(self, plan_id: str) -> None:
         self.plan_id = plan_id
@@ -48,7 +48,7 @@ class Race:
         self._freed_at = 0.0
 
     async def work(self, client: Client, name: str) -> None:
-        """Claim steps and complete them until the plan ends; each completion frees a step."""
+        """Claim and complete steps until the plan ends; each result makes the next step ready."""
         while True:
             reply = await client.call(
                 "get_next_step", planId=self.plan_id, sessionId=name, waitSeconds=55

@@ -62,7 +62,7 @@ async def clients(address: str, count: int) -> AsyncIterator[list[Client]]:
             await client.__aexit__(None, None, None)
 
 
-async def test_workers_share_port_plans_and_metrics_also_after_a_kill(
+async def test_workers_share_plans_and_metrics_even_after_a_worker_dies(
     place: ServerDatabase,
 ) -> None:
     calls = 'waybook_calls_total{tool="list_active_plans",outcome="ok"} '
@@ -108,7 +108,7 @@ async def test_workers_share_port_plans_and_metrics_also_after_a_kill(
 async def test_workers_stop_if_the_supervisor_is_killed(place: ServerDatabase) -> None:
     with serving(place) as (process, address):
         async with clients(address, 4) as several:
-            # A worker watches for the end of the supervisor once it answers calls.
+            # A worker that answers a call already watches for the end of the supervisor.
             for client in several:
                 await client.call("list_active_plans")
         pids = workers(process)

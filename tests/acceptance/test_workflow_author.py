@@ -48,7 +48,7 @@ BROKEN: Body = {
 
 @dataclass(frozen=True, slots=True)
 class McpAgent:
-    """Agent that calls tools and reads resources over MCP; each call takes a second."""
+    """Agent that calls tools and reads resources over MCP; a call advances the clock by 1 s."""
 
     client: Client
     world: OrgEnv

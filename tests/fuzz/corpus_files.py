@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
-#: Limits for each target: number of inputs, length of an input, and length of all together.
+#: Limits for the saved inputs of each fuzz target.
 MAX_INPUTS = 40
 MAX_INPUT_LENGTH = 1_000
 MAX_TOTAL_BYTES = 200_000

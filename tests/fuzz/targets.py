@@ -30,8 +30,8 @@ from waybook.errors import BadExpression, WaybookError
 from waybook.transport.http.app import read_snapshot
 from waybook.transport.jsonrpc import read_message
 
-#: Maximum amount by which the cost of an evaluation may exceed its budget: an operation is charged
-#: only after it is done.
+#: Maximum amount by which the cost of an evaluation may exceed its budget. It can exceed the budget
+#: because the cost of an operation is added only after the operation.
 BEYOND = 200_000
 VALUES: Mapping[str, Json] = {
     "result": {"a": [1, 2.5, "x", None, {"b": True}], "s": "text", "n": -1},

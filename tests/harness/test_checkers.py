@@ -1,4 +1,4 @@
-"""Checkers of the fault harness: each accepts a valid history and rejects an invalid one."""
+"""Checkers of the fault harness, which decide whether the history of a test run is valid."""
 
 from dataclasses import replace
 
@@ -196,11 +196,11 @@ def test_history_checker_reports_a_decreasing_number_of_done_steps() -> None:
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
-def test_history_checker_accepts_older_count_of_a_concurrent_call() -> None:
+def test_history_checker_accepts_older_done_count_in_concurrent_call() -> None:
     assert caught(evidence(make_look(3, 0.0, 2.0), make_look(2, 1.0, 3.0))) == set()
 
 
-def test_history_checker_accepts_older_count_in_a_repeated_answer() -> None:
+def test_history_checker_accepts_older_done_count_in_replayed_answer() -> None:
     replayed = make_look(2, 2.0, 3.0, replayed=True)
     assert caught(evidence(make_look(3, 0.0, 1.0), replayed)) == set()
 
@@ -299,7 +299,7 @@ def test_history_checker_reports_more_than_five_internal_errors(
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_every_planted_bug_applies_and_compiles(bug: Bug) -> None:
+def test_source_code_with_each_planted_bug_compiles(bug: Bug) -> None:
     texts = edited(bug, ROOT / PACKAGE)
     assert texts
     for file, text in texts.items():

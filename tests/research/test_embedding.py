@@ -91,7 +91,7 @@ def test_cosine_similarity_is_higher_for_related_than_unrelated_texts(
     )
 
 
-def test_fast_and_ordinary_sums_of_word_vectors_are_equal() -> None:
+def test_optimized_embedding_equals_a_plain_sum_of_word_vectors() -> None:
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
     text = " ".join(names + names[:40] * 9)

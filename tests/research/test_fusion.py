@@ -51,7 +51,7 @@ def test_fused_score_is_the_weighted_sum_of_both_lists() -> None:
     assert {hit.subject_id: hit.score for hit in hits} == {
         "both": pytest.approx(0.4 * 0.5 + 0.6 * 0.3),
         "y": pytest.approx(0.6 * 0.6),
-        # A hit that is missing in `meaning` counts as similar as the last hit there.
+        # Hit `x` is missing in the list `meaning`, so it gets the score of that list's last hit.
         "x": pytest.approx(0.4 * 0.4 + 0.6 * 0.3),
     }
 

@@ -32,8 +32,8 @@ ID = "01980000-0000-7000-8000-000000000000"
 FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
 ENDING: Body = {"next": {"tool": "submit_step_result", "args": {"stepId": ID}, "why": "when done"}}
 AGAIN = FetchCall("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
-#: Allowed difference in bytes. The length of a note is overestimated, and bytes stay unused where a
-#: text is cut before a character of several bytes.
+#: Allowed difference between the expected and the used bytes of a part. The length of a note about
+#: a cut is overestimated, and a cut before a character of several bytes leaves some bytes unused.
 SLACK = 40
 
 

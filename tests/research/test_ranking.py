@@ -1,4 +1,4 @@
-"""Vector index: its ranking equals that of vectors with full precision, also after changes."""
+"""Vector index: it ranks like a search with full-precision vectors, also after changes."""
 
 from collections.abc import Sequence
 from threading import Thread
