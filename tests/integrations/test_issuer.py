@@ -380,7 +380,7 @@ def unsafe(there: FakeIssuer, path: str) -> list[str]:
 async def test_unsafe_key_address_of_an_issuer_is_never_requested(
     there: FakeIssuer, issuer: Issuer, number: int
 ) -> None:
-    there.last_error = {"jwks_uri": unsafe(there, "/jwks")[number]}
+    there.replaced_metadata = {"jwks_uri": unsafe(there, "/jwks")[number]}
     with pytest.raises(Unavailable):
         await accepted_claims(issuer, there.token())
     assert not there.request_counts["jwks"]
@@ -393,7 +393,7 @@ async def test_unsafe_sign_in_address_of_an_issuer_raises_unavailable(
     safe = await issuer.endpoints()
     assert (safe.authorize, safe.token) == (f"{there.url}/authorize", f"{there.url}/token")
     for address in unsafe(there, "/authorize"):
-        there.last_error = {endpoint: address}
+        there.replaced_metadata = {endpoint: address}
         other = Issuer(issuer.settings)
         with pytest.raises(Unavailable):
             await other.endpoints()

@@ -93,7 +93,7 @@ async def served(world: OrgEnv, **more: object) -> AsyncIterator[str]:
         yield address
 
 
-#: Query for a hash of a table's content, which differs after any change of the table.
+#: Query for a hash of a table's content; the hash differs after any change of the table.
 DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) from $table t"
 
 

@@ -1,7 +1,7 @@
 """Small inputs that may be expensive to process: bodies, snapshots, definitions, Markdown.
 
-No input is larger than the server accepts for texts of its kind. The server must answer each input
-with a result or a documented error.
+No input exceeds the server's size limits. The server must answer each input with a result or a
+documented error.
 """
 
 import json

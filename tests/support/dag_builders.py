@@ -28,7 +28,7 @@ EXTERNAL = ("brief", "feedback")
 ITEMS = "items"
 #: Key of a document that every step may produce, so that it may have several producers.
 COMMON = "common"
-#: Random numbers; `_Dice` derives the properties of a step from one of them.
+#: Random numbers. `_Dice` derives all random properties of one step from one number.
 NUMBERS = st.integers(0, 2**96)
 
 
@@ -149,7 +149,7 @@ class _Draft:
     list_makers: set[str] = field(default_factory=set)
 
     def lists(self, keys: Iterable[str]) -> list[Input]:
-        """Return the inputs whose items can each get a job in a step that follows these steps."""
+        """Return the lists of items by which a step after the steps `keys` can be split."""
         earlier = [
             make_input(doc, slug) for slug, docs in self.earlier_lists.items() for doc in docs
         ]

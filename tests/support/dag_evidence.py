@@ -55,10 +55,10 @@ def shuffled(snapshot: Body, chance: Random) -> Body:
 class History:
     """Simulated history of a run, with only valid status changes.
 
-    A step opens when all its predecessors have ended; then either all of its jobs are created at
-    once, or none. A job that continues another job is created when the other job ends. Failed jobs
-    may be retried. If the history records when steps are closed (`closes`), it may also repeat
-    completed work.
+    A step opens when all its predecessors have ended. All its jobs are then created at once; some
+    steps get no jobs. A job that continues another job is created when the other job ends. Failed
+    jobs may be retried. If `closes` is true, the snapshots list the closed steps, and jobs of such
+    steps may be repeated.
     """
 
     dag: Dag
@@ -75,7 +75,7 @@ class History:
         self.opened = {slug: set() for slug in self.graphs}
 
     def moments(self, most: int) -> Iterator[Body]:
-        """Yield the snapshot after each change; it is one object that changes."""
+        """Yield the snapshot after each change; each time, this is the same object, changed."""
         for _ in range(most):
             moves = [*self._on_the_map(), *self._on_jobs()]
             if not moves:

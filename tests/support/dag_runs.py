@@ -43,7 +43,8 @@ def dag_counts(
 ) -> Mapping[str, StageCounts]:
     """Return the expected counts of every stage, in topological order.
 
-    A stage missing from `models_of` has no models. By default, lists have up to three items.
+    A stage missing from `models_of` has no models. A list missing from `lengths` has three items,
+    or its maximum number if that is smaller.
     """
     items = sample_items(dag, lengths)
     stages = {stage.slug: stage for stage in dag.stages}
@@ -109,7 +110,7 @@ def make_stage_run(
 
 
 def sample_items(dag: Dag, lengths: Lengths | None = None) -> ItemOrigins:
-    """Return items for a DAG's lists: the number in `lengths`, or at most three."""
+    """Return items for each list of a DAG; a list missing from `lengths` has at most three."""
     lists = item_lists(dag)
     lacking = (item_list for item_list in lists.values() if item_list.name not in (lengths or {}))
     sample = {

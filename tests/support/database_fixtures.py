@@ -20,7 +20,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 from run_place import CITUS
 from waybook.store.maintenance.migrate import migrate
 
-#: Mark for tests whose result does not depend on the PostgreSQL version, so they run only on 18.
+#: Mark for tests that run only on PostgreSQL 18, because the version does not affect their result.
 ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 

@@ -2,7 +2,7 @@
 
 The mark `@decision("A5")` says that a test proves the decision A5. `tests/plan/test_decisions.py`
 checks that the tests of the plan rules prove every decision about plans. `ELSEWHERE` lists the
-parts that these tests cannot prove, with the folders of the tests that do.
+parts of decisions that only other tests can prove, and the folders of those tests.
 """
 
 from collections.abc import Callable, Mapping
@@ -82,7 +82,7 @@ RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ProofElsewhere:
-    """Part of a decision that rule tests cannot prove, and the folder of the tests that do."""
+    """Part of a decision that no test of the plan rules can prove, and the folder of its tests."""
 
     what: str
     place: str

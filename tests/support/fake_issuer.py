@@ -87,8 +87,8 @@ class FakeIssuer:
     plain_oauth: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[dict[str, str]] = field(default_factory=list)
-    #: Fields that a test sets to replace those of the issuer's metadata.
-    last_error: Body = field(default_factory=dict)
+    #: Fields that replace those of the issuer's metadata, for tests of wrong metadata.
+    replaced_metadata: Body = field(default_factory=dict)
     #: Changes to the claims of ID tokens, for tests of forged claims.
     lies: Body = field(default_factory=dict)
 
@@ -126,7 +126,7 @@ class FakeIssuer:
             "code_challenge_methods_supported": ["S256"],
             "scopes_supported": ["plan:read", "plan:write"],
             "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
-            **self.last_error,
+            **self.replaced_metadata,
         }
 
     async def complete(self, request: Request) -> Response:

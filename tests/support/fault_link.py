@@ -48,8 +48,8 @@ class FaultLink:
     #: Path of a Unix socket, or host and port.
     target: str | tuple[str, int]
     wires: set[Wire] = field(default_factory=set)
-    #: Held while a connection is added, so that its threads start only when other threads can see
-    #: the connection.
+    #: Lock that is held while a connection is added to `wires`. The threads of the connection start
+    #: only when other threads can find the connection there.
     changing: threading.Lock = field(default_factory=threading.Lock)
     #: Number of connections that the link closed at once because the target was unavailable.
     refused: int = 0
@@ -59,8 +59,8 @@ class FaultLink:
     held: int = 0
     #: Number of answers that the target has sent on each accepted connection.
     answers: list[int] = field(default_factory=list)
-    #: The link resets the connection with this number, counted from 1, after this number of
-    #: answers.
+    #: Number of a connection, and a number of answers. When the target has sent this many answers
+    #: on this connection, the link resets the connection instead of forwarding the next answer.
     cut: tuple[int, int] | None = None
     #: Number of bytes of the next answer that the link forwards before it resets the connection.
     reset_after_bytes: int | None = None
@@ -122,7 +122,7 @@ class FaultLink:
         self._pump(wire, wire.upstream, wire.client)
 
     def _count(self, wire: Wire) -> None:
-        """Count an answer; reset the connection before the answer is forwarded if `cut` says so."""
+        """Count an answer; if `cut` refers to it, tell `_pump` not to forward it but to reset."""
         if self.cut == (wire.number, self.answers[wire.number - 1]):
             self.may_answer.set()
             self.reset_after_bytes = 0

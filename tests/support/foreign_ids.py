@@ -14,9 +14,10 @@ from waybook.app.request.caller import Answer
 from waybook.core.ids import is_id
 from waybook.store.driver.queries import new_id, new_uuid
 
-#: Names that lead to an id in the arguments of a tool. The list also contains the argument `part`,
-#: because the name of a context part may contain an id.
+#: Path to an id in the arguments of a tool: the names of the nested arguments.
 Place = tuple[str, ...]
+#: Each tool argument that takes an id, as the tool and the path. The argument `part` is listed too,
+#: because the name of a context part may contain an id.
 PLACES: list[tuple[str, Place]] = [
     *((tool, path) for tool in TOOLS for path in ids_within(TOOLS[tool].arguments)),
     ("get_step_context", ("part",)),

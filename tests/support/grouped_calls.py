@@ -14,15 +14,15 @@ BLOCKING_MESSAGES = 1 + MAX_IN_FLIGHT
 
 
 def no_effect() -> None:
-    """Do nothing after a commit."""
+    """Do nothing; for calls that need no function to run after their commit."""
 
 
 @asynccontextmanager
 async def busy_org(database: Database, org_id: UUID, waiting: int) -> AsyncIterator[None]:
-    """Keep the maximum number of messages of an org unanswered.
+    """Send as many messages for an org as may await an answer, so that further calls must wait.
 
-    At the end of the block, wait until this many calls are waiting to be sent as a group, and then
-    let the database answer the messages, so that the group is sent.
+    At the end of the block, wait until the number of waiting calls is `waiting`. Then let the
+    database answer the messages, so that the driver sends the waiting calls as a group.
     """
     key = org_id.int % 2**62
     block = [f"select pg_advisory_xact_lock_shared({key})"]

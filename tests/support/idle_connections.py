@@ -51,9 +51,9 @@ class ReusingPool(ConnectionPool):
         return await super()._open(org, deadline)
 
     def _wrap(self, line: DbConnection) -> DbConnection:
-        """Return the connection with the event loop and the settings of this pool.
+        """Return an idle connection with the event loop and the settings of this pool.
 
-        The settings are applied again; the prepared statements remain.
+        The prepared statements of the connection remain.
         """
         wrapped = DbConnection(line.connection, self.wire)
         wrapped._prepared, wrapped._plans = line._prepared, line._plans

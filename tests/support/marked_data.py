@@ -22,7 +22,7 @@ FORMAL = frozenset(
         "stepKey",
     }
 )
-#: Names that lead to a text argument: the tool, then the nested arguments.
+#: Path of a text argument: the name of the tool, then the names of the nested arguments.
 Leaf = tuple[str, ...]
 
 

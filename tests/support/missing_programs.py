@@ -1,6 +1,6 @@
 """Programs and rights that some tests need, with what they test and how to install them.
 
-The summary at the end of a test run lists the missing ones.
+The summary at the end of a test run lists the programs and rights that are missing.
 """
 
 import os
@@ -23,7 +23,7 @@ class Requirement(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """Return the reason with which tests are skipped; the summary of the test run counts it."""
+        """Return the reason for skipping a test; the summary counts the tests with this reason."""
         return f"NOT TESTED: {self.name} is missing"
 
     def skip(self, detail: str) -> NoReturn:

@@ -114,7 +114,7 @@ class NaiveAgent:
     seen_changes: int = 0
 
     async def act(self, seen: Counter[str]) -> bool:
-        """Make the suggested call without waiting; return whether it would have waited."""
+        """Make the suggested call without waiting; return whether a real agent would now wait."""
         tool, args = str(self.next_call["tool"]), dict(self.next_call["args"])
         would_wait = args.pop("waitSeconds", 0) > 0
         if tool == "submit_job_result" and self.random.random() < FAILURE_RATE:
@@ -137,7 +137,7 @@ class NaiveAgent:
         if tool == "submit_step_result":
             words["resultSummary"] = self.random.choice(RESULTS)
         if tool == "submit_job_result":
-            # Some documents must be a list of items; this text is one.
+            # Every job submits a JSON list, because some documents must be a list of items.
             words["documents"] = [{"content": '["one", "two"]'}]
         if tool == "fail_job":
             words |= {"error": "No luck.", "retryable": self.random.random() < 0.7}
@@ -152,8 +152,8 @@ class NaiveAgent:
 class Outcome:
     subjects: int = 0
     calls: int = 0
-    #: Largest number of calls that one agent made without a wait between them while nothing
-    #: changed.
+    #: Largest number of successive calls of one agent that changed nothing, without a wait between
+    #: them.
     longest_loop: int = 0
     deaths: int = 0
     decisions: int = 0

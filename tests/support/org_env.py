@@ -60,7 +60,7 @@ SKILLS = InstalledSkills(
 
 
 def with_parts(services: Services, *parts: object) -> Services:
-    """Return the services with these objects in place of those of the same classes."""
+    """Return a copy of the services; each of these objects replaces the one of its class."""
     return replace(services, parts={**services.parts, **{type(part): part for part in parts}})
 
 
@@ -323,7 +323,7 @@ async def make_env(
         if not world.is_sound:
             return
         after = await read_state(database, theirs, plan_id)
-        # The other org of most tests still has its first plan only, whose audit is always the same.
+        # Most tests do not change the other org. Its audit is then always the same, so skip it.
         changed = [ours] if after == before else [ours, theirs]
         await check_audit(dispatcher.services, *changed)
         if not world.other_org_may_change:

@@ -1,4 +1,4 @@
-"""Databases whose owner bypasses row-level security, and orgs whose rows have the same ids."""
+"""Databases whose owners have different rights, and copies of an org with the same row ids."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -62,8 +62,8 @@ def transfer_ownership(place: ServerDatabase) -> None:
 def open_role(server: Server, attributes: str, *, member: bool = False) -> Iterator[str]:
     """Create a database role with these attributes; yield its DSN.
 
-    All databases of the server share the maintenance role. If another test created that role, only
-    an administrator can grant it to the new role (`member`).
+    If `member` is true, an administrator grants the maintenance role to the new role. The new role
+    cannot do this by itself if another test on the same server created the maintenance role.
     """
     name = f"owner_{new_uuid().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:

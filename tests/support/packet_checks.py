@@ -14,9 +14,9 @@ from waybook.store.driver.queries import new_uuid
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 
-#: Names that the text field of a context entry may have, if the entry has one text.
+#: Possible names of the text field, in context entries with a single text.
 TEXT_FIELDS = ("content", "resultSummary", "feedback", "reason", "failReason", "details", "summary")
-#: Names that the id field of an entry in a list of the context may have.
+#: Possible names of the id field, in entries of a list in the context.
 KEYS = ("artifactId", "reviewId", "seq", "stepId")
 
 #: Characters of random texts: letters, characters that JSON escapes, characters of two to four

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-#: Longer than any wait takes on a busy machine, and shorter than `faulthandler_timeout`. Only a
-#: test that fails waits this long.
+#: Timeout for events that always happen. It is longer than any wait on a busy machine, and shorter
+#: than `faulthandler_timeout`. Only a test that fails waits this long.
 PATIENCE_SECONDS: Final = 240.0
 
-#: For an event that must be early: without the tested feature, it would happen later. For example,
-#: a waiting call ends after 50 seconds, and the server closes a silent connection after 30 seconds.
+#: Timeout for events that the tested feature makes early. Without the feature, the event would come
+#: later: a waiting call ends after 50 seconds, and a silent connection is closed after 30 seconds.
 NOTICE_SECONDS: Final = 20.0

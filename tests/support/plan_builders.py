@@ -55,7 +55,7 @@ def make_new_step(instructions: str = "Look it up.", **values: object) -> NewSte
 
 
 def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
-    """Return a step without a position; Ann has held a step in progress since noon."""
+    """Return a step; if the status needs a holder, this is Ann, who claimed the step at noon."""
     step = new_step(StepId(""), make_new_step(), 0)._replace(status=status)
     if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
         step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")

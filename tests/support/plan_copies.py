@@ -1,4 +1,4 @@
-"""Checks that copies of plans in every state are valid and can be rebuilt from the audit."""
+"""Check of the rule `copy_plan`: the copy of a plan is valid and can be rebuilt from the audit."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,7 +11,7 @@ from waybook.plan.model import DONE_STEP, Plan, StepStatus
 
 
 def check_copies(plans: Iterable[Plan]) -> int:
-    """Check two copies of each plan, with and without its results; return the number of copies."""
+    """Copy each plan with and without its results; check and count the copies."""
     copies = 0
     for plan in plans:
         for up_to in (None, 0):

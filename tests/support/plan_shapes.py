@@ -59,15 +59,15 @@ class Shape:
     name: str
     steps: tuple[NewStep, ...]
     conditions: tuple[NewCondition, ...] = ()
-    #: Results that agents submit for each step; naive agents submit the first one.
+    #: For each step, the results that agents try; naive agents submit the first result.
     results: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
-    #: Results that agents send when they request a review of each step.
+    #: For each step, the results that agents send when they request a review.
     reviewed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     policy: ReviewPolicy = ReviewPolicy.RELAYED
     #: Limit of the exploration: a state in which the plan has more steps is checked, but the
     #: exploration does not continue from it.
     max_steps: int = 3
-    #: The same limit for the number of added steps.
+    #: Limit for the number of added steps; it works like `max_steps`.
     max_added: int = 3
     #: True if the exploration may change the order of the plan's first steps.
     orders: bool = False
@@ -96,7 +96,7 @@ class Shape:
         return self.results.get(name, ("plain",))
 
     def calls(self, plan: Plan, names: Names, moments: Moments) -> Iterator[tuple[str, Call]]:
-        """Yield every call that is possible in this state, each after the name of its caller."""
+        """Yield every call that is possible in this state, with the name of its caller."""
         ann, bob, pat = moments
         for moment in (ann, bob):
             yield moment.actor.user, partial(next_step, plan, moment)

@@ -1,10 +1,10 @@
 """State space of small plans, explored through the plan rules.
 
-A state is a plan without the differences that no rule reads: times are only `fresh` or `old` (older
-than the stall threshold), the attempt of every step is 1, and the revision and the audit number are
-omitted. An added step is named by its position among the added steps. Ended steps, and all steps of
-a closed plan, have no holder. Conditions that can no longer be evaluated or copied are omitted. The
-exploration makes every possible call in each state, and also lets time pass.
+A state contains only the parts of a plan that the rules read. A time is only `fresh` or `old`, that
+is, older than the stall threshold. The attempt of every step is 1. The revision and the audit
+number are omitted. An added step is named by its position among the added steps. Ended steps, and
+all steps of a closed plan, have no holder. Conditions that can no longer be evaluated or copied are
+omitted. The exploration makes every possible call in each state, and also lets time pass.
 """
 
 from collections.abc import Iterator, Mapping
@@ -52,9 +52,10 @@ GAP = DEFAULT_STALL_THRESHOLD + timedelta(minutes=1)
 OLD = NOON - GAP
 TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
-#: Name of every removed step in a state.
+#: Name that a state uses for each removed step.
 GONE = "gone"
-#: Number of the transition in which time passes; other transitions have the number of their call.
+#: Number of the transition in which time passes. In other transitions a call is made, and they
+#: have the number of this call.
 LATER = -1
 
 ReviewKey = tuple[str, Json, bool] | None
@@ -86,7 +87,7 @@ class State(NamedTuple):
 
 
 class Conditions:
-    """Numbers that states contain in place of conditions, to compare and hash quickly."""
+    """Register that gives each condition a number; a state with numbers is hashed quickly."""
 
     def __init__(self) -> None:
         self._numbers: dict[Condition, int] = {}
@@ -106,7 +107,7 @@ class Conditions:
         return number
 
 
-#: Empty mapping, for plans whose step ids are already names.
+#: Names of the steps of a plan whose step ids already are the names: no step is renamed.
 IDENTITY: Names = {}
 CONDITIONS = Conditions()
 
@@ -148,7 +149,7 @@ class Walk:
 
 
 def initial_plan(shape: Shape) -> Plan:
-    """Return the new plan; check that a replay of its audit gives the same rows."""
+    """Create the plan of a shape; check that a replay of its audit gives the same rows."""
     ids = chain(["p"], (f"s{n}" for n, _ in enumerate(shape.steps, 1)), (f"c{n}" for n in count(1)))
     context = DecisionContext(FRESH, ACTORS[0], lambda: next(ids), lambda: next(ids))
     made = create(shape.new_plan(), context)
@@ -257,7 +258,7 @@ def state_of(plan: Plan, known: Mapping[StepId, str], now: datetime) -> State:
 
 
 def _review_key(plan: Plan, names: Names) -> ReviewKey:
-    """Return what the rules read of the plan's review; None if they read nothing."""
+    """Return the parts of the plan's review that the rules read; None if they read no part."""
     review = plan.review
     if review is None or (review.decision and plan.status not in CLOSED_PLAN):
         return None

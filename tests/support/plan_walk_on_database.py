@@ -32,8 +32,8 @@ from waybook.store.plans.load import PlanRequest
 
 #: Number of calls that are sampled in each state.
 CALLS_PER_STATE = 8
-#: Number of successive states in which calls are sampled. The first is a state of the model check;
-#: sampled calls lead to the others, whose histories are longer than those of the model check.
+#: Number of successive states in which calls are sampled. The first state comes from the model
+#: check. A sampled call leads to each further state, so the histories become longer.
 STATES_PER_PATH = 3
 
 
@@ -70,7 +70,7 @@ class StoredPlan:
         await self.write(call(), _actor(who))
 
     async def write(self, decision: Decision[object], actor: Actor) -> None:
-        """Write a decision as the application does, and make its plan the current plan."""
+        """Write a decision as the application does, and continue with the decided plan."""
         context = WriteContext(self.now, actor, self.head)
         statements, self.head = writer.statements(self.plan, decision, context)
         await self.tx.send(*statements)

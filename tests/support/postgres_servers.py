@@ -5,8 +5,8 @@ directory of the test run, and the server ends with the main process. PostgreSQL
 the main process holds a pipe open, so that the server ends even if the main process crashes.
 
 `make harness NAME=citus` gives the tests a Citus cluster in place of both servers. There, a test
-database consists of one database with the same name on every node. Citus stores in these databases
-how tables are distributed, so a copy of all of them is distributed too.
+database consists of one database with the same name on every node. Citus stores in each of them how
+the tables are distributed. If all of them are copied, the copies also form a distributed database.
 """
 
 import fcntl

@@ -1,8 +1,8 @@
 """Waybook processes that start without importing the application.
 
-A process that has imported the application forks them. The imports take 2 seconds of CPU time,
-which is most of the time of a short Waybook process. Tests of how a process starts, and tests with
-clients that start the process themselves, use `python -m waybook` instead.
+Another process, which has imported the application, forks each Waybook process. The imports take 2
+seconds of CPU time, which is most of the time of a short Waybook process. Tests of how a process
+starts, and tests with clients that start the process themselves, use `python -m waybook` instead.
 """
 
 import multiprocessing
@@ -114,7 +114,7 @@ def run_command(
     log: Path,
     program: str | None,
 ) -> None:
-    """Run a command or program with these files as standard input, output and error; then exit."""
+    """Run a command or program; `typed`, `printed` and `log` are its standard streams."""
     with typed, printed, log.open("wb") as errors:
         os.dup2(typed.fileno(), 0)
         os.dup2(printed.fileno(), 1)

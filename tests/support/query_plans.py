@@ -1,4 +1,4 @@
-"""Query plans of SQL statements that PostgreSQL makes without knowing the parameter values."""
+"""Generic query plans: PostgreSQL plans a statement without knowing the parameter values."""
 
 from collections.abc import Iterator
 from typing import Any, TypeAlias

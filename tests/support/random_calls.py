@@ -1,8 +1,8 @@
-"""Random tool calls: arguments that are valid by the published schemas, with ids that exist.
+"""Random tool calls: their arguments fit the published schemas, and their ids exist.
 
-The generator knows JSON Schema and, for some names, where values come from. Ids and slugs come from
-earlier replies. Positions of steps come from the plan that the call describes. Texts in a language,
-such as conditions and JSON Schemas, come from a list.
+Most values are random values that fit the JSON Schema of the argument. Ids, and the names of
+workflows and stages, are taken from earlier replies. Positions of steps fit the number of steps in
+the call. Texts with a syntax, such as conditions and JSON Schemas, are taken from a list.
 """
 
 import json
@@ -25,7 +25,7 @@ CONTROLS = "".join(map(chr, [*range(1, 32), *range(127, 160), 0x200B, 0x202E, 0x
 #: Maximum length of a text whose schema has no maximum.
 MAX_LENGTH = 20_000
 MAX_ITEMS = 4
-#: Values of arguments that must be in a certain language, or that several calls must share.
+#: Values of arguments that need a certain syntax, or the same value in several calls.
 LANGUAGES: Mapping[str, tuple[str, ...]] = {
     "models": ("a", "b"),
     "modelId": ("a", "b"),
@@ -56,7 +56,7 @@ IDS = frozenset(
         *FIELDS,
     }
 )
-#: Parameters that the action of a condition requires; the schema states them only in words.
+#: Parameter that each action of a condition requires; the schema says this only in a description.
 NEEDED_PARAMS = {"skip_to": "targetStepOrder", "add_steps": "steps"}
 #: Arguments whose value is the position of a step.
 POSITIONS = frozenset(

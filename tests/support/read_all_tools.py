@@ -1,4 +1,4 @@
-"""Calls of every tool that reads a plan or a run, and the collected answers, including errors."""
+"""Calls of each tool that reads a plan or a run; all answers are collected, errors included."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

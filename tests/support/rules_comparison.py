@@ -35,7 +35,7 @@ class RulesComparison(RuleBasedStateMachine):
         self.world: OrgEnv = self.wait(self.opened.__aenter__())
         self.elsewhere = self.world.agent.elsewhere()
         self.are_swapped = False
-        #: Plan as read from the database after an earlier call.
+        #: Plan as it was read from the database after the previous call.
         self.copy_before: LoadedPlan | None = None
         self.plan: Plan
         #: Stored rows of the plan, by the number of the plan's last audit entry.
@@ -70,7 +70,10 @@ class RulesComparison(RuleBasedStateMachine):
         tool_call: tuple[str, Body],
         decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
-        """Make the call and apply the rule; both must refuse or neither. Return both replies."""
+        """Make a tool call, and apply the plan rule for it; check that the error codes are equal.
+
+        Return the reply of the tool and the reply of the rule.
+        """
         user, session, channel = who
         tool, arguments = tool_call
         self.fresh.clear()
@@ -103,7 +106,7 @@ class RulesComparison(RuleBasedStateMachine):
 
     @invariant()
     def changes_applied_to_a_copy_result_in_the_stored_plan(self) -> None:
-        """Check that a copy, after the changes recorded since, equals the stored plan."""
+        """Check that `copy_before`, updated with the new audit entries, equals the stored plan."""
         database, org_id = self.world.database, self.world.agent.org_id
         wanted = PlanRequest(plan_id=self.plan.id, review=False)
         (rows,) = self.wait(database.read_org(org_id, refresh.plan_statement(wanted)))
@@ -132,7 +135,7 @@ class RulesComparison(RuleBasedStateMachine):
 
 
 def comparable(loaded: LoadedPlan) -> tuple[Plan, ChainHead]:
-    """Return a plan without what may differ between two reads, such as heartbeats."""
+    """Return a plan without the fields that may differ between two reads, such as heartbeats."""
     steps = tuple(step._replace(last_seen_at=None) for step in loaded.plan.steps)
     plan = loaded.plan._replace(texts={}, sessions=frozenset(), steps=steps)
     return plan, loaded.head

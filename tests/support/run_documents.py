@@ -11,7 +11,7 @@ from waybook.core.decision_context import Channel
 
 
 async def make_run_of_three_steps(agent: AgentClient) -> Body:
-    """Start a run of three steps: a plan, a text for each plan, and a document of all texts."""
+    """Start a run: one step makes a plan, one a text for each plan, and one combines all texts."""
     outputs = [{"documentKey": "plan"}]
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     text = make_recipe_step("text", "per_source_document", inputsRequired=[{"documentKey": "plan"}])

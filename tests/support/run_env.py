@@ -90,8 +90,6 @@ class RunEnv:
     def details(self) -> list[dict[str, Json]]:
         return [dict(entry.details) for entry in self.decision.entries] if self.decision else []
 
-    # Time and caller
-
     def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
         self.records.now += gap
 
@@ -101,8 +99,6 @@ class RunEnv:
     def _new_id(self) -> str:
         self._made[0] += 1
         return f"{self._made[0]:06}"
-
-    # Calls
 
     def ask(
         self,
@@ -191,8 +187,6 @@ class RunEnv:
         waiting = self.records.to_render()[:most]
         pages = [RenderedPage(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
         return self.keep(store_rendered(self.run, self.chart, pages, self.moment(PAT)))
-
-    # Sequences of calls
 
     def work(self, *steps: str, text: str = "text") -> None:
         """Claim and submit every job of these steps, or of all steps if no step is named."""

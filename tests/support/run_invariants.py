@@ -109,7 +109,7 @@ def job_statuses_change_as_allowed(before: RunRowStore, decision: RunDecision[ob
 
 
 def closed_stages_and_steps_stay_closed(before: Run, after: Run) -> None:
-    """Check that closed stages and steps never reopen, and that their initial values stay."""
+    """Check that closed stages and steps never reopen, and that totals and models never change."""
     for key, step in before.steps.items():
         now = after.steps[key]
         assert (now.total, now.opened_at) == (step.total, step.opened_at)
@@ -148,7 +148,7 @@ def all_jobs_of_a_step_are_created_together(
 
 
 def _first(job: Job) -> bool:
-    """Return whether a new job begins a unit of work, instead of continuing or repeating one."""
+    """Return whether a new job begins a unit of work; other new jobs continue or repeat a job."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
@@ -244,7 +244,7 @@ def report_of_run(records: RunRowStore) -> Report:
 
 
 def check_report(records: RunRowStore, before: Report | None) -> Report:
-    """Check the seven invariants of the report, and that its statuses and counts fit the jobs."""
+    """Check the invariants, the step statuses and the number of completed stages of the report."""
     run_report = report_of_run(records)
     assert check(run_report, before) == []
     assert run_report["warnings"] == []
@@ -259,7 +259,7 @@ def check_report(records: RunRowStore, before: Report | None) -> Report:
 
 
 def _standings_by_jobs(records: RunRowStore) -> Mapping[str, Mapping[str, object]]:
-    """Return the statuses of the steps, derived only from the jobs and the closed flags."""
+    """Return the status of each step, computed only from the jobs and the set of closed steps."""
     statuses = {}
     for slug in records.run.stages:
         jobs = [j for j in records.jobs.values() if j.stage == slug]

@@ -1,9 +1,9 @@
 """State space of a small stage, explored through the run rules.
 
-A state is a run without the differences that no rule reads. It contains for each job, by position,
-its status, its number of tries, whether it is due, and whether it was claimed before; ids and times
-are omitted. The exploration makes every possible call on every job in each state, and also lets
-time pass for each job.
+A state contains only the parts of a run that the rules read. For each job, these are the position,
+the status, the number of tries, whether an agent can claim the job, and whether it was claimed
+before; ids and times are omitted. The exploration makes every possible call on every job in each
+state, and also lets time pass for each job.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ from waybook.run.submit import Submission, SubmittedDocument, submit_job
 
 OLD = NOON - LEASE - timedelta(minutes=1)
 TEXT = (SubmittedDocument(content="text"),)
-#: Documents of the step that produces a list of items, by version.
+#: Documents with a list of items that a job submits, by the version of the document.
 LISTS = {
     1: (SubmittedDocument(content='["a", {"b": 1}]'),),
     2: (SubmittedDocument(content='["c"]'),),
@@ -37,8 +37,8 @@ LISTS = {
 NEW_IDS = numbered_ids("new")
 
 Call: TypeAlias = Callable[[], RunDecision[object]]
-#: What a state contains of a job: its position, the number of its earlier versions, and every
-#: property that the rules read.
+#: Part of a state that describes one job: its position, the version of the document that it
+#: regenerates, and the other properties that the rules read.
 JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
 StepKey: TypeAlias = tuple[str, int, int, int, bool]
 #: Length of a list of items, and the length of its newer version if there is one.
@@ -190,7 +190,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Yield the run at a time when this job is claimable, unless it is claimable now."""
+    """Yield a copy of the run in which this job is claimable, unless it is claimable already."""
     if records.is_free(job):
         return
     after = records.copied()

@@ -1,4 +1,4 @@
-"""SQL statements that tests run on a separate connection to the store's tables."""
+"""Helpers for SQL statements that tests run on their own connection to the database."""
 
 import psycopg
 from psycopg import sql

@@ -1,4 +1,4 @@
-"""Names of the arguments of tools, including nested arguments, and of those with ids or texts."""
+"""Names of tool arguments: all arguments, those that take an id, and those that take any text."""
 
 from collections.abc import Iterator
 from typing import Any, get_args

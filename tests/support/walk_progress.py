@@ -76,7 +76,8 @@ def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionCont
     match taken.reply:
         case StepReady(step):
             if _needs_review(shape, step) and plan.status is PlanStatus.AWAITING_REVIEW:
-                # A plan has at most one open review, so it is decided before the agent works.
+                # Decide the open review first, because a plan has at most one open review and this
+                # step needs its own review.
                 return decide(plan, DecisionKind.APPROVE, person).plan
             return with_heartbeats(_work(shape, plan, agent, step), FRESH)
         case AwaitingReview():

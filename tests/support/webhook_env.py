@@ -28,8 +28,8 @@ KEY = b"twenty-four bytes and more"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
 EVERY_EVENT = frozenset(str(o) for o in NotificationKind if o is not NotificationKind.TEST)
 TAKEN = answer("", 204)
-#: Timeout for webhook requests that the receiver does not answer. A request on loopback still
-#: arrives within it.
+#: Timeout in seconds for a receiver that does not answer. It is long enough for a request to arrive
+#: on loopback.
 SHORT = 1.0
 PLENTY = 20.0
 
@@ -78,7 +78,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
     folder: Path | None = None,
     database: Database | None = None,
 ) -> AsyncIterator[WebhookEnv]:
-    """Yield a process of this test environment that sends notifications to this URL."""
+    """Yield an environment that sends the notifications of `world` to this URL."""
     configured = WebhookSettings(
         url=url, secrets=parse_secrets(secrets), format=form, events=events, templates_dir=folder
     )
@@ -105,7 +105,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
 async def received_events(
     world: OrgEnv, *plays: Play, form: str = "standard", seconds: float = PLENTY
 ) -> AsyncIterator[tuple[EndpointServer, WebhookEnv]]:
-    """Yield a webhook receiver with these scripted behaviors, and a process that sends to it."""
+    """Yield a webhook receiver with scripted behaviors, and an environment that sends to it."""
     async with (
         fake_endpoint(*(plays or (TAKEN,))) as other,
         make_webhook_env(world, f"{other.url}/hook", form=form, seconds=seconds) as teller,
