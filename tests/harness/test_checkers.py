@@ -251,13 +251,13 @@ def test_history_checker_reports_a_step_started_before_the_dependency() -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_history_checker_reports_a_text_of_another_org() -> None:
+def test_history_checker_reports_a_reply_with_text_of_another_org() -> None:
     run_evidence = evidence()
     run_evidence.history.inspect("alder", "this is canary-b of others")
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_history_checker_reports_an_id_of_another_org() -> None:
+def test_history_checker_reports_a_reply_with_id_of_another_org() -> None:
     run_evidence, known = evidence(), "01a1e2e2-c18b-751b-a970-74bef0bbdbca"
     run_evidence.history.inspect("alder", known)
     run_evidence.history.inspect("alder", known)

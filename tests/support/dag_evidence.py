@@ -1,4 +1,4 @@
-"""Snapshots of a run's progress: with random content, or after a simulated history."""
+"""Snapshots of a run's progress, either with random content or from a simulated history."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -75,7 +75,7 @@ class History:
         self.opened = {slug: set() for slug in self.graphs}
 
     def moments(self, most: int) -> Iterator[Body]:
-        """Yield the snapshot after each change; each time, this is the same object, changed."""
+        """Yield the snapshot after each change; all yielded values are the same object."""
         for _ in range(most):
             moves = [*self._on_the_map(), *self._on_jobs()]
             if not moves:

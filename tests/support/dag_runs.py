@@ -41,7 +41,7 @@ def dag_counts(
     models_of: Mapping[str, Sequence[str]],
     lengths: Lengths | None = None,
 ) -> Mapping[str, StageCounts]:
-    """Return the expected counts of every stage, in topological order.
+    """Return the expected numbers of jobs of every stage, in topological order of the stages.
 
     A stage missing from `models_of` has no models. A list missing from `lengths` has three items,
     or its maximum number if that is smaller.

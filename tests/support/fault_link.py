@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from patience import PATIENCE_SECONDS
 
-#: Value of the socket option `SO_LINGER`: closing the socket sends a reset at once.
+#: Value of the socket option `SO_LINGER` with which closing the socket sends a reset.
 LINGER_NOT = struct.pack("ii", 1, 0)
 CHUNK_BYTES = 65_536
 
@@ -122,7 +122,7 @@ class FaultLink:
         self._pump(wire, wire.upstream, wire.client)
 
     def _count(self, wire: Wire) -> None:
-        """Count an answer; if `cut` refers to it, tell `_pump` not to forward it but to reset."""
+        """Count an answer; if `cut` selects this answer, let `_pump` reset the connection."""
         if self.cut == (wire.number, self.answers[wire.number - 1]):
             self.may_answer.set()
             self.reset_after_bytes = 0

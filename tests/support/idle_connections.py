@@ -72,7 +72,7 @@ class ReusingPool(ConnectionPool):
 
 
 def is_open(line: DbConnection) -> bool:
-    """Return whether the connection is still usable: the server has not ended it."""
+    """Return whether the connection is open on both sides and outside of a transaction."""
     try:
         line.connection.pgconn.consume_input()
     except psycopg.OperationalError:

@@ -87,7 +87,7 @@ class MarkedWriter:
 
 
 async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan with a marker in every text, which has a review and modifications."""
+    """Create a plan with a review and modifications; every text of the plan has a marker."""
     made = "create_research_plan"
     step = {"stepType": "custom", "title": ink.short(made, "steps", "title")}
     branch = {"stepType": "search", "instructions": ink.long(made, *BRANCH, "instructions")}

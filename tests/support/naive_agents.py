@@ -152,8 +152,7 @@ class NaiveAgent:
 class Outcome:
     subjects: int = 0
     calls: int = 0
-    #: Largest number of successive calls of one agent that changed nothing, without a wait between
-    #: them.
+    #: Largest number of successive calls that one agent made without a wait while nothing changed.
     longest_loop: int = 0
     deaths: int = 0
     decisions: int = 0

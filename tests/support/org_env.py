@@ -243,7 +243,7 @@ class OrgEnv:
     is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
-        """Return the rows of a plan whose changes the audit records."""
+        """Return the stored rows of a plan, to compare them with rows rebuilt from the audit."""
         statement = load.SQL["stored_rows"](plan_id=plan_id)
         return audit.read_rows((await self.database.read_org(org_id, statement))[0])
 

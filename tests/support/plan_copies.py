@@ -11,7 +11,7 @@ from waybook.plan.model import DONE_STEP, Plan, StepStatus
 
 
 def check_copies(plans: Iterable[Plan]) -> int:
-    """Copy each plan with and without its results; check and count the copies."""
+    """Copy each plan with and without its results; check the copies, and return their number."""
     copies = 0
     for plan in plans:
         for up_to in (None, 0):

@@ -95,7 +95,7 @@ class Conditions:
         self.all: list[Condition] = []
 
     def number(self, condition: Condition, name: str, place: int, names: Names) -> int:
-        """Return the number of the condition at this position of the step with this name."""
+        """Return the number of a condition; `name` is its step, and `place` its position there."""
         known = self._known.get(id(condition))
         if known is not None and condition.id == f"{name}.{place}" and names is IDENTITY:
             return known
@@ -107,7 +107,7 @@ class Conditions:
         return number
 
 
-#: Names of the steps of a plan whose step ids already are the names: no step is renamed.
+#: Empty mapping, for plans whose step ids are the names in the states, so no step is renamed.
 IDENTITY: Names = {}
 CONDITIONS = Conditions()
 

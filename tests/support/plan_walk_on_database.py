@@ -39,7 +39,7 @@ STATES_PER_PATH = 3
 
 @dataclass(slots=True)
 class StoredPlan:
-    """Plan in an open transaction that was changed only by decisions of the plan rules."""
+    """Stored plan in an open transaction; only decisions of the plan rules change the plan."""
 
     shape: Shape
     tx: Transaction

@@ -128,7 +128,7 @@ def fifteen() -> Iterator[Server]:
 
 @contextmanager
 def citus() -> Iterator[Server]:
-    """Use the Citus cluster named by the environment, with one user as on version 15."""
+    """Use the Citus cluster that `WAYBOOK_TEST_CITUS` names, with one user as in `fifteen`."""
     admin = os.environ[CITUS]
     workers = [make_conninfo(admin, host=host, port=port) for host, port in _worker_nodes(admin)]
     url = make_conninfo(admin, user=BUILDER)

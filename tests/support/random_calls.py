@@ -123,7 +123,7 @@ class RandomCalls:
         return present
 
     def value(self, schema: Schema, name: str, tool: str) -> Any:  # noqa: ANN401 - JSON
-        """Return a value that fits this schema; None if it must be an id and none is known yet."""
+        """Return a value that fits this schema; None if an id is needed and no id is known yet."""
         if "enum" in schema:
             return self.random.choice(schema["enum"])
         match schema["type"]:

@@ -49,7 +49,7 @@ def strip_org_conditions(text: str) -> tuple[str, int]:
 
 
 def rls_only(query: Query) -> tuple[str, int]:
-    """Return a query without org filters and their number; a query for all orgs stays unchanged."""
+    """Strip the org filters of a query and count them; a query for all orgs stays unchanged."""
     return (query.text, 0) if query.name in OF_ALL_ORGS else strip_org_conditions(query.text)
 
 

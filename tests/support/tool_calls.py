@@ -240,8 +240,7 @@ PREPARE: dict[str, Prepare] = {
     "draw_map": run_calls.drawn,
 }
 
-#: Functions that prepare a call with an optional argument, for arguments that the usual call of the
-#: tool does not have.
+#: Functions that prepare a call with an optional argument that the usual call of the tool lacks.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("extract_data", "artifactId"): _extract_stored,
     ("get_step_context", "part"): _read_on,
