@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-# The package contains type stubs, but no `py.typed` marker.
+# The package `cel_expr_python` has type stubs, but mypy ignores them without a `py.typed` file.
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from waybook.conditions.condition import VARIABLES, compile_condition
@@ -14,8 +14,9 @@ from waybook.conditions.evaluator import start
 from waybook.conditions.values import Budget, ConditionError, Json
 from waybook.errors import BadExpression
 
-#: Function that evaluates a condition. It returns the value as a text that is different for 1, 1.0
-#: and true; or "error" if the evaluation fails, or "refused" if the condition does not compile.
+#: Function that evaluates a condition and returns the value as a text, so that 1, 1.0 and true
+#: differ. The text is "error" if the evaluation fails, and "refused" if the condition does not
+#: compile.
 Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]
 
 
@@ -24,10 +25,10 @@ def _written(value: object) -> str:
 
 
 def _read_back(result: cel.Value) -> object:
-    """Convert a CEL result to a Python value without triggering a reference-counting bug.
+    """Convert a CEL result to a Python value, and every null without the Python binding of CEL.
 
-    The Python binding of CEL does not count references to `None`, and Python aborts after some
-    thousands of nulls.
+    The binding does not count references to `None`, so Python would abort after the binding has
+    converted some thousands of nulls.
     """
     if result.type() == cel.Type.NULL:
         return None
@@ -56,7 +57,7 @@ def ours() -> Reading:
 
 @pytest.fixture(scope="session")
 def real() -> Reading:
-    """Return an evaluator that uses the CEL library, without static type checks."""
+    """Return a function that evaluates conditions with the CEL library, without type checks."""
     env = cel.NewEnv(variables=dict.fromkeys(VARIABLES, cel.Type.DYN))
 
     def read(source: str, values: Mapping[str, Json]) -> str:

@@ -1,4 +1,4 @@
-"""No condition is expensive to evaluate; the tests measure the cost in units, not in time."""
+"""Every condition stops at a cost budget, which counts operations instead of time."""
 
 import pytest
 

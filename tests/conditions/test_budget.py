@@ -1,4 +1,4 @@
-"""Evaluating a condition uses up a budget: each operation is charged before it starts."""
+"""Each operation of a condition reduces a budget before the operation starts."""
 
 from contextlib import suppress
 
@@ -18,12 +18,12 @@ from waybook.conditions.values import (
 )
 
 SAME = compile_condition("result.one == result.other")
-#: Cost of a comparison, without the cost of the values that it compares.
+#: Maximum cost of a condition that compares two values, apart from the cost of the values.
 MIN_BUDGET = 10
 
 
 @given(st.lists(st.integers(0, BUDGET // 3), max_size=12))
-def test_condition_budget_stays_used_up_after_a_refusal(costs: list[int]) -> None:
+def test_condition_budget_allows_no_operation_after_a_refusal(costs: list[int]) -> None:
     budget, spent = Budget(), 0
     for cost in costs:
         if spent + cost > BUDGET:

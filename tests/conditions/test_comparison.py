@@ -1,4 +1,4 @@
-"""The form for conditions turns a comparison of a field into an expression, and reads it back."""
+"""The form for conditions converts a comparison to an expression, and back to a comparison."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ def test_text_value_in_condition_form_is_read_back_unchanged(text: str) -> None:
 
 
 @given(TEXTS)
-def test_quoted_text_reads_back_as_the_same_text(text: str) -> None:
+def test_comparison_with_escaped_text_is_rewritten_with_same_meaning(text: str) -> None:
     source = read_comparison(f"result == {_quoted(text)}")
     assert source is not None
     assert fires(write_comparison(source), text)
@@ -94,7 +94,7 @@ def test_value_typed_in_condition_form_is_json_scalar_or_text(value: str, result
 
 
 @pytest.mark.parametrize("function", TEXT_FUNCTIONS)
-def test_digits_typed_for_a_text_function_are_compared_as_text(function: str) -> None:
+def test_text_functions_such_as_contains_treat_typed_digits_as_text(function: str) -> None:
     expression = write_comparison(Comparison(field="result", operator=function, value="42"))
     assert fires(expression, "42")
     read = read_comparison(expression)

@@ -1,4 +1,4 @@
-"""Properties of any expression: it compiles or is refused, and evaluates as in CEL."""
+"""Any text either compiles or is refused, and every compiled condition evaluates as in CEL."""
 
 import re
 import string

@@ -39,8 +39,8 @@ def _forms(text: str) -> tuple[str, ...]:
     return tuple(form.strip() for form in text.split(" ; "))
 
 
-# Templates of expressions, by kind. An expression of that kind replaces a placeholder such as
-# {kind}; if the placeholder is {kind:x}, the expression may refer to x.
+# Templates of expressions, by type. A placeholder such as {bool} stands for any expression of
+# that type. An expression for the placeholder {bool:x} may also use the variable x.
 LEAVES: Mapping[str, tuple[str, ...]] = {
     "bool": _forms("true ; false ; result.bool"),
     "int": _forms(

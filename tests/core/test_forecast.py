@@ -1,4 +1,4 @@
-"""Forecasts: within the range of earlier runs, never negative, and larger for more work."""
+"""Forecasts stay within the range of earlier runs, are never negative, and grow with the work."""
 
 from math import isclose
 
@@ -58,7 +58,7 @@ def test_forecast_grows_with_the_durations_or_costs_of_earlier_runs(
 
 
 @given(UNITS, COUNTS)
-def test_forecast_of_remaining_work_is_bounded_and_never_negative(
+def test_forecast_lies_between_shortest_and_longest_possible_time(
     values: list[float], count: int
 ) -> None:
     made = estimate_sum(values, count)

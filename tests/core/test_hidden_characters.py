@@ -105,7 +105,7 @@ def test_each_kind_of_hidden_character_is_counted_separately() -> None:
         assert count_hidden(f"a{marks[-1]}") == {name: 1}
 
 
-def test_hidden_character_report_does_not_show_keys_of_results() -> None:
+def test_hidden_character_report_replaces_keys_inside_results_by_asterisk() -> None:
     hidden = hidden_by_field(
         {
             "steps": [{"title": "fine"}, {"title": "a\u202eb"}],
@@ -115,7 +115,7 @@ def test_hidden_character_report_does_not_show_keys_of_results() -> None:
     assert hidden == {"steps[1].title": {"bidi": 1}, "result.*": {"zero-width": 1}}
 
 
-def test_hidden_character_report_includes_characters_in_keys() -> None:
+def test_hidden_characters_in_keys_are_counted_in_the_report() -> None:
     assert hidden_by_field({"result": {"a\u202eb": 1}}) == {"result.*": {"bidi": 1}}
 
 

@@ -1,4 +1,4 @@
-"""Ids: an id with one wrong character or two swapped characters is detected as invalid."""
+"""An id with one wrong character or two swapped characters is recognized as invalid."""
 
 from itertools import combinations
 
@@ -12,7 +12,7 @@ numbers = st.integers(0, len(ALPHABET) ** (LENGTH - 1) - 1)
 
 
 @given(numbers)
-def test_id_in_any_spelling_is_normalized(number: int) -> None:
+def test_id_with_capitals_or_surrounding_spaces_is_normalized(number: int) -> None:
     text = encode_id(number)
     assert len(text) == LENGTH
     assert set(text) <= set(ALPHABET)
@@ -59,7 +59,7 @@ def test_ids_sort_by_number(first: int, second: int) -> None:
         "22 222222222",
     ],
 )
-def test_other_text_is_not_accepted_as_an_id(text: str) -> None:
+def test_malformed_text_is_not_accepted_as_an_id(text: str) -> None:
     assert not is_id(text)
     assert normalize_id(text) == text
 

@@ -1,4 +1,4 @@
-"""Codes that identify an org, at the end of secrets: decision 0093."""
+"""Secrets of an org end with a code that identifies the org, as in decision 0093."""
 
 from hypothesis import given
 from hypothesis import strategies as st

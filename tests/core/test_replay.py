@@ -43,7 +43,7 @@ def test_plan_audit_replays_to_the_same_rows() -> None:
     assert rows["session"] == {"a": {"seen_at": "2030-01-01T12:00:00+00:00"}}
 
 
-def test_replay_omits_a_row_that_was_inserted_and_deleted() -> None:
+def test_replay_of_an_inserted_and_deleted_row_returns_no_row() -> None:
     assert replay([MADE, Change(Entity.STEP, "s", "*", {"status": "pending"}, None)]) == {}
 
 
@@ -77,7 +77,7 @@ def test_comparison_of_replayed_and_stored_rows_lists_every_difference() -> None
     assert differences(stored, stored) == []
 
 
-def test_change_survives_conversion_to_json_and_back() -> None:
+def test_change_converted_to_json_and_back_is_unchanged() -> None:
     assert list(changes_from_json(MADE.as_json())) == [MADE]
 
 
@@ -92,7 +92,7 @@ def test_audited_rows_of_a_plan_omit_the_last_seen_time() -> None:
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]
 
 
-def test_grouped_audit_changes_keep_the_order_within_a_field() -> None:
+def test_grouping_audit_changes_preserves_changes_and_order() -> None:
     changes = [
         Change(Entity.STEP, "1", "status", "pending", "in_progress"),
         Change(Entity.STEP, "1", "held_by", None, "ann"),
@@ -111,6 +111,6 @@ def test_grouped_audit_changes_keep_the_order_within_a_field() -> None:
     "raw",
     [None, "x", [], ["step", "1"], ["river", "1", {}], ["step", 1, {}], ["step", "1", {"a": []}]],
 )
-def test_malformed_grouped_changes_raise_an_error_in_the_replay(raw: Json) -> None:
+def test_malformed_change_group_raises_replay_error(raw: Json) -> None:
     with pytest.raises(ReplayError):
         list(changes_from_json(raw))

@@ -1,4 +1,4 @@
-"""Excerpt of a map that is too large to draw: the steps near a requested step, and their edges."""
+"""An excerpt of a large map contains the steps near a requested step, and their edges."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ from waybook.dag.diagram.model import STACK_FROM, DiagramStep, Lane, exceeds, st
 
 @st.composite
 def lanes(draw: st.DrawFn) -> Lane:
-    """Generate a random graph of steps, in which every edge leads to a later step."""
+    """Generate a lane with random steps, in which every edge leads to a later step."""
     count = draw(st.integers(1, 40))
     kinds = draw(st.lists(st.sampled_from("ab"), min_size=count, max_size=count))
     steps = tuple(DiagramStep(f"s{n}", "", kind) for n, kind in enumerate(kinds))
@@ -30,7 +30,8 @@ def test_map_excerpt_contains_connected_steps_up_to_the_limit(
     assert len(keys) <= most
     assert keys == [step.key for step in lane.steps if step.key in keys]
     assert set(near.edges) == {(a, b) for a, b in lane.edges if a in keys and b in keys}
-    # A path of returned steps must connect each returned step with the requested step.
+    # From the requested step, follow the edges of the excerpt in both directions: this must reach
+    # every step of the excerpt.
     reached, fresh = {key}, {key}
     while fresh:
         fresh = {b for a, b in near.edges if a in fresh} | {a for a, b in near.edges if b in fresh}
@@ -52,6 +53,6 @@ def test_map_excerpt_contains_the_whole_chain_within_the_limit(lane: Lane, place
 
 
 @given(lanes(), st.integers(0, 40))
-def test_box_limit_counts_drawn_boxes_instead_of_steps(lane: Lane, boxes: int) -> None:
+def test_map_size_limit_counts_drawn_boxes_not_steps(lane: Lane, boxes: int) -> None:
     drawn = len(stack_siblings(lane, STACK_FROM).boxes)
     assert exceeds(lane, boxes) == (drawn > boxes)

@@ -67,7 +67,7 @@ ADDED = [
 
 @decision("B15")
 @pytest.mark.parametrize(("slug", "source", "target"), ADDED)
-def test_dialectic_workflow_without_a_needed_edge_is_refused(
+def test_dialectic_workflow_missing_an_edge_for_an_input_is_refused(
     slug: str, source: str, target: str
 ) -> None:
     definition = yaml.safe_load(TEXTS["dialectic"])

@@ -40,7 +40,7 @@ def test_job_totals_of_dialectic_workflow_depend_on_number_of_models(n: int) -> 
 
 
 @decision("B10")
-def test_documents_of_several_authors_are_passed_on_once() -> None:
+def test_next_stage_gets_each_lineage_once_despite_several_authors() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
     assert review.leaves.lineages == tuple(f"propose/header/m{n}" for n in range(3))
@@ -48,20 +48,20 @@ def test_documents_of_several_authors_are_passed_on_once() -> None:
 
 
 @decision("B10")
-def test_every_last_step_of_a_stage_begins_a_document_lineage() -> None:
+def test_each_last_step_of_merge_stage_starts_a_document_lineage() -> None:
     merge = dialectic_counts(3)["merge"]
     assert merge.leaves.lineages == ("merge/requirements", "merge/architecture", "merge/stack")
     assert merge.leaves.authors == ("m0",)
 
 
-def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
-    """Return the numbers of jobs and of outputs that the documented strategy gives to a step."""
+def documented_counts(run: StageRun, step: RecipeStep) -> tuple[int, int]:
+    """Return the numbers of jobs and outputs that the documentation states for a step."""
     n, lineages, reviewers = len(run.models), len(run.prior.lineages), len(run.prior.authors)
     if step.skip:
         return 0, 0
     source = primary_source(step, run.stage.slug, run.graph)
     if source is not None:
-        outputs = by_the_book(run, run.graph.steps[source])[1]
+        outputs = documented_counts(run, run.graph.steps[source])[1]
         return outputs, outputs
     if step.strategy is S.ALL_TO_ONE:
         return 1, n if fans_out(step, run.graph) else 1
@@ -78,14 +78,14 @@ def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
 
 
 @given(recipes(), models(), models())
-def test_job_and_output_counts_of_any_recipe_follow_the_strategies(
+def test_job_and_output_counts_of_any_recipe_are_as_documented(
     recipe: Recipe, now: list[str], before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))
     counts = counts_of(run)
     counts_by_step = {key: (counts.units[key], counts.outputs[key]) for key in run.graph.order}
     assert counts_by_step == {
-        key: by_the_book(run, run.graph.steps[key]) for key in run.graph.order
+        key: documented_counts(run, run.graph.steps[key]) for key in run.graph.order
     }
     assert counts.total == sum(units for units, _ in counts_by_step.values())
 
@@ -108,7 +108,7 @@ def test_expected_jobs_of_any_workflow_equal_the_sum_over_stages(
         assert list(counts[slug].leaves.first_author) == list(counts[slug].leaves.lineages)
 
 
-def test_stage_of_only_skipped_steps_passes_no_documents_on() -> None:
+def test_stage_with_only_skipped_steps_gives_next_stage_no_documents() -> None:
     dag = make_dag(
         make_stage("one", make_step("a", skip=True)),
         make_stage("two", make_step("b", S.PER_SOURCE_GROUP), make_step("c", S.PER_MODEL)),
@@ -147,7 +147,7 @@ def test_job_total_of_10000_steps_and_100_models_is_exact(strategy: Strategy) ->
 
 
 @decision("B10")
-def test_very_large_stage_passes_every_document_lineage_on_once() -> None:
+def test_next_stage_gets_each_lineage_once_from_10000_steps() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))
@@ -155,14 +155,14 @@ def test_very_large_stage_passes_every_document_lineage_on_once() -> None:
     assert counts.leaves.lineages == prior.lineages
 
 
-def test_expected_documents_of_stage_are_distinct_outputs_with_a_template() -> None:
+def test_only_distinct_outputs_with_templates_are_expected_documents() -> None:
     text = make_output("text", "# {{ body }}")
     both = [text, text, make_output("data")]
     stage = make_stage("s", make_step("a", outputs=both), make_step("b"), make_plan_step("c"))
     assert documents_expected(stage, counts_of(make_stage_run(stage))) == 3
 
 
-def test_expected_documents_without_templates_are_outputs_of_execute_jobs() -> None:
+def test_without_templates_outputs_of_execute_jobs_are_expected_documents() -> None:
     twice = [make_output("text"), make_output("text"), make_output("data")]
     stage = make_stage(
         "s", make_step("a", outputs=twice), make_step("b", skip=True), make_plan_step("c")
@@ -170,7 +170,7 @@ def test_expected_documents_without_templates_are_outputs_of_execute_jobs() -> N
     assert documents_expected(stage, counts_of(make_stage_run(stage))) == 2 * 3
 
 
-def test_expected_documents_include_outputs_of_plan_jobs_with_a_template() -> None:
+def test_output_of_plan_job_with_template_is_an_expected_document() -> None:
     plan = make_plan_step("p", outputs=[make_output("plan", "# Plan")])
     child = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=[make_input("plan")])
     stage = make_stage("s", plan, child, edges=[("p", "c")])

@@ -8,8 +8,8 @@ from decision_proofs import RUN_DECISIONS
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
 
-#: Design decisions whose tests need a database: B17 is about jobs that end at the same time, and X3
-#: about started stages.
+#: Design decisions whose tests need a database: B17 concerns jobs that end at the same time, and
+#: X3 concerns started stages.
 STORED = {"B17", "X3"}
 
 

@@ -173,7 +173,7 @@ def test_unknown_strategy_error_lists_strategies_and_nearest_match() -> None:
     assert refused.message.endswith("did you mean 'per_model'?")
 
 
-def test_unknown_property_of_a_definition_is_refused_only_if_strict() -> None:
+def test_unknown_definition_property_is_refused_only_with_strict_true() -> None:
     data = make_definition({**STEP, "step_number": 1}, version=3)
     refused = refusal(data)
     assert faults(data) == [("bad_form", f"{STEPS_AT}[0]"), ("bad_form", "definition")]
@@ -262,7 +262,7 @@ def test_arbitrary_json_as_definition_raises_bad_recipe(data: object, strict: bo
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=JSON, strict=st.booleans())
-def test_changed_definition_reports_schema_errors_or_others_never_both(
+def test_invalid_value_causes_either_schema_errors_or_other_errors(
     data: st.DataObject,
     dag: Dag,
     value: object,

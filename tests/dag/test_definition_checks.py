@@ -119,7 +119,7 @@ def test_definition_check_reports_the_path_of_invalid_edges(
         ([make_input("x", "zero")], ".inputsRequired[0]", "no step of this stage"),
     ],
 )
-def test_per_document_step_without_a_single_source_step_is_refused(
+def test_first_input_of_per_document_step_needs_a_unique_producer(
     inputs: list[str | Input] | None, at: str, expected: str
 ) -> None:
     steps = (
@@ -135,7 +135,7 @@ def test_per_document_step_without_a_single_source_step_is_refused(
 
 
 @decision("B12")
-def test_first_step_of_a_later_stage_may_use_per_document() -> None:
+def test_per_document_step_may_be_first_in_a_later_stage() -> None:
     dag = make_dag(make_stage("one"), make_stage("two", make_step("a", PER_DOCUMENT)))
     assert definition_errors(dag) == []
 

@@ -1,4 +1,4 @@
-"""Hidden dependencies: a step needs a document, but no path of edges leads from its producer."""
+"""Hidden dependencies: a step needs a document of another step, but no edges connect the two."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -44,7 +44,7 @@ def test_step_that_reads_documents_of_the_same_step_is_refused() -> None:
     assert error_message(step) == "'a' needs 'x', which only it produces"
 
 
-def test_suggested_missing_edge_never_makes_a_cycle() -> None:
+def test_suggested_edge_never_creates_a_cycle() -> None:
     late = make_chain("reader", "maker")
     assert error_message(MAKER, READER, edges=late) == (
         "'reader' needs 'x', which 'maker' produces, but that step depends on this one"
@@ -55,7 +55,7 @@ def test_suggested_missing_edge_never_makes_a_cycle() -> None:
     )
 
 
-def test_missing_edge_check_stops_after_a_limited_number_of_producers() -> None:
+def test_missing_edge_check_examines_a_limited_number_of_producers() -> None:
     makers = [make_step(f"m{number}", outputs=["x"]) for number in range(MAX_PRODUCERS_CHECKED + 1)]
     late = [("reader", maker.key) for maker in makers[:-1]]
     assert error_message(READER, *makers, edges=late).endswith("that step depends on this one")

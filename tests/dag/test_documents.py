@@ -1,4 +1,4 @@
-"""Readable documents of a run, and the warning if one has no render job or no rendered page."""
+"""Readable documents of a run: a document without render job causes a warning, and vice versa."""
 
 from random import Random
 

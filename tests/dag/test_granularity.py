@@ -4,13 +4,13 @@ from dag_builders import models
 from dag_runs import origins_of
 from waybook.dag.expansion.units import ProducedDocument, entry_origins, lineage_owners
 
-#: Documents of earlier stages: five lineages, written by two models.
+#: Origins of the documents of earlier stages: model `x` wrote four lineages, model `y` one.
 PRIOR = origins_of(
     [*[ProducedDocument("x", f"l/{number}") for number in range(4)], ProducedDocument("y", "l/4")]
 )
 
 
-def test_document_lineages_of_removed_models_go_to_current_models() -> None:
+def test_lineages_of_removed_models_are_reassigned_to_current_models() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",

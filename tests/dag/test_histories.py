@@ -1,4 +1,4 @@
-"""Reports of runs in any state: the number of completed steps, and when a stage is completed."""
+"""Reports of random runs are valid and consistent at every moment of the run."""
 
 from random import Random
 

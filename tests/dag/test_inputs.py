@@ -20,7 +20,7 @@ MODELS = ["a", "b"]
 
 
 class ResolvedDag:
-    """DAG with every document that its runs produce, and with the inputs of every job."""
+    """All documents that the runs of a DAG produce, and the inputs of every job."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
         self.made = produced_documents(dag)
@@ -92,7 +92,7 @@ def test_per_model_job_receives_all_documents_of_an_earlier_stage() -> None:
         assert authors(resolved_input) == MODELS
 
 
-def test_per_model_job_receives_all_documents_if_model_wrote_none() -> None:
+def test_model_without_own_documents_receives_documents_of_all_models() -> None:
     here = make_resolved_dag(
         make_step("x", S.ALL_TO_ONE), make_step("y", inputs=["x"]), edges=[("x", "y")]
     )
@@ -102,7 +102,7 @@ def test_per_model_job_receives_all_documents_if_model_wrote_none() -> None:
 
 
 @decision("B12")
-def test_per_document_job_gets_the_first_input_from_the_predecessor() -> None:
+def test_first_input_of_per_document_job_comes_only_from_predecessor() -> None:
     maker = make_step("m", S.PER_SOURCE_GROUP, outputs=["text"])
     other = make_step("o", S.PER_SOURCE_GROUP, outputs=["text"])
     follower = make_step("f", S.PER_SOURCE_DOCUMENT, inputs=["text", "text"])

@@ -1,4 +1,4 @@
-"""Every report satisfies seven invariants, and the check finds each violation."""
+"""The function `check` accepts valid reports of runs, and names every violated invariant."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -48,23 +48,23 @@ def broken(change: Callable[[Report], object]) -> list[str]:
     return check(changed)
 
 
-def first(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
-    """Return the progress counts and steps of the report's first stage, for tests to change."""
+def first_stage(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
+    """Return the progress counts and the steps of the first stage of a report."""
     stage = result["stages"][0]
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 
 
 def test_report_invariant_check_names_the_violated_invariant() -> None:
     assert broken(lambda _: None) == []
-    assert broken(lambda result: first(result)[0].update(completedSteps=1)) == [
+    assert broken(lambda result: first_stage(result)[0].update(completedSteps=1)) == [
         "completed_steps_add_up",
         "completed_means_every_step",
     ]
-    assert broken(lambda result: first(result)[0].update(totalSteps=3)) == [
+    assert broken(lambda result: first_stage(result)[0].update(totalSteps=3)) == [
         "total_steps_are_the_list",
         "completed_means_every_step",
     ]
-    assert broken(lambda result: first(result)[1][0].update(status="failed")) == [
+    assert broken(lambda result: first_stage(result)[1][0].update(status="failed")) == [
         "completed_steps_add_up",
         "failed_steps_add_up",
     ]

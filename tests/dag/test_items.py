@@ -1,4 +1,4 @@
-"""Steps with a job for each item of a list: errors in definitions, jobs and inputs."""
+"""Steps with a job per list item: jobs, inputs, and the errors in definitions."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_jobs_of_items_are_assigned_to_the_models_in_turn() -> None:
     assert [unit.model for unit in units] == ["a", "b", "a"]
 
 
-def test_per_item_step_has_job_per_item_not_per_document() -> None:
+def test_per_item_step_has_a_job_for_each_item() -> None:
     by_document = make_step("read", S.PER_SOURCE_DOCUMENT, inputs=["contracts"])
     by_item = make_step("read", S.PER_ITEM, inputs=["contracts"])
     runs = [make_stage_run(make_stage("s", step), ["a", "b"]) for step in (by_document, by_item)]
@@ -59,7 +59,7 @@ def test_job_of_later_item_step_gets_documents_of_that_item() -> None:
         ]
 
 
-def test_all_to_one_step_after_item_step_gets_all_documents() -> None:
+def test_all_to_one_step_receives_documents_of_all_item_jobs() -> None:
     steps = [
         make_step("read", S.PER_ITEM_AND_MODEL, inputs=["contracts"]),
         make_step("summary", S.ALL_TO_ONE, inputs=["read"]),
@@ -108,14 +108,14 @@ def stage_of(*steps: RecipeStep) -> Dag:
         ),
     ],
 )
-def test_item_step_must_have_exactly_one_list_document(dag: Dag, expected: str) -> None:
+def test_item_step_without_a_valid_list_is_refused(dag: Dag, expected: str) -> None:
     (error,) = definition_errors(dag)
     assert error.name == "item_list"
     assert error.at.startswith("stages[0].recipe.steps[")
     assert expected in error.message
 
 
-def test_item_limit_on_a_step_of_another_strategy_is_refused() -> None:
+def test_max_items_on_a_step_without_items_is_refused() -> None:
     (error,) = definition_errors(stage_of(make_step("read", max_items=3)))
     assert (error.name, error.at) == ("max_items", "stages[0].recipe.steps[0].maxItems")
 
@@ -125,7 +125,7 @@ def test_item_step_without_edge_from_the_list_step_is_refused() -> None:
     assert error.name == "hidden_dependency"
 
 
-def test_steps_over_the_same_list_share_the_smallest_limit() -> None:
+def test_smallest_max_items_applies_to_all_steps_using_the_list() -> None:
     steps = [READ._replace(max_items=9), READ._replace(key="look", max_items=4), READ]
     renamed = [steps[0], steps[1], steps[2]._replace(key="last")]
     lists = item_lists(stage_of(FIND, *renamed))

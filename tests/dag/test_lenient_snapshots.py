@@ -59,7 +59,7 @@ def test_cycle_makes_only_the_affected_stage_invalid() -> None:
     ],
     ids=["strategy", "type", "hidden dependency", "stage", "template"],
 )
-def test_snapshot_stage_has_step_order_despite_an_invalid_step_property(
+def test_invalid_step_property_in_a_snapshot_keeps_the_step_order(
     spoil: Body, warning: str
 ) -> None:
     definition = make_definition()

@@ -8,7 +8,7 @@ NAMES = st.sampled_from("abcd")
 MADE = st.lists(st.builds(ProducedDocument, NAMES, st.sampled_from(["l/1", "l/2", "l/3"])))
 
 
-def test_first_stage_starts_a_document_lineage_per_distinct_model() -> None:
+def test_model_listed_twice_starts_a_single_document_lineage() -> None:
     assert entry_origins(["b", "a", "b"]) == Origins(
         lineages=("entry/b", "entry/a"),
         authors=("b", "a"),
@@ -26,7 +26,7 @@ def test_document_lineage_records_the_first_author() -> None:
 
 
 @given(st.lists(MADE))
-def test_merged_origins_equal_the_origins_of_all_documents_together(
+def test_origins_merged_from_groups_equal_origins_of_all_documents(
     parts: list[list[ProducedDocument]],
 ) -> None:
     together = merge_origins(map(origins_of, parts))

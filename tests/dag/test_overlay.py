@@ -27,7 +27,7 @@ S = ProgressStatus
 RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
 CLOSED, DONE = Evidence(closed=True), Evidence(done=2)
 
-#: Graph of four steps in a row; the second step also leads to a fifth step, `side`.
+#: Graph of five steps: four form a chain, and the step `side` depends on the step `second`.
 ROW = graph_of(
     make_recipe(
         *map(make_step, ["first", "second", "third", "last", "side"]),
@@ -64,7 +64,7 @@ def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> Pr
 
 
 def behind(graph: Graph, key: str) -> set[str]:
-    """Return every step that depends on this step, directly or indirectly."""
+    """Return all steps that depend on the step `key`, directly or indirectly."""
     successors: set[str] = set()
     pending = [*graph.successors[key]]
     while pending:

@@ -1,4 +1,4 @@
-"""The recipe of a stage is a graph of steps: their order, and cycles."""
+"""Recipes of stages: the order of the steps, and the error for a cycle."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def fault_of(recipe: Recipe) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_independent_steps_are_ordered_by_number_and_position() -> None:
+def test_independent_steps_are_ordered_by_step_number_then_position() -> None:
     recipe = make_recipe(
         make_step("z", number=2), make_step("y", number=1), make_step("x", number=2)
     )

@@ -90,9 +90,7 @@ def test_hostile_markdown_is_rendered_without_links_or_unsafe_html(text: str) ->
         ("[1" + "0" * 5_000 + "]", "[1" + "0" * 5_000 + "]"),
     ],
 )
-def test_only_json_objects_and_lists_are_parsed_as_document_content(
-    text: str, content: Json
-) -> None:
+def test_document_content_is_parsed_only_if_json_object_or_list(text: str, content: Json) -> None:
     assert parse_content(text) == content
 
 

@@ -48,7 +48,7 @@ def make_report(dag: Dag, **seen: StageEvidence) -> Report:
 
 
 def halfway() -> Report:
-    """Return the documented example: two stages completed, the third in progress."""
+    """Return the report of the documented example: two stages completed, the third in progress."""
     done = StageEvidence(models=MODELS, steps={"thesis-work": CLOSED})
     done_too = StageEvidence(models=MODELS, steps={"antithesis-work": CLOSED})
     steps = {

@@ -1,4 +1,4 @@
-"""Snapshots of other systems: the report of a valid one, warnings, and refused ones."""
+"""Reports and maps from snapshots of other systems, and errors for invalid snapshots."""
 
 import json
 from contextlib import suppress
@@ -49,13 +49,13 @@ def test_report_from_a_valid_snapshot_has_no_warnings() -> None:
     assert statuses(report["stages"][0]) == ["completed", "not_started"]
 
 
-def test_closed_steps_without_jobs_are_shown_as_completed() -> None:
+def test_stage_is_completed_if_all_steps_closed_without_jobs() -> None:
     runs = [{"stageSlug": "thesis", "models": MODELS, "closed": ["plan", "write"]}]
     assert thesis(stageRuns=runs)["status"] == "completed"
 
 
 @decision("B14")
-def test_report_lists_steps_only_of_stages_with_run_or_job() -> None:
+def test_stage_without_stage_run_or_job_lists_no_steps() -> None:
     nothing = checked_report(make_snapshot(DAG))
     assert [stage["steps"] for stage in nothing["stages"]] == [[], []]
     assert statuses(thesis()) == ["not_started", "not_started"]
@@ -288,7 +288,7 @@ def test_map_from_snapshot_without_models_has_null_counts_and_warning() -> None:
     assert dag_map["warnings"] == ["expected jobs unknown: models are not set"]
 
 
-def test_map_with_an_unknown_list_has_no_warning() -> None:
+def test_map_with_a_list_of_unknown_length_has_no_warning() -> None:
     steps = [make_step("read", Strategy.PER_ITEM, inputs=["contracts"]), make_step("sum")]
     answer = map_from_snapshot(write_definition(make_dag(make_stage("only", *steps))), MODELS)
     assert answer["stages"][0]["expected"]["steps"] == {"read": None, "sum": 2}

@@ -1,4 +1,4 @@
-"""A report counts the jobs of a snapshot in groups; counting one by one gives the same result."""
+"""Counting the jobs of a snapshot in groups gives the same result as counting one by one."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Documents of a step: their keys, the steps that produce them, and the step's main source."""
+"""Output keys of steps, producers of documents, and the source of a per-document step."""
 
 from hypothesis import given
 
@@ -47,7 +47,7 @@ def test_source_of_per_document_step_is_producer_of_first_input() -> None:
 
 
 @decision("B12")
-def test_source_step_without_declared_inputs_is_the_only_predecessor() -> None:
+def test_only_predecessor_is_source_of_step_without_declared_inputs() -> None:
     step = make_step("z", PER_DOCUMENT)
     assert source_of(step, make_step("a")) == "a"
     assert source_of(step, make_step("a"), make_step("b")) is None

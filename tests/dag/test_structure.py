@@ -35,14 +35,14 @@ def test_parallel_stages_are_ordered_as_declared() -> None:
     assert stage_order(make_dag(*stages, transitions=ways)) == ["start", "left", "right", "end"]
 
 
-def test_stage_without_models_uses_the_last_models_of_earlier_stages() -> None:
+def test_stage_without_models_uses_models_of_nearest_earlier_stage() -> None:
     models = effective_models(["a", "b", "c", "d"], {"a": ["x"], "b": [], "c": ["y", "z"]})
     assert models == {"a": ["x"], "b": ["x"], "c": ["y", "z"], "d": ["y", "z"]}
 
 
 @settings(max_examples=50)
 @given(dags())
-def test_job_counts_of_a_map_equal_the_expected_counts(dag: Dag) -> None:
+def test_structure_counts_equals_dag_counts_for_any_valid_dag(dag: Dag) -> None:
     graphs = graphs_of(dag)
     first = stage_order(dag)[0]
     lengths = {item_list.name: 2 for item_list in item_lists(dag).values()}
@@ -52,7 +52,7 @@ def test_job_counts_of_a_map_equal_the_expected_counts(dag: Dag) -> None:
 
 @settings(max_examples=100)
 @given(dags(), st.data())
-def test_job_count_bounds_before_lists_are_known_include_final_counts(
+def test_job_count_bounds_stay_correct_when_lists_become_known(
     dag: Dag, data: st.DataObject
 ) -> None:
     graphs = graphs_of(dag)
@@ -77,7 +77,7 @@ def test_job_count_bounds_before_lists_are_known_include_final_counts(
         assert counts.limits == {}
 
 
-def test_map_shows_known_job_counts_upper_bounds_and_unknown_counts() -> None:
+def test_map_shows_exact_job_counts_upper_bounds_or_null() -> None:
     steps = [
         make_plan_step("find", outputs=["clauses"]),
         make_step("read", Strategy.PER_ITEM_AND_MODEL, inputs=["contracts"], max_items=40),
@@ -105,13 +105,13 @@ def test_item_step_after_a_skipped_list_step_has_no_jobs() -> None:
     assert stage["expected"] == {"total": 0, "steps": {"find": 0, "look": 0}}
 
 
-def test_job_counts_stop_at_the_first_invalid_stage() -> None:
+def test_no_job_counts_are_computed_from_first_invalid_stage_on() -> None:
     dag = make_dag(make_stage("a"), make_stage("b"), make_stage("c"))
     structure = Structure(dag=dag, graphs=graphs_of(dag), valid=frozenset({"a", "c"}))
     assert list(structure_counts(structure, {"a": MODELS})) == ["a"]
 
 
-def test_job_counts_stop_after_stage_with_too_many_document_lineages(
+def test_no_job_counts_are_computed_after_too_many_document_lineages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_LINEAGES", 10)
@@ -119,7 +119,7 @@ def test_job_counts_stop_after_stage_with_too_many_document_lineages(
     assert list(structure_counts(valid_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
 
 
-def test_map_has_step_order_first_and_last_steps_and_counts() -> None:
+def test_map_lists_order_first_steps_last_steps_and_job_counts() -> None:
     steps = [make_step("a"), make_step("b", Strategy.ALL_TO_ONE), make_step("c", skip=True)]
     dag = make_dag(make_stage("thesis", *steps, edges=[("b", "a")]))
     assert map_json(valid_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {

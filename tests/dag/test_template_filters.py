@@ -104,7 +104,7 @@ def test_template_operators_compare_numbers_texts_lists_and_maps(
 
 @pytest.mark.parametrize("operator", ["lt", "gt"])
 @pytest.mark.parametrize(("left", "right"), [("1", 2), (None, 1), ([1], [2]), ({}, {}), (1, 1)])
-def test_unorderable_template_values_are_neither_less_nor_greater(
+def test_equal_or_incomparable_values_are_neither_less_nor_greater(
     operator: str, left: Json, right: Json
 ) -> None:
     assert not compare(left, operator, right)

@@ -71,7 +71,7 @@ def test_template_blocks_on_separate_lines_leave_no_blank_lines() -> None:
     assert rendered(template) == "a\nb\nc"
 
 
-def test_template_loop_variable_has_only_supported_fields() -> None:
+def test_unsupported_fields_of_a_template_loop_render_as_empty() -> None:
     template = "{% for n in content %}{{ loop }}{{ loop.cycle }}{{ loop.index0 }}{% endfor %}"
     assert rendered(template, content=["a", "b"]) == "01"
 
@@ -126,7 +126,7 @@ def test_template_check_reports_forbidden_syntax_with_the_line(
         assert (template_error(template, kind) or "").startswith(expected)
 
 
-def test_prompt_and_document_templates_accept_different_names() -> None:
+def test_prompt_and_document_templates_have_different_variables() -> None:
     assert template_error("{{ feedback }}{{ models }}{{ reviewer }}", TemplateKind.PROMPT) is None
     assert (
         template_error("{{ content }}{{ text }}{{ document.title }}", TemplateKind.DOCUMENT) is None
@@ -167,7 +167,7 @@ def test_template_field_never_resolves_to_python_attribute(path: str) -> None:
     assert rendered(f"[{{{{ text.{path} }}}}]", text="abc") == "[]"
 
 
-def test_field_named_like_a_python_method_returns_the_data() -> None:
+def test_template_field_named_like_a_python_method_returns_the_data() -> None:
     assert rendered("{{ content.items }}", content={"items": 3}) == "3"
 
 
@@ -198,7 +198,7 @@ def test_prompt_with_invalid_template_syntax_raises_bad_recipe() -> None:
         "{% for a in content %}" + "{{ a }}" * 100 + "{% endfor %}",
     ],
 )
-def test_template_expensive_for_large_data_raises_too_large(template: str) -> None:
+def test_template_exceeding_the_operation_limit_raises_too_large(template: str) -> None:
     assert template_error(template, TemplateKind.DOCUMENT) is None
     content: Json = list(range(BUDGET // 40))
     with pytest.raises(TooLarge, match="operations"):
@@ -282,7 +282,7 @@ SCRAPS += [
 @example("{{ '\\ud800' }}")
 @example("\ud800{{ run }}")
 @example("{{ run }}\0")
-def test_any_prompt_text_renders_or_is_refused_with_a_line(text: str) -> None:
+def test_any_prompt_template_renders_or_is_refused_with_line_number(text: str) -> None:
     message = template_error(text, TemplateKind.PROMPT)
     if message is None:
         render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
@@ -293,7 +293,7 @@ def test_any_prompt_text_renders_or_is_refused_with_a_line(text: str) -> None:
 
 
 @each_kind
-def test_every_name_in_template_sample_data_is_accepted(kind: TemplateKind) -> None:
+def test_templates_may_use_every_name_of_the_sample_data(kind: TemplateKind) -> None:
     for name in SAMPLE_CONTEXTS[kind]:
         assert template_error(f"{{{{ {name} }}}}", kind) is None
 

@@ -45,9 +45,8 @@ def test_map_with_few_edges_draws_all_of_the_edges() -> None:
     assert thin_edges(45, edges) == (edges, 0)
 
 
-def test_map_limits_drawn_edges_even_if_none_is_redundant() -> None:
-    # Every box of the first half precedes every box of the second half directly, so no edge follows
-    # from others.
+def test_drawn_edges_are_limited_even_without_redundant_edges() -> None:
+    # Each box of the first half has an edge to each box of the second half: no edge is redundant.
     edges = [(a, b) for b in range(100, 200) for a in range(100)]
     drawn_edges, undrawn = thin_edges(200, edges)
     assert len(drawn_edges) == LINES_PER_BOX * 200

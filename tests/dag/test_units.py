@@ -61,7 +61,7 @@ def test_plan_job_before_per_document_step_has_output_per_model() -> None:
     ]
 
 
-def test_pairwise_step_has_job_per_document_lineage_reviewer_and_model() -> None:
+def test_pairwise_step_combines_every_lineage_reviewer_and_model() -> None:
     prior = origins_of([ProducedDocument("r", "l/1"), ProducedDocument("q", "l/2")])
     units = make_stage_run(
         make_stage("s", make_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior
@@ -74,7 +74,7 @@ def test_pairwise_step_has_job_per_document_lineage_reviewer_and_model() -> None
     ]
 
 
-def test_job_after_pairwise_step_has_reviewer_of_the_source_document() -> None:
+def test_job_on_a_pairwise_document_keeps_the_reviewer() -> None:
     steps = [make_step("x", S.PAIRWISE_BY_ORIGIN), make_step("y", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))
@@ -99,7 +99,7 @@ def test_job_goes_to_the_model_that_wrote_the_document(strategy: Strategy) -> No
     ]
 
 
-def test_chain_of_10000_steps_keeps_the_first_document_lineages() -> None:
+def test_10000_chained_steps_continue_the_lineages_of_the_first_step() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     steps = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
     run = make_stage_run(make_stage("s", *steps, edges=make_chain(*keys)))
@@ -107,7 +107,7 @@ def test_chain_of_10000_steps_keeps_the_first_document_lineages() -> None:
 
 
 @given(recipes(), models())
-def test_number_of_jobs_without_models_is_the_expected_number(
+def test_stage_without_models_has_the_expected_numbers_of_jobs(
     recipe: Recipe, before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))

@@ -19,7 +19,7 @@ CLOSED = replace(DONE, closed=True)
 
 
 class Event(StrEnum):
-    """Events that can happen to a job, and the retry of all failed jobs."""
+    """Events during a stage: an event of one job, or the retry of all failed jobs."""
 
     FINISH = "the job completes its unit of work"
     CONTINUE = "the job ends, and a new job continues its unit of work"
@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(slots=True)
 class Workshop:
-    """Simulated stage with jobs in memory; it opens and closes steps as `walk` decides."""
+    """Simulated stage with jobs in memory; `walk` decides which steps open or close."""
 
     run: StageRun
     jobs: dict[str, list[Job]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Workshop:
         return len(self.run.units(key))
 
     def state(self, key: str) -> StepState:
-        """Return the step's state; a unit of work is done when all its jobs are completed."""
+        """Return the state of a step; a unit is done when all jobs of the unit are completed."""
         jobs = self.jobs[key]
         left = {job.unit.number for job in jobs if job.status is not JobStatus.COMPLETED}
         total = len({job.unit.number for job in jobs})
@@ -68,7 +68,7 @@ class Workshop:
         return walk(self.run.graph, states, self.count_of)
 
     def happen(self, event: Event, choice: int) -> None:
-        """Apply one event to a job, then call `walk`, as one transaction would."""
+        """Apply an event to a job; then open and close the steps that `walk` returns."""
         if event is Event.RETRY:
             for job in self.failed:
                 self.offer(job)
@@ -101,7 +101,7 @@ class Workshop:
         self.open.append(job)
 
     def follow(self, step_changes: Walk) -> None:
-        """Check and apply a decision of `walk`; create every job of an opened step."""
+        """Check and apply what `walk` closed and opened; create the jobs of opened steps."""
         place = {key: number for number, key in enumerate(self.run.graph.order)}
         for keys in (step_changes.closed, step_changes.opened):
             assert list(keys) == sorted(keys, key=place.__getitem__)

@@ -1,4 +1,4 @@
-"""Properties of all plans: any calls are made, in any order, on random plans."""
+"""Random plans stay valid, and their audits replay, after random calls in any order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -87,7 +87,7 @@ def conditions(draw: st.DrawFn, count: int) -> NewCondition:
 
 @st.composite
 def added_steps(draw: st.DrawFn, order: int, count: int) -> tuple[NewStep, ...]:
-    """Generate two steps that a condition adds after step `order`; each may depend on others."""
+    """Generate two steps that a condition adds after step `order`, with random dependencies."""
     existing = [*range(1, order + 1), *range(order + 3, count + 3)]
     some = st.lists(st.sampled_from(existing), max_size=1)
     both = st.lists(st.sampled_from([order + 1, *existing]), max_size=2)
@@ -100,7 +100,7 @@ def added_steps(draw: st.DrawFn, order: int, count: int) -> tuple[NewStep, ...]:
 
 @st.composite
 def new_plans(draw: st.DrawFn, *, is_tied: bool = False) -> NewPlan:
-    """Generate a plan; if `is_tied`, every step except the first has dependencies."""
+    """Generate a plan; with `is_tied`, every step except the first depends on earlier steps."""
     count = draw(st.integers(1, 12))
     dependencies = [
         draw(st.lists(st.integers(1, n), min_size=int(is_tied), max_size=2))
@@ -120,7 +120,7 @@ def new_plans(draw: st.DrawFn, *, is_tied: bool = False) -> NewPlan:
 
 @dataclass(slots=True)
 class Story:
-    """Plan with its complete audit and the results submitted to it."""
+    """Plan under test, with every audited change and every submitted result."""
 
     plan: Plan
     minutes: int = 0
@@ -133,7 +133,7 @@ class Story:
         return DecisionContext(now, ACTORS[number % len(ACTORS)], self.new_id, self.new_id)
 
     def take(self, decided: Decision[object], who: str) -> None:
-        """Check a decision of the plan rules, and apply the decision as the store would."""
+        """Check the decision that a call returned; then replace `plan` by the decision's plan."""
         check_decision(self.plan, decided, who)
         self.changes += [change for entry in decided.entries for change in entry.changes]
         seen = NOON + timedelta(minutes=self.minutes)
@@ -163,7 +163,7 @@ moves = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 2**12)), max_s
 
 
 def play(story: Story, move: Move) -> None:
-    """Make one call; it must succeed, or be refused with a documented error and change nothing."""
+    """Make one call, which either succeeds, or raises a documented error and changes nothing."""
     name, number = move
     if name == "wait":
         story.minutes += number % 45
@@ -238,7 +238,7 @@ def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modi
 
 @decision("A26", "A32")
 @given(new=new_plans(), calls=moves)
-def test_plan_stays_valid_during_random_calls_and_can_end(new: NewPlan, calls: list[Move]) -> None:
+def test_plan_stays_valid_and_closable_after_random_calls(new: NewPlan, calls: list[Move]) -> None:
     story, done = make_story(new), 0
     for move in calls:
         play(story, move)
@@ -271,7 +271,7 @@ def check_replay(story: Story) -> None:
 
 
 def _finish(story: Story) -> None:
-    # The loop is long, because conditions may repeat steps many times; each has a maximum.
+    # Conditions may repeat steps, so closing a plan can take many rounds.
     for _ in range(2_000):
         if story.plan.status in CLOSED_PLAN:
             return
@@ -291,7 +291,7 @@ def _finish(story: Story) -> None:
             return
 
 
-#: Claims that keep the held step, and calls that complete, add, remove or move steps.
+#: Claims of another step, and calls that complete, add, remove, move, fail or retry steps.
 claims = st.tuples(st.just("next"), st.integers(0, 2**8).map(lambda number: 7 * number))
 changes = ("submit", "take_next", "add", "remove", "remove", "reorder", "fail", "retry", "depend")
 others = st.tuples(st.sampled_from(changes), st.integers(0, 2**12))
@@ -301,7 +301,7 @@ others = st.tuples(st.sampled_from(changes), st.integers(0, 2**12))
     new=new_plans() | new_plans(is_tied=True),
     calls=st.lists(claims | others, min_size=10, max_size=40),
 )
-def test_claimed_step_never_had_a_dependency_that_is_still_open(
+def test_claimed_steps_have_no_open_current_or_former_dependencies(
     new: NewPlan, calls: list[Move]
 ) -> None:
     story = make_story(new)
@@ -318,10 +318,10 @@ def test_claimed_step_never_had_a_dependency_that_is_still_open(
 def _note_dependencies(
     depended: dict[StepId, set[StepId]], before: Plan, plan: Plan, *, is_replaced: bool
 ) -> None:
-    """Add each step's current dependencies to the dependencies that the step had earlier.
+    """Record in `depended` every dependency that each step has or had.
 
-    If a step was removed, its dependencies take its place among those of other steps. If a caller
-    replaced the dependencies of a step, only the new ones count.
+    Steps that depended on a removed step inherit the dependencies of the removed step. With
+    `is_replaced`, a step whose dependencies changed keeps only the new dependencies.
     """
     old = {step.id: step.depends_on for step in before.steps}
     for removed in old.keys() - {step.id for step in plan.steps}:
@@ -337,7 +337,7 @@ def _note_dependencies(
 
 
 def _check_claims(depended: dict[StepId, set[StepId]], before: Plan, plan: Plan) -> None:
-    """Check that no step claimed between these two states had an open dependency."""
+    """Check that every step claimed between `before` and `plan` has only closed dependencies."""
     running = {step.id for step in before.steps_with_status(StepStatus.IN_PROGRESS)}
     running |= {step.id for step in before.steps_with_status(StepStatus.AWAITING_INPUT)}
     still_open = {step.id: step for step in plan.steps if step.status not in TERMINAL_STEP}

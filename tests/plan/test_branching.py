@@ -155,7 +155,7 @@ def test_evaluated_condition_is_not_evaluated_again() -> None:
     assert "branches" not in done.entries[0].details
 
 
-def test_cheap_condition_after_expensive_ones_still_fires() -> None:
+def test_cheap_condition_fires_even_after_too_expensive_conditions() -> None:
     dear = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
     conditions = [
         make_condition(1, dear if number < MAX_CONDITIONS - 1 else "size(result) == 100")

@@ -25,7 +25,7 @@ def test_budget_json_omits_tokens_or_cost_without_a_limit() -> None:
     assert set(budget_json(Budget(cost_micros=1), Totals())) == {"costUsd"}
 
 
-def test_budget_warning_starts_at_80_percent_and_changes_above_budget() -> None:
+def test_budget_warning_differs_at_80_percent_and_above_100_percent() -> None:
     warnings = [
         budget_json(TOKENS, Totals(input_tokens=used)).get("warning") for used in (799, 800)
     ]
@@ -51,7 +51,7 @@ def test_budget_reaches_100_percent_only_when_used_up(used: int, of: int) -> Non
     assert (warning(part) is not None) is (100 * used >= 80 * of)
 
 
-def test_budget_of_a_new_plan_is_stored_in_the_row() -> None:
+def test_new_plan_row_contains_the_budget() -> None:
     steps = (NewStep(type=StepType.SEARCH, instructions="Look."),)
     made = create(
         NewPlan(name="P", research_question="Q?", steps=steps, budget=BOTH), make_context()

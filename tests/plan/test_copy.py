@@ -1,4 +1,4 @@
-"""Copies of plans: new ids, the results of the original, and steps that are pending again."""
+"""A copied plan has new ids and the results up to a step; later steps are pending again."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from waybook.plan.submit import Submission, submit
 
 
 class History:
-    """Plan with the changes of each of its audit entries."""
+    """Plan under test, with the changes of every audit entry."""
 
     def __init__(self) -> None:
         adds = NewCondition(
@@ -72,7 +72,7 @@ def by_order(rows: Mapping[str, Row]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: int(str(row["order"])))
 
 
-def test_plan_copy_without_up_to_step_has_all_completed_results() -> None:
+def test_plan_copy_without_argument_up_to_has_all_completed_results() -> None:
     history = History()
     history.work(1)
     made = history.copied()
@@ -107,7 +107,7 @@ def test_plan_copy_has_new_ids_of_steps_and_conditions() -> None:
 
 
 @pytest.mark.parametrize(("up_to", "carried"), [(0, 0), (1, 1), (2, 2), (None, 3)])
-def test_steps_after_up_to_step_are_pending_in_the_copy(up_to: int | None, carried: int) -> None:
+def test_copied_steps_after_argument_up_to_are_pending(up_to: int | None, carried: int) -> None:
     history = History()
     for order in (1, 2, 3):
         history.work(order)
@@ -119,7 +119,7 @@ def test_steps_after_up_to_step_are_pending_in_the_copy(up_to: int | None, carri
     assert plan.status is (PlanStatus.EXECUTING if carried else PlanStatus.PLANNING)
 
 
-def test_plan_copy_omits_a_condition_that_fired_later() -> None:
+def test_plan_copy_before_a_fired_condition_omits_the_condition() -> None:
     history = History()
     history.work(1)
     history.work(2, confidence=0.1)

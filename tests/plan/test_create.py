@@ -20,7 +20,7 @@ def test_create_plan_writes_single_audit_entry() -> None:
     assert made.plan.seq == 1
 
 
-def test_plan_created_during_a_skill_execution_has_the_execution_id() -> None:
+def test_new_plan_stores_the_id_of_the_skill_execution() -> None:
     new = NewPlan(name="n", research_question="q", steps=(make_new_step(),), skill_execution_id="x")
     (entry,) = create(new, make_context()).entries
     assert entry.details["skillExecutionId"] == "x"

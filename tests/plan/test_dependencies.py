@@ -43,7 +43,7 @@ def test_step_is_claimable_only_after_all_dependencies_are_done() -> None:
     assert first == 1
 
 
-def test_dependents_of_a_removed_step_inherit_dependencies() -> None:
+def test_dependents_inherit_the_dependencies_of_a_removed_step() -> None:
     plan = make_plan_of(waiting_for(), waiting_for(1), waiting_for(2))
     plan, first = taken(plan)
     plan = modify(plan, (RemoveStep(plan.steps[1].id),), make_context()).plan
@@ -63,7 +63,7 @@ def test_steps_of_a_sequential_plan_are_claimed_in_order() -> None:
         assert (nothing, claimed) == (None, order)
 
 
-def test_sequential_step_with_dependencies_waits_only_for_dependencies() -> None:
+def test_explicit_dependencies_replace_the_sequential_order_of_a_step() -> None:
     plan = make_plan_of(
         waiting_for(), waiting_for(), waiting_for(1), waiting_for(), sequential=True
     )
@@ -93,7 +93,7 @@ def test_new_plan_with_circular_dependencies_is_refused() -> None:
 
 
 def branch(*steps: NewStep) -> NewCondition:
-    """Return a condition of the first step; it always fires and adds these steps."""
+    """Return a condition that always fires after the first step, and adds these steps."""
     return NewCondition(
         after_step_order=1, expression="true", action=BranchAction.ADD_STEPS, steps=steps
     )
@@ -121,7 +121,7 @@ def test_step_added_by_condition_may_depend_on_later_steps() -> None:
     assert plan.steps[2].depends_on == (plan.steps[0].id,)
 
 
-def test_condition_of_an_added_step_can_name_other_added_steps() -> None:
+def test_condition_of_an_added_step_can_repeat_another_added_step() -> None:
     again = NewCondition(
         expression="result == 'weak'", action=BranchAction.REPEAT, from_step_order=2, max_repeats=1
     )
@@ -136,14 +136,14 @@ def test_condition_of_an_added_step_can_name_other_added_steps() -> None:
     assert plan.steps[4].depends_on == (plan.steps[3].id,)
 
 
-def test_dependency_of_a_step_in_a_condition_cannot_be_removed() -> None:
+def test_dependency_of_a_step_not_yet_added_cannot_be_removed() -> None:
     plan = plan_with_branch(waiting_for(), waiting_for(), added=(waiting_for(3),))
     with pytest.raises(NotModifiable, match="depends on it"):
         modify(plan, (RemoveStep(plan.steps[1].id),), make_context())
 
 
 @pytest.mark.parametrize("added", [(waiting_for(9),), (waiting_for(2),)])
-def test_condition_adding_steps_with_impossible_dependencies_is_refused(
+def test_condition_adding_steps_with_invalid_dependencies_is_refused(
     added: tuple[NewStep, ...],
 ) -> None:
     with pytest.raises(InvalidStepReference):

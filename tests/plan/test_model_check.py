@@ -1,6 +1,6 @@
-"""Model check of the plan rules: every call in every reachable state within the bounds.
+"""Model check of the plan rules: every call is tried in every state reachable within bounds.
 
-With `WAYBOOK_WALK=wide`, the bounds are wider and the test takes some minutes more.
+With `WAYBOOK_WALK=wide`, the bounds are wider, and the test takes some minutes longer.
 """
 
 import os

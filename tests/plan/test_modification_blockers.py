@@ -1,4 +1,4 @@
-"""The reason why a modification is not possible equals the error of making the modification."""
+"""The function `blocking_reason` returns exactly the error that `modify` would raise."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ CHANGES: list[Modification] = [
     st.sampled_from(PlanStatus),
     st.sampled_from(CHANGES),
 )
-def test_blocking_reason_equals_the_error_of_the_plan_modification(
+def test_blocking_reason_predicts_the_error_message_of_modify(
     statuses: list[StepStatus], status: PlanStatus, change: Modification
 ) -> None:
     plan = make_plan(*(make_step(step_status) for step_status in statuses), status=status)

@@ -142,7 +142,7 @@ def test_removing_the_last_open_step_completes_the_plan() -> None:
 
 
 @decision("A18")
-def test_last_remaining_step_can_be_removed_only_before_the_start() -> None:
+def test_only_step_is_removable_before_plan_starts_but_not_afterwards() -> None:
     begun = make_plan(make_step(), status=PlanStatus.EXECUTING)
     with pytest.raises(NotModifiable, match="needs at least one step"):
         modified(begun, RemoveStep(step_id(1)))
@@ -226,7 +226,7 @@ def test_failing_a_step_with_retry_makes_the_step_pending() -> None:
     assert events_of(done) == ["step_failed", "plan_modified"]
 
 
-def test_failing_a_step_at_another_attempt_raises_stale_attempt() -> None:
+def test_failing_a_step_with_a_wrong_attempt_raises_stale_attempt() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS, held_by="ann", in_progress_since=NOON, attempt=2))
     modified(plan, FailStep(step_id(1), "?", attempt=2))
     for attempt in (1, 3):
@@ -264,7 +264,7 @@ def test_only_failed_or_running_steps_can_be_retried(status: StepStatus) -> None
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
 
 
-def test_failing_and_retrying_last_step_together_keeps_plan_open() -> None:
+def test_failing_and_retrying_last_step_at_once_keeps_plan_open() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING

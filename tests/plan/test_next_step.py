@@ -74,7 +74,7 @@ def test_next_step_returns_the_held_step_to_the_session() -> None:
 
 
 @decision("A10")
-def test_claim_with_argument_another_returns_a_second_step() -> None:
+def test_holder_gets_a_second_step_with_argument_another() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     assert taken(plan, another=True).step.order == 2
 
@@ -108,7 +108,7 @@ def test_caller_without_a_session_never_resumes_a_step() -> None:
 
 
 @pytest.mark.parametrize("actor", [ANN, BOB])
-def test_any_caller_gets_the_step_after_modify_decision(actor: Actor) -> None:
+def test_step_can_go_to_any_caller_after_modify_decision(actor: Actor) -> None:
     waiting = make_plan(make_step(S.AWAITING_INPUT), make_step(), review=make_review(1))
     back = decide(waiting, DecisionKind.MODIFY, make_context(PAT), feedback="Again.").plan
     assert back.steps[0].held_by is None

@@ -37,7 +37,7 @@ def test_every_change_of_a_closed_plan_raises_plan_terminal(
     assert refusal.value.next_call.args == {"planId": "p"}
 
 
-def test_closed_plan_without_open_steps_suggests_no_copy() -> None:
+def test_closed_plan_without_open_steps_suggests_get_plan_status() -> None:
     plan = make_plan(make_step(StepStatus.COMPLETED), make_step(StepStatus.SKIPPED))
     with pytest.raises(PlanTerminal) as refusal:
         require_open(plan)
@@ -46,7 +46,7 @@ def test_closed_plan_without_open_steps_suggests_no_copy() -> None:
 
 @decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
-def test_claim_stall_check_and_resumption_leave_closed_plan_unchanged(status: PlanStatus) -> None:
+def test_claiming_stall_detection_and_resuming_never_change_closed_plan(status: PlanStatus) -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
     late = make_context(minutes=600)
     assert next_step(plan, late).entries == ()

@@ -77,7 +77,7 @@ def test_repeat_condition_copies_dependencies_and_conditions() -> None:
     assert plan.status is PlanStatus.FAILED
 
 
-def test_repeated_step_has_repetition_number_reason_and_latest_results() -> None:
+def test_each_repetition_shows_number_reason_and_latest_results() -> None:
     doubt = replace(repeat(2, 1), expression="result.score < 5", reason="too weak")
     plan = plan_with(make_new_step("Draft."), make_new_step("Criticize."), conditions=(doubt,))
     assert round_of(plan, plan.steps[0]) is None
@@ -102,7 +102,7 @@ def test_repeated_step_has_repetition_number_reason_and_latest_results() -> None
 
 
 def exhausted(then: OnExhausted | None, *, dependent: bool = False) -> tuple[Plan, StepDone]:
-    """Return a plan whose condition is still true after its only allowed repetition."""
+    """Return a plan with a condition that is still true after the only allowed repetition."""
     loop = replace(repeat(1, None, 1), on_exhausted=then)
     last = make_new_step("Write.", depends_on=(1,) if dependent else ())
     plan = plan_with(make_new_step("Draft."), last, conditions=(loop,))
@@ -132,7 +132,7 @@ def test_plan_fails_after_the_last_repetition_if_configured() -> None:
     assert done.branches[0].as_json()["onExhausted"] == "fail"
 
 
-def test_quoted_text_in_a_condition_is_not_reported_as_value() -> None:
+def test_variable_name_inside_quoted_text_is_not_reported_as_value() -> None:
     loop = replace(repeat(1, None), expression="result.kind == 'step' && confidence < 0.5")
     plan = plan_with(make_new_step(), conditions=(loop,))
     submission = Submission(result_summary={"kind": "step"}, confidence=0.25)
@@ -160,7 +160,7 @@ def test_repeat_condition_beyond_the_step_limit_has_outcome_error() -> None:
     assert len(plan.steps) == MAX_STEPS - 1
 
 
-def test_repeat_condition_starting_after_the_completed_step_adds_no_step() -> None:
+def test_repeat_condition_from_a_later_step_adds_no_steps() -> None:
     plan = plan_with(make_new_step(), make_new_step(), conditions=(repeat(1, 2),))
     plan, done = submitted(plan, 1, "again")
     assert len(plan.steps) == 2
@@ -178,7 +178,7 @@ def test_repeat_condition_that_starts_at_an_unknown_step_is_refused() -> None:
         plan_with(make_new_step(), conditions=(repeat(1, 2),))
 
 
-def test_repeat_condition_loads_only_the_texts_of_repeated_steps() -> None:
+def test_texts_to_repeat_contains_only_ids_of_repeated_steps() -> None:
     plan = plan_with(*(make_new_step(),) * 4, conditions=(repeat(3, 2),))
     ids = [step.id for step in plan.steps]
     assert texts_to_repeat(plan, ids[2]) == {ids[1], ids[2]}

@@ -1,4 +1,4 @@
-"""Stored research: versions, sources that are stored once, and research after a plan is closed."""
+"""Research is stored in versions, each source is stored once, and closed plans are refused."""
 
 from dataclasses import replace
 
@@ -91,7 +91,7 @@ def test_hash_of_research_content_is_independent_of_key_order(
 
 
 @pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
-def test_research_in_closed_plan_suggests_storing_without_plan(status: PlanStatus) -> None:
+def test_refused_research_for_closed_plan_suggests_storing_without_plan(status: PlanStatus) -> None:
     with pytest.raises(PlanTerminal) as refused:
         store_research(
             make_created_plan()._replace(status=status), None, NOTE, ExistingResearch(), MOMENT

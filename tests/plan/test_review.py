@@ -216,7 +216,7 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
         (ReviewSurface.FORM, "ann"),
     ],
 )
-def test_modify_decision_leaves_step_with_holder_only_in_chat_form(
+def test_only_a_modify_decision_in_chat_form_keeps_the_holder(
     place: ReviewSurface, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)
@@ -226,7 +226,7 @@ def test_modify_decision_leaves_step_with_holder_only_in_chat_form(
 
 
 @pytest.mark.parametrize(("session", "holder"), [("a", "ann"), ("b", None), (None, None)])
-def test_only_the_holder_that_relays_modify_decision_keeps_the_step(
+def test_holder_keeps_the_step_only_when_relaying_the_modify_decision(
     session: str | None, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

@@ -41,7 +41,7 @@ def test_resuming_a_newly_created_plan_writes_no_audit_entry() -> None:
     assert resume_session(taken.plan, make_context(BOB)).entries == ()
 
 
-def test_unnamed_session_and_session_on_closed_plan_are_not_recorded() -> None:
+def test_new_session_is_not_recorded_if_unnamed_or_plan_closed() -> None:
     assert not is_new_session(make_plan(make_step()), None)
     assert not is_new_session(make_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
     draft = Draft(make_plan(make_step()), make_context(PAT))
@@ -50,7 +50,7 @@ def test_unnamed_session_and_session_on_closed_plan_are_not_recorded() -> None:
 
 
 @decision("A39")
-def test_same_session_resumes_a_step_on_another_channel() -> None:
+def test_session_resumes_the_same_step_on_another_channel() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     elsewhere = ANN._replace(channel=PAT.channel)
     resumed = next_step(plan, make_context(elsewhere)).reply

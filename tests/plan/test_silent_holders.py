@@ -1,4 +1,4 @@
-"""Steps of inactive holders go to another agent, at most a limited number of times."""
+"""A step of an inactive holder goes to another agent, or fails after too many such holders."""
 
 from datetime import timedelta
 
@@ -106,7 +106,7 @@ def test_step_fails_after_the_maximum_number_of_inactive_holders(limit: int | No
     assert plan.status is PlanStatus.COMPLETED
 
 
-def test_dependent_steps_become_ready_after_too_many_inactive_holders() -> None:
+def test_step_failed_by_inactive_holders_makes_dependents_ready() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session="a", max_attempts=1)
     plan = make_plan(silent, make_step(depends_on=(step_id(1),)))
     taken = next_step(plan, make_context(BOB, minutes=45))

@@ -131,7 +131,7 @@ def test_resumed_plan_is_not_stalled_again_before_the_threshold() -> None:
 
 
 @decision("A7")
-def test_time_awaiting_review_does_not_count_as_stalled() -> None:
+def test_time_awaiting_review_does_not_count_toward_a_stall() -> None:
     waiting = make_plan(make_step(S.AWAITING_INPUT), review=make_review(1))
     assert detect_stalled_steps(waiting, now=NOON + timedelta(days=3)) == ()
     days_later = make_context(ANN, minutes=3 * 24 * 60)

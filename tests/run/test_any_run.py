@@ -1,7 +1,7 @@
-"""Any run can be completed after any events, and every invariant holds at all times.
+"""Random runs stay valid, and can be completed, after random events.
 
-Every decision is followed by a check of the invariants in `run_invariants`. With
-`WAYBOOK_WALK=wide`, many more runs are tested.
+After every decision, the test checks the invariants in `run_invariants`. With
+`WAYBOOK_WALK=wide`, the test tries many more runs.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Copies of runs: completed stages are copied with new ids, and a later stage starts again."""
+"""A copy of a run from a stage contains the earlier stages, and starts that stage anew."""
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_documents_of_a_copied_run_refer_to_the_original_documents(world: RunEnv
     assert originals.isdisjoint(document.id for document in decision.documents)
 
 
-def test_run_copy_from_a_stage_needs_feedback_on_earlier_stages(world: RunEnv) -> None:
+def test_run_cannot_be_copied_from_stage_without_feedback_on_predecessors(world: RunEnv) -> None:
     with pytest.raises(InvalidTransition, match="the stage 'right' before it"):
         copied(world, "last")
     world.feedback("right")

@@ -20,7 +20,7 @@ S = Strategy
 
 
 def contracts() -> Stage:
-    """Return a stage: each model reads each item of the run's input, then one job summarizes."""
+    """Return a stage in which every model reads every input item, and one job summarizes."""
     steps = [
         make_step("read", S.PER_ITEM_AND_MODEL, inputs=["items"]),
         make_step("summary", S.ALL_TO_ONE, inputs=["read"]),
@@ -29,7 +29,7 @@ def contracts() -> Stage:
 
 
 def planned(**values: object) -> Dag:
-    """Return two stages: the first lists items and has a job for each; so has the second."""
+    """Return two stages: step `find` lists items, and each stage has a step with a job per item."""
     first = [
         make_plan_step("find", outputs=["clauses"]),
         make_step("look", S.PER_ITEM, inputs=["clauses"], **values),  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def test_submitted_list_that_makes_too_many_jobs_is_refused(
         listed(make_run(planned(max_items=2)), ["a", "b", "c"])
 
 
-def test_failed_list_step_creates_no_item_jobs_before_a_retry() -> None:
+def test_failed_list_step_creates_item_jobs_only_after_a_retry() -> None:
     world = make_run(planned())
     world.fail(world.claimed(world.jobs("find")[0]), retryable=False)
     assert world.reached() == ["find"]
@@ -122,7 +122,7 @@ def test_list_of_a_skipped_step_creates_no_jobs() -> None:
     assert world.jobs("look") == []
 
 
-def test_regenerated_list_does_not_replace_a_list_in_use() -> None:
+def test_regenerated_list_does_not_replace_list_with_existing_jobs() -> None:
     world = make_run(planned())
     listed(world, ["a", "b"])
     (document,) = world.documents("find")
@@ -135,7 +135,7 @@ def test_regenerated_list_does_not_replace_a_list_in_use() -> None:
     assert len(world.jobs("read")) == 2
 
 
-def test_regenerated_list_replaces_a_list_that_is_not_in_use() -> None:
+def test_regenerated_list_replaces_a_list_without_jobs() -> None:
     find, other = make_plan_step("find", outputs=["clauses"]), make_plan_step("other")
     look = make_step("look", S.PER_ITEM, inputs=["clauses"])
     stage = make_stage("one", find, other, look, edges=[("find", "look"), ("other", "look")])
@@ -150,7 +150,9 @@ def test_regenerated_list_replaces_a_list_that_is_not_in_use() -> None:
 
 
 @pytest.mark.parametrize(("is_used", "jobs"), [(True, 2), (False, 1)])
-def test_run_copy_keeps_list_in_use_and_replaces_unused_list(*, is_used: bool, jobs: int) -> None:
+def test_run_copy_uses_regenerated_list_unless_original_has_jobs(
+    *, is_used: bool, jobs: int
+) -> None:
     dag = planned()
     if not is_used:
         alone = make_stage("one", make_plan_step("find", outputs=["clauses"]))
@@ -171,7 +173,7 @@ def test_run_copy_keeps_list_in_use_and_replaces_unused_list(*, is_used: bool, j
 
 
 def copied(world: RunEnv) -> RunRowStore:
-    """Copy the run from its second stage on; check all invariants and return the copy."""
+    """Copy a run from the second stage on, check all invariants, and return the copy."""
     latest = {world.records.latest(id_).id for id_ in world.records.documents}
     documents = [
         OriginalDocument(

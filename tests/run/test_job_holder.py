@@ -40,7 +40,7 @@ def test_error_for_older_job_attempt_names_holder_and_next_call() -> None:
 
 
 @pytest.mark.parametrize("attempt", [-1, 1, 5])
-def test_error_for_attempt_of_unclaimed_job_shows_attempt_0(attempt: int) -> None:
+def test_error_for_wrong_attempt_of_unclaimed_job_names_attempt_0(attempt: int) -> None:
     (job,) = single_job().jobs("a")
     refusal = stale_attempt_error(job, attempt, ANN)
     assert refusal is not None

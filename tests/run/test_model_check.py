@@ -1,6 +1,7 @@
 """Model check of the run rules: every call is made in every state of a small stage.
 
-With `WAYBOOK_WALK=wide`, every job may use all its attempts, and the test takes some minutes more.
+A job has two attempts instead of four. With `WAYBOOK_WALK=wide`, a job has all four attempts, and
+the test takes some minutes longer.
 """
 
 import os
@@ -22,13 +23,13 @@ CANCELED = {"RUN_CANCELED"}
 
 
 def sequential_stages() -> Stage:
-    """Return a stage of two steps, one after the other; each has one job per model."""
+    """Return a stage with a step `a` and a dependent step `b`, both with a job per model."""
     steps = [make_plan_step(key, Strategy.PER_MODEL) for key in ("a", "b")]
     return make_stage_run(*steps, edges=make_chain("a", "b"))
 
 
 def joining_stages() -> Stage:
-    """Return a stage: one step depends on two parallel steps, of which one has a job per model."""
+    """Return a stage with two parallel steps, `a` and `b`, and a step `c` that depends on both."""
     steps = [make_plan_step("b", Strategy.PER_MODEL), make_plan_step("a"), make_plan_step("c")]
     return make_stage_run(*steps, edges=[("a", "c"), ("b", "c")])
 
@@ -45,7 +46,7 @@ def item_stages() -> Stage:
 
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limit jobs to two attempts: this has the same cases as four attempts, in far fewer states."""
+    """Limit jobs to two attempts, which cover the same cases as four attempts in fewer states."""
     if not WIDE:
         monkeypatch.setattr(failure, "MAX_ATTEMPTS", 2)
         monkeypatch.setattr(next_job, "MAX_ATTEMPTS", 2)

@@ -28,7 +28,7 @@ def single_job() -> RunEnv:
 
 
 def details(world: RunEnv) -> dict[str, object]:
-    """Return the details of the last decision's only audit entry."""
+    """Return the details of the only audit entry of the last decision."""
     assert world.decision is not None
     (entry,) = world.decision.entries
     return dict(entry.details)
@@ -134,7 +134,7 @@ def test_heartbeat_extends_the_lease_of_a_job() -> None:
     assert isinstance(world.ask(BOB), NothingReady)
 
 
-def test_claim_of_a_job_that_failed_records_no_previous_holder() -> None:
+def test_claiming_a_job_after_a_failure_records_no_previous_holder() -> None:
     world = single_job()
     world.fail(world.claim(ANN))
     world.pass_time()

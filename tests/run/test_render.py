@@ -7,14 +7,14 @@ PAGE = Entity.RENDERED_DOCUMENT
 
 
 def two_documents() -> RunEnv:
-    """Return a complete run with two readable documents."""
+    """Return a run whose jobs are completed and whose two documents are not yet rendered."""
     world = make_run(make_stage_run(make_step("a", outputs=[make_output("text", "# Text")])))
     world.work()
     return world
 
 
 def documents(world: RunEnv) -> tuple[int | None, int]:
-    """Return the number of documents that the report expects, and of those available."""
+    """Return the numbers of expected and of available documents in the report."""
     assert world.report is not None
     stage = world.report["stages"][0]
     return stage["documentsExpected"], stage["documentsAvailable"]

@@ -61,7 +61,7 @@ def test_retried_job_has_the_full_number_of_attempts_again() -> None:
     assert world.jobs("a")[0].status is J.RETRY_LOOP_FAILED
 
 
-def test_retry_of_a_step_leaves_failed_jobs_of_others_unchanged() -> None:
+def test_retry_of_a_step_leaves_other_failed_jobs_unchanged() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(4):
         world.fail(world.claim(), retryable=False)
@@ -125,7 +125,7 @@ def test_regenerating_a_document_of_a_closed_step_leaves_step_closed() -> None:
     assert len(world.jobs("b")) == 2
 
 
-def test_regenerating_a_document_of_open_step_lowers_the_done_count() -> None:
+def test_regenerating_document_of_open_step_lowers_number_of_done_jobs() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)
@@ -159,7 +159,7 @@ def test_regeneration_rewrites_all_documents_of_the_job() -> None:
     assert [document.version for document in world.documents("plan")] == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
-def test_document_regenerated_in_parts_has_no_old_text() -> None:
+def test_document_regenerated_in_parts_contains_only_new_text() -> None:
     world = two_steps()
     world.submit(world.claim(), "Old, ", continues=True)
     world.work("a", text="older.")

@@ -158,7 +158,7 @@ def test_feedback_on_last_stage_is_stored_and_starts_no_stage() -> None:
     assert world.run.completed_at == NOON
 
 
-def test_feedback_refused_for_too_many_models_can_be_given_again() -> None:
+def test_feedback_can_be_repeated_after_refusal_for_too_many_models() -> None:
     world = make_run(two_stages())
     world.work()
     with pytest.raises(TooLarge):

@@ -21,7 +21,7 @@ S = Strategy
 
 
 def single_job(*outputs: str | Output) -> RunEnv:
-    """Return a run of one job that produces these documents, by default one with the step's key."""
+    """Return a run with a single job, which produces these outputs or, by default, output `a`."""
     return make_run(make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=outputs)))
 
 
@@ -150,7 +150,7 @@ def test_submitting_a_partial_text_creates_a_continuation_job() -> None:
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
-def test_last_part_stores_a_document_of_all_parts(parts: list[str]) -> None:
+def test_submitting_the_last_part_joins_all_parts_into_a_document(parts: list[str]) -> None:
     world = single_job()
     for part in parts[:-1]:
         world.submit(world.claim(), part, continues=True)
@@ -201,7 +201,7 @@ def test_partial_result_with_texts_of_two_documents_is_refused(*, continues: boo
     assert world.job(job).status is J.PROCESSING
 
 
-def test_unnamed_text_is_stored_as_every_document_of_the_job() -> None:
+def test_text_without_document_key_becomes_every_document_of_the_job() -> None:
     world = make_plan_for_all()
     world.submit(world.claim(), "For all.")
     assert places(world, "plan") == [

@@ -22,7 +22,7 @@ from waybook.dag.diagram.routing import (
 WIDTHS = st.sampled_from([None, 100, 500, 1000])
 STACKS = st.sampled_from([2, 3, 9])
 
-#: Rectangle in a drawing: its left, top, right and bottom coordinates.
+#: Rectangle in a drawing, as the coordinates (left, top, right, bottom).
 Area = tuple[int, int, int, int]
 
 
@@ -167,7 +167,7 @@ def test_map_layout_is_identical_when_computed_twice(sketch: Diagram, width: int
 
 @settings(max_examples=50)
 @given(sketches(), st.sampled_from([500, 1000, 1500]))
-def test_map_size_is_limited_by_number_of_steps_and_edges(sketch: Diagram, width: int) -> None:
+def test_map_size_grows_at_most_linearly_with_steps_and_edges(sketch: Diagram, width: int) -> None:
     layout = compute_layout(sketch, width=width)
     steps = sum(len(lane.steps) for lane in sketch.lanes)
     edges = sum(len(lane.edges) for lane in sketch.lanes)
@@ -187,7 +187,7 @@ def test_long_chain_wraps_into_rows_in_reading_order() -> None:
     assert 1 < layout.width / layout.height < 2
 
 
-def test_map_layout_breaks_rows_where_fewest_lines_cross() -> None:
+def test_row_break_of_maps_interrupts_as_few_edges_as_possible() -> None:
     keys = list("abcdefghij")
     chain = [*pairwise(keys)]
     layout = compute_layout(
@@ -205,7 +205,7 @@ def test_many_identical_parallel_steps_share_a_single_box() -> None:
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
-def test_short_path_is_drawn_near_the_following_step() -> None:
+def test_shorter_parallel_path_is_drawn_near_the_joining_step() -> None:
     layout = compute_layout(
         make_diagram(make_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")]))
     )

@@ -1,4 +1,4 @@
-"""SVG of maps: well formed for any text, self-contained, and no status is shown by color alone."""
+"""SVG maps are well formed for any text, load nothing, and show no status by color alone."""
 
 import re
 from collections import Counter
@@ -121,7 +121,7 @@ def test_svg_style_sheet_has_a_color_rule_for_every_status() -> None:
     assert "/*" not in style
 
 
-def test_svg_of_small_boxes_has_legend_with_status_counts() -> None:
+def test_svg_map_of_400_steps_has_legend_with_status_counts() -> None:
     sketch = dense_diagram(400)
     marks = Annotations(steps={("plan", "step-0003"): Annotation("failed")})
     root = parsed(render_svg(compute_layout(sketch), marks))
@@ -132,7 +132,7 @@ def test_svg_of_small_boxes_has_legend_with_status_counts() -> None:
     ]
 
 
-def test_svg_box_of_several_steps_shows_share_per_status() -> None:
+def test_svg_box_of_several_steps_shows_share_of_each_status() -> None:
     keys = [f"w{number}" for number in range(10)]
     sketch = make_diagram(make_lane(["a", *keys], [("a", key) for key in keys]))
     statuses = ["completed"] * 5 + ["in_progress"] * 2
@@ -187,7 +187,7 @@ def test_svg_links_only_the_steps_that_have_an_address() -> None:
     assert root.attrib["role"] == "group"
 
 
-def test_svg_contains_a_style_element_only_if_styled() -> None:
+def test_svg_contains_a_style_element_only_with_argument_styled() -> None:
     layout = compute_layout(make_chain_of(1))
     assert "<style>" not in render_svg(layout)
     assert render_svg(layout, styled=True).count("<style>") == 1
