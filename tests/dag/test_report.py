@@ -171,7 +171,7 @@ def test_stage_without_valid_steps_and_edges_has_null_status() -> None:
 
 
 @decision("B16")
-def test_report_counts_the_models_of_each_stage_run() -> None:
+def test_report_shows_the_number_of_models_of_each_stage() -> None:
     seen = {
         "thesis": StageEvidence(models=("alpha",)),
         "antithesis": StageEvidence(models=MODELS),

@@ -249,7 +249,7 @@ def test_plan_stays_valid_and_closable_after_random_calls(new: NewPlan, calls: l
 
 
 def check_progress(plan: Plan, before: int) -> int:
-    """Check that the number of done steps has not decreased; return the number."""
+    """Check that the progress is consistent and did not fall; return the number of done steps."""
     done, total = count_done(plan.statuses()), len(plan.steps)
     assert before <= done <= total
     assert 0 <= percent(done, total) <= 100

@@ -1,4 +1,4 @@
-"""Research is stored in versions, each source is stored once, and closed plans are refused."""
+"""Research is stored in versions, each source only once; closed plans accept no research."""
 
 from dataclasses import replace
 

@@ -41,7 +41,7 @@ def test_audit_entries_of_one_change_of_a_run_have_consecutive_numbers() -> None
     assert decision.run.completed_at == NOON + timedelta(hours=2)
 
 
-def test_audit_record_with_many_changes_is_split_into_numbered_entries() -> None:
+def test_too_many_audit_changes_are_split_into_numbered_entries() -> None:
     draft = make_draft()
     for number in range(2 * MAX_CHANGES_PER_ENTRY + 1):
         draft.set_run(completed_at=NOON + timedelta(seconds=number))

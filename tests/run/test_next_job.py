@@ -167,7 +167,7 @@ def test_get_next_job_lists_open_jobs_if_all_are_held() -> None:
     assert world.job(job).held_by == "ann"
 
 
-def test_get_next_job_reports_failed_stage_if_only_failures_remain() -> None:
+def test_get_next_job_reports_failed_stage_without_any_open_job() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(3):
         world.fail(world.claim(), retryable=False)
