@@ -149,7 +149,7 @@ def workers_table(result: Body) -> str:
 
 
 def _share(result: Body, row: Body, key: str) -> float:
-    """Return the CPU time per cycle as a percentage of the machine."""
+    """Return the used CPU time as a percentage of the CPU time of all cores."""
     return float(row[key]) * float(row["rate"]) / 10 / int(result["cores"])
 
 
@@ -209,7 +209,7 @@ def lists_table(results: Sequence[Body]) -> str:
 
 
 def in_all(name: str, results: Sequence[Body]) -> bool:
-    """Return whether every result contains this read."""
+    """Return whether every result contains a time for the read `name`."""
     return all(name in result["milliseconds"] for result in results)
 
 

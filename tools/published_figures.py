@@ -161,7 +161,7 @@ PAGES: Final = {"performance.md": PERFORMANCE, "reliability.md": RELIABILITY}
 
 
 def read_cell(page: str, row: str, column: str) -> tuple[str, str]:
-    """Return two cells of the first table row that begins with `row`: `column` and the last."""
+    """Find the first table row that begins with `row`. Return its `column` and its last cell."""
     header: list[str] = []
     for line in page.splitlines():
         if not line.startswith("|"):
@@ -181,7 +181,8 @@ def split_row(line: str) -> list[str]:
 def render_table(figures: tuple[Figure, ...], page: str) -> str:
     """Return the table with the measured figures.
 
-    A figure that missed its goal must have a reason.
+    Raises:
+        ValueError: a figure missed its goal or limit, and its remark gives no reason.
     """
     lines = ["| question | measured | remark |", "| --- | ---: | --- |"]
     for figure in figures:

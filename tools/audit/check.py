@@ -42,7 +42,7 @@ ACCEPTED = {
     "Basic Auth Credentials: tests/transport/test_record_pages.py": "a fake secret of the test",
     "JSON Web Token: tests/transport/test_secrets.py": "a fake secret of the test",
 }
-#: Detectors of secrets that are switched off, because they guess and report every hash and id.
+#: Detectors of secrets that are switched off, because they report every hash and id as a secret.
 GUESSING_DETECTORS = ("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector")
 
 
@@ -65,7 +65,7 @@ def semgrep(root: Path) -> list[str]:
 
 
 def ineffective_rules() -> list[str]:
-    """Return the Semgrep rules that have no sample file, or do not report it."""
+    """Return the Semgrep rules that have no sample file or do not report their sample file."""
     samples = yaml.safe_load(SAMPLES.read_text())
     with tempfile.TemporaryDirectory() as folder:
         for files in samples.values():
@@ -109,7 +109,7 @@ def secrets() -> list[str]:
 
 
 def _without_line_number(finding: str) -> str:
-    """Return a finding in the form of a key of `ACCEPTED`: its kind and its file."""
+    """Return the kind and the file of a finding, as `ACCEPTED` lists them."""
     kind, _, position = finding.partition(": ")
     return f"{kind}: {position.split(':')[0]}"
 

@@ -25,7 +25,8 @@ class Client:
     package: str
     ecosystem: Literal["python", "npm"] = "python"
     remarks: str = ""
-    #: Whether the client includes an agent, which then decides what the model reads.
+    #: Whether the client includes an agent. Only an agent can pass the server's instructions on to
+    #: the model.
     has_agent: bool = True
     #: For each transport on which the client fails: the known bug that is the reason.
     known_failures: Mapping[Transport, str] = field(default_factory=dict)

@@ -81,7 +81,7 @@ def run_trials(clients: Sequence[Client], report: Callable[[str], None]) -> Sequ
 
 
 def _verify(outcome: Outcome, missing: Sequence[str]) -> Outcome:
-    """Return the result of a test. If facts are missing in the audit, change it to a failure."""
+    """Return the result of a test. The test fails if the audit lacks a change (`missing`)."""
     reasons = [*missing, *filter(None, [outcome.failure])]
     return replace(outcome, failure="; ".join(reasons) or None)
 

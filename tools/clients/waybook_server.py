@@ -37,10 +37,7 @@ Audit = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class WaybookServer:
-    """Running `waybook serve`.
-
-    Its database is shared with all `waybook mcp` processes of the tests.
-    """
+    """Process of `waybook serve`. All `waybook mcp` processes of the tests share its database."""
 
     url: str
     data_dir: Path

@@ -118,7 +118,7 @@ def main(text: str) -> int:
 def _pass_unchanged(selected: Iterable[Control]) -> bool:
     """Return whether the tests of these security controls pass on the unchanged source.
 
-    This run also compiles the sources, so that the copies contain their bytecode.
+    The tests also compile the source, so that later copies of the repository contain bytecode.
     """
     tests = sorted({test for control in selected for test in control.tests})
     _print(f"{len(tests)} tests and test files, with every control in place …")

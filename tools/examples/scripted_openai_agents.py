@@ -42,7 +42,7 @@ class ScriptedModel(Model):
 
 
 async def main() -> None:
-    """Run the example. Each start uses the same session, so that it continues after a crash."""
+    """Run the example. The session is fixed, so that a restart continues the interrupted step."""
     config = RunConfig(tracing_disabled=True)
     async with Client(ARGUMENTS.address, session_id="openai-agents") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(ScriptedModel()), config)

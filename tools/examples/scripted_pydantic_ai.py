@@ -30,7 +30,7 @@ def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 async def main() -> None:
-    """Run the example. Each start uses the same session, so that it continues after a crash."""
+    """Run the example. The session is fixed, so that a restart continues the interrupted step."""
     async with Client(ARGUMENTS.address, session_id="pydantic-ai") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(FunctionModel(respond)))
 

@@ -1,8 +1,8 @@
 """Fuzz the HTTP API with schemathesis, based on its OpenAPI description: `make harness NAME=fuzz`.
 
 `api.py WAYBOOK [EXAMPLES]` starts a server on a temporary database, with a plan, an output, a run
-and a document, so that some generated requests address existing objects. Interesting requests are
-saved in the test corpus.
+and a document, so that some generated requests address existing objects. A limited number of the
+requests is saved in the test corpus.
 """
 
 import itertools
@@ -110,8 +110,8 @@ def add_known_ids(description: Any, ids: dict[str, str]) -> Any:  # noqa: ANN401
     ]
     for parameter in itertools.chain.from_iterable(o.get("parameters", []) for o in operations):
         if parameter["name"] in ids:
-            # The other possible values are shorter than an id, so that no value matches both
-            # alternatives.
+            # The second schema allows only values that are shorter than an id, so that no value
+            # matches both schemas.
             any_other = {**parameter["schema"], "maxLength": 30}
             parameter["schema"] = {"anyOf": [{"enum": [ids[parameter["name"]]]}, any_other]}
     return description

@@ -1,4 +1,4 @@
-"""Fuzz every target for a limited time, and save interesting inputs: `make harness NAME=fuzz`.
+"""Fuzz every target for a limited time, and save a sample of the inputs: `make harness NAME=fuzz`.
 
 `run.py [SECONDS]` sets the time per target (default: 60). If an input makes a target fail, the
 input is printed and saved, and the exit code is 1.

@@ -40,7 +40,8 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "usage": UsageFields,
     "budget": BudgetFields,
 }
-#: Types of these arguments: links to a heading or page, or words that replace the JSON Schema.
+#: Text that describes the type of an argument, by the name of the argument. For an argument that is
+#: not listed, the text is derived from the JSON Schema.
 LINKED = {
     "steps": "list of [steps](#a-step)",
     "branchingConditions": "list of [conditions](#a-condition)",
@@ -111,10 +112,7 @@ def type_text(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> 
 
 
 def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a JSON Schema with its `$ref` resolved.
-
-    If the value may be null, ignore this alternative.
-    """
+    """Return a JSON Schema with its `$ref` resolved. If the value may be null, leave out null."""
     if "$ref" in schema:
         return resolve(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
     for option in schema.get("anyOf", ()):

@@ -5,9 +5,9 @@
 Both pages are run from a clone of the last commit, and the quickstart also from the built wheel.
 Every command and Python program is executed as printed. Only these parts are replaced: the
 repository's address by a local one, the package name by the path of the wheel, ids by those that
-earlier calls returned, and the interactive question of `waybook review` by its option. `claude` is
-the real Claude Code with a scripted model. The test ends at the first command that fails, or whose
-output differs from the page.
+earlier calls returned, and the interactive `waybook review` by `waybook review --approve`. `claude`
+is the real Claude Code with a scripted model. The test ends at the first command that fails, or
+whose output differs from the page.
 """
 
 import json
@@ -41,8 +41,8 @@ SOURCES = {"clone": ".venv/bin", "wheel": ".waybook-env/bin"}
 NEW_TERMINAL = ("cd ", "export PATH=")
 #: Input for commands that ask for confirmation.
 ANSWERS = {"waybook connect": "y\n"}
-#: Interactive commands that ask for a decision, each with the command that is run instead. Its
-#: option passes the decision.
+#: For each command that asks for a decision: the command that is run instead, which contains the
+#: decision.
 DECIDED = {"waybook review": "waybook review --approve"}
 #: Commands that run until they are interrupted.
 ENDLESS = ("waybook watch", "waybook serve")
@@ -139,7 +139,7 @@ class Terminal:
 
     @contextmanager
     def endless(self, command: str) -> Iterator[None]:
-        """Run a command without an end until the block ends. The block starts when it is ready.
+        """Start a command that never ends, wait until it is ready, and stop it after the block.
 
         Raises:
             SystemExit: the command ends early, does not become ready, or does not end on Ctrl-C.

@@ -1,7 +1,7 @@
 """Make the pictures of the documentation: `make harness NAME=pictures`.
 
-Two pictures are made elsewhere: `python -m tools.performance` draws `growth.svg`, and a test
-compares `snapshot.svg`.
+Two pictures are made by other commands: `growth.svg` by `python -m tools.performance`, and
+`snapshot.svg` by `make generate`.
 """
 
 from tools.pictures import pages, run_map, watch

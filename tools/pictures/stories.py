@@ -30,7 +30,7 @@ USAGE = {"inputTokens": 41_200, "outputTokens": 2_300, "costUsd": 0.16}
 
 @dataclass
 class Stage:
-    """Org with the scripted work: its application, the current time, and the ids of its work."""
+    """Values that the stories share: the application, the current time, and the created ids."""
 
     app: BasicApplication
     now: datetime
@@ -239,7 +239,7 @@ async def other_work(stage: Stage) -> None:
 
 
 async def prepared_work(stage: Stage) -> None:
-    """Start the run of the demo with one agent per model, and stop at the current time."""
+    """Start the demo's run, and let one agent per model work until the current time."""
     minutes, pause = 240, 6
     scene = stage.scene(minutes)
     await actors.start_run(scene)

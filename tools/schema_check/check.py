@@ -97,7 +97,7 @@ def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violat
         if lacking:
             yield Violation(name, f"no condition on the org of {_listed(lacking)}")
         elif name.startswith("maintenance/"):
-            yield from _not_passed_on(name, text)
+            yield from _coordinator_only(name, text)
         else:
             yield from _unroutable(name, text, catalog)
         is_change = _CHANGE.search(_LOCK_OR_UPSERT.sub("", text))
@@ -107,8 +107,8 @@ def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violat
             yield Violation(name, "an update or delete adds an interval to a column")
 
 
-def _not_passed_on(name: str, text: str) -> Iterator[Violation]:
-    """Yield parts of a database owner's command that Citus 13 executes only on the coordinator."""
+def _coordinator_only(name: str, text: str) -> Iterator[Violation]:
+    """Yield parts of an owner's query that Citus 13 runs only on the coordinator."""
     statements = _LITERAL.sub("''", text).rstrip().rstrip(";").split(";")
     if len(statements) > 1 and any(map(_DDL.match, statements)):
         yield Violation(name, "a change of the schema in a message of several statements")
@@ -119,7 +119,7 @@ def _not_passed_on(name: str, text: str) -> Iterator[Violation]:
 def _unroutable(name: str, text: str, catalog: Catalog) -> Iterator[Violation]:
     """Yield parts of a server's query that Citus 13 refuses, or cannot send to a single node.
 
-    Commands of the owner are exempt: they may ask every node, because no caller waits for them.
+    Queries of the database owner may go to every node, because no agent or person waits for them.
     """
     if f"%({ORG_PLACE})s" not in text and any(references(text, catalog.tenant_tables)):
         yield Violation(name, "compares the org with a function, not with the parameter")

@@ -14,7 +14,8 @@ TIME = (
     r"20\d\d-\d\d-\d\d[T ]\d\d(?::|%3A)\d\d(?:(?::|%3A)\d\d(?:\.\d+)?)?"
     r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)?"
 )
-#: MCP protocol versions. They look like dates, but are the same in every run.
+#: MCP protocol versions. They look like dates, but are not replaced, because they never differ
+#: between runs.
 PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
 #: Matches the year of a timestamp that a running server writes. The scenario's own dates have other
 #: years.

@@ -78,7 +78,8 @@ class Recorder:
 
 def remove_races(name: str, text: str) -> str:
     """Return a normalized text without the parts that depend on timing or on the machine."""
-    # The server logs calls and the last use of a token in the background, after its reply.
+    # The server stores a call and the last use of a token after its reply. Whether a page already
+    # shows them depends on timing, so they are removed.
     text = re.sub(r'(<details class="card" id="calls">).*?</details>', r"\1", text, flags=re.DOTALL)
     if name.endswith(("/tokens", "/tokens: add user")):
         never = r'<span class="soft">never</span>'
@@ -169,12 +170,12 @@ class Mcp:
         return result
 
     def call(self, tool: str, case: str = "", /, **arguments: object) -> dict[str, Any]:
-        """Call a tool, which must succeed. On the first call, also test malformed arguments."""
+        """Call a tool, which must succeed. Test each tool once with malformed arguments too."""
         result = self.attempt(f"tool {tool}: {case or 'ok'}", tool, arguments)
         if result["isError"]:
             raise ScenarioError(f"{tool} ({case}) was refused: {result}")
-        # Probe only listed tools: the tool of the map app is not listed for this client, which
-        # shows no apps.
+        # The tool of the map app has no schema here, because the server does not list this tool to
+        # a client that shows no apps. Such a tool is not probed.
         if tool in self.schemas and tool not in self.probed:
             self.probed.add(tool)
             self._probe(tool, arguments)

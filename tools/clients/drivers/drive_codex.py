@@ -22,13 +22,15 @@ stream_max_retries = 0
 [analytics]
 enabled = false
 
-# Codex waits for a required server; it starts without the tools of any other that starts slowly.
+# Codex waits for a required MCP server. Without `required`, Codex would not wait for Waybook to
+# start, and could begin without Waybook's tools.
 [mcp_servers.waybook]
 required = true
 startup_timeout_sec = 60
 {server}
 
-# A decision can end the plan, so its tool is destructive; without a terminal it needs consent.
+# Waybook marks this tool as destructive, because a decision can end the plan. Codex runs without a
+# terminal, so it cannot ask a person to approve the call. Approve the tool here instead.
 [mcp_servers.waybook.tools.submit_user_decision]
 approval_mode = "approve"
 """

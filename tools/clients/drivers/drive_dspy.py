@@ -16,7 +16,8 @@ async def main(trial: Trial) -> None:
         server = stdio_client(
             StdioServerParameters(command=command, args=arguments, env=trial.environment)
         )
-    # DSPy uses native tool calls only with models that it knows, so the model has a real name.
+    # DSPy uses native tool calls only with models that it knows, so the scripted model has the name
+    # of a real model.
     model = dspy.LM("openai/gpt-4o", api_base=trial.openai_url, api_key="none", cache=False)
     adapter = dspy.ChatAdapter(use_native_function_calling=True)
     async with Client(server) as client:

@@ -16,7 +16,7 @@ Json = Any
 
 #: Maximum number of characters of a tool result in an error message.
 MAX_SHOWN_RESULT_LENGTH = 300
-#: Tool of Qwen Code that calls another tool, if that tool's schema is not in the request.
+#: Tool with which a model in Qwen Code calls tools whose schemas are not in the request.
 CALL_BY_NAME = "tool_call"
 #: Tools of smolagents and DSPy with which an agent ends its turn.
 END_TOOLS = frozenset({"final_answer", "submit"})
@@ -188,9 +188,10 @@ HANDLERS = {
 
 
 def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) -> ToolCall:
-    """Return a call of this tool.
+    """Return a call of the Waybook tool `name`.
 
-    If the client hides the tool, call it through the client's search tool.
+    If the request does not contain the tool, return a call of the client's own tool that loads or
+    calls such tools.
     """
     for tool in conversation.tools:
         if _base_name(tool.name) == name:
@@ -244,7 +245,7 @@ def _options(schema: Json) -> Sequence[Json]:
 
 
 def _branch(properties: Json, name: str) -> Json:
-    """Return the JSON Schema of a property, without the alternative null if there is one."""
+    """Return the JSON Schema of a property. If the property may be null, leave out null."""
     schema = properties.get(name, {})
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     return options[0] if options else schema

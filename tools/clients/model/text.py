@@ -1,4 +1,4 @@
-"""Plain text of the contents of messages, which model APIs nest in different ways."""
+"""Extraction of the plain text from a message. Each model API nests the text differently."""
 
 import json
 
