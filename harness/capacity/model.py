@@ -4,8 +4,8 @@ The input is the number of agents and their steps per minute. The model multipli
 cycles by the cost of a cycle, and adds a fixed part. A step cycle is the claim of a step, the
 submission of its result, and a tenth of the creation of a ten-step plan. The fixed part is CPU time
 that does not grow with the rate of calls: the first call after a pause is more expensive, because
-processes have to wake up. The simulator measures both and writes them to
-`build/bench/capacity.json`. Without this file, the constants below are used.
+processes have to wake up. The simulator measures the cost of a cycle and the fixed part, and writes
+them to `build/bench/capacity.json`. Without this file, the constants below are used.
 
     python harness/capacity/model.py [--agents 1000] [--steps-per-minute 2] [--balancing sticky]
 """
@@ -25,13 +25,14 @@ RESULTS: Final = Path(__file__).resolve().parents[2] / "build" / "bench" / "capa
 Balancing = Literal["sticky", "alternating"]
 
 #: Bytes that a step cycle adds to the database and to the write-ahead log, with results of 100
-#: bytes and instructions of 240 bytes. The log also contains full pages after each checkpoint.
+#: bytes and instructions of 240 bytes. The log bytes include the copies of whole pages that
+#: PostgreSQL writes after each checkpoint.
 DISK_BYTES: Final = 2_400
 LOG_BYTES: Final = 4_400
 #: Share of a core that a process should use on average. The rest is for peaks.
 UTILIZATION: Final = 0.6
-#: Database connections of a worker process: its pool (`pool_size`), and one for notifications. The
-#: leader process of a fleet has one more.
+#: Database connections in the pool of a worker process (`pool_size`). Each worker process has one
+#: more for notifications, and the leader process of a fleet has another one.
 POOL_SIZE: Final = 10
 #: Calls per step cycle: the claim, the submission, and a tenth of the creation of a plan.
 CALLS_PER_STEP: Final = 2.1
@@ -53,8 +54,8 @@ class Costs:
 
 
 #: Costs measured by the simulator with 100 to 400 agents on two servers and two idle ARM cores
-#: (Neoverse N1). In `benchmarks/workers.py`, the costs with alternating calls are 1.25 times as
-#: high.
+#: (Neoverse N1). The costs with alternating calls are 1.25 times those with sticky calls, which is
+#: the ratio that `benchmarks/workers.py` measured.
 DEFAULT_COSTS: Final[dict[Balancing, Costs]] = {
     "sticky": Costs(
         server_ms=6.3,

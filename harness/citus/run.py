@@ -4,11 +4,11 @@
 
 `--source` builds Citus from this folder, and starts a coordinator and two worker nodes on loopback.
 `--url` uses an existing cluster instead, as its superuser. The schema is migrated and distributed.
-Then the demo and retention run, agents of two orgs call a server, two orgs take turns on one
-connection, a distributed database with data is migrated, and the tests of the store, of the tools,
-and of whole plans and runs are executed. The run prints the number of tasks of each frequent query,
-and the tests that passed or were left out. It fails if anything failed, or if a frequent query has
-more than one task.
+Then these tests follow: `waybook demo` and `waybook retain` run, agents of two orgs call a server,
+two orgs take turns on one connection, a distributed database with data is migrated, and the tests
+of the store, of the tools, and of whole plans and runs are executed. The run prints the number of
+tasks of each frequent query, and the tests that passed or were left out. It fails if anything
+failed, or if a frequent query has more than one task.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def migrated(server: Server) -> ServerDatabase:
 
 
 def url_of(place: ServerDatabase) -> str:
-    """Return the database URL of its owner."""
+    """Return the URL with which the owner of the database connects to it."""
     node = conninfo_to_dict(place.owner_dsn)
     password = f":{node['password']}" if "password" in node else ""
     return f"postgresql://{node['user']}{password}@{node['host']}:{node['port']}/{place.dbname}"
@@ -148,7 +148,8 @@ def run_tests(only: str | None) -> bool:
     """Run the tests on the cluster. Return whether they passed."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
     command += ["-m", SELECTED, *TESTS, *(("-k", only) if only else ())]
-    # Without this variable, the tests create their own data directory, and remove it.
+    # Remove the variable that names this run's data directory, so that the tests create their own
+    # directory, and remove it at the end.
     environment = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode == 0
 

@@ -133,7 +133,7 @@ def plan_query(dsn: str, name: str, text: str) -> Planned:
     Each query has its own connection, because Citus crashes on some queries, and PostgreSQL then
     closes all connections.
     """
-    numbered = Query(name.rpartition(".")[2], text)._numbered(2, _width(text))
+    numbered = Query(name.rpartition(".")[2], text)._numbered(2, _count_inserted_columns(text))
     eventually(partial(_answers, dsn), "the coordinator answers")
     try:
         with psycopg.connect(dsn) as connection:
@@ -155,8 +155,7 @@ def _answers(dsn: str) -> bool:
     return True
 
 
-def _width(text: str) -> int:
-    """Return how many columns the rows have that a query inserts."""
+def _count_inserted_columns(text: str) -> int:
     listed = re.search(r"insert into \w+(?: as \w+)?\s*\(([^)]*)\)", text)
     return listed[1].count(",") + 1 if listed else 3
 

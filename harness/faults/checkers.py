@@ -287,7 +287,7 @@ def _work_of(call: Call) -> tuple[str, int]:
 
 
 def _audited_work(entry: Entry) -> str:
-    """Return the id, as in replies, of the step or job that an audit entry names."""
+    """Return the id of the step or job in an audit entry. Replies contain the same id."""
     return str(entry.details.get("stepId") or entry.details["jobId"])
 
 

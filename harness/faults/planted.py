@@ -33,7 +33,7 @@ class Bug:
     name: str
     caught_by: frozenset[str]
     edits: tuple[Edit, ...]
-    #: Text by which a checker's message shows that the planted bug is the cause.
+    #: Text that the message of a checker must contain if the planted bug is the cause.
     shows: str = ""
 
     def is_shown_by(self, violations: Iterable[Violation]) -> bool:

@@ -49,8 +49,8 @@ class Pair:
         self.client: asyncio.Transport | None = None
         self.target: asyncio.Transport | None = None
         self.loses_answer = False
-        #: Data to forward later, and whether it goes to the target. It waits while the link is a
-        #: black hole, or while the connection to the target is being opened.
+        #: Data to forward later, each with whether the data goes to the target. Data is held while
+        #: the link is a black hole, or while the connection to the target is being opened.
         self.held: list[tuple[bool, bytes]] = []
         self._last_release = 0.0
         self.is_over = False

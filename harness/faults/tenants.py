@@ -46,7 +46,7 @@ class Tenant:
     #: Ids of the org's plans and runs, except those that an agent knows to be closed.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: Time at which an agent first saw a heartbeat, by step id and the heartbeat's time.
+    #: For a step id and the time of the step's last heartbeat: when an agent first saw both.
     held_since: dict[tuple[str, str], float] = field(default_factory=dict)
 
 

@@ -141,7 +141,8 @@ async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[s
 
 async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
     """Return the plans that have more or fewer stored results than acknowledged ones."""
-    # Plans that were unfinished when the agents stopped also have results.
+    # The agents report only completed plans (`load.completed`). For a plan that was unfinished when
+    # they stopped, the number of audit entries is the expected number of results.
     rows = await fleet.sql(
         """select s.plan_id, count(r.step_id), count(*)
              from plan_step s

@@ -145,7 +145,7 @@ class Patroni:
     async def cut_replication(self, name: str) -> Callable[[], None]:
         """Stop the standby's replication. Return a function that lets it reconnect.
 
-        The standby loses everything that the primary sends until then.
+        The standby does not get what the primary writes before the returned function is called.
         """
         for pid in self._postgres_processes(name):
             if b"walreceiver" in await asyncio.to_thread(Path(f"/proc/{pid}/cmdline").read_bytes):

@@ -79,13 +79,14 @@ class Outcome:
 
     name: str
     is_loss_allowed: bool = False
-    #: Time until the new primary accepted writes, and until the last agent worked again.
+    #: Time from the old primary's last write to the new primary's first write, and from then until
+    #: the last agent worked again.
     cluster_seconds: float = 0.0
     extra_seconds: float = 0.0
     acknowledged: int = 0
     lost_results: int = 0
-    #: Number of damaged audit chains that the anchor shows, and number of plans whose lost result
-    #: it should show but does not.
+    #: Number of audit chains that do not match the anchor. Then the number of plans whose chains
+    #: match the anchor, although a result from before the anchor was lost.
     detected: int = 0
     undetected: int = 0
     healed: int = 0

@@ -1,7 +1,8 @@
 """Test of the Claude Code plugin: the plan must be finished although the client is killed.
 
-The real client with the real plugin and a scripted model completes a plan of thirteen steps. It is
-compacted after every third step, and killed after the seventh: `make harness NAME=plugins`.
+The real client with the real plugin and a scripted model completes a plan of thirteen steps. The
+conversation is compacted after every third step, and the client is killed after the seventh step:
+`make harness NAME=plugins`.
 """
 
 import json

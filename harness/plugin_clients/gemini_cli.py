@@ -1,7 +1,7 @@
-"""Test of the Gemini CLI extension: each prompt is a new conversation, and one is killed.
+"""Test of the Gemini CLI extension: the plan must be finished although the client is killed.
 
-The real client with the real extension and a scripted model completes a plan of thirteen steps:
-`make harness NAME=plugins`.
+The real client with the real extension and a scripted model completes a plan of thirteen steps.
+Each prompt starts a new conversation, and the client is killed once: `make harness NAME=plugins`.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Scripted agent without memory, which replaces the language model of a real client.
 
 It decides its next call only from the texts of the current request. When the conversation is
-compacted or the client is killed, the agent therefore forgets its work, unless a hook adds it to
-the conversation again.
+compacted or the client is killed, the agent therefore forgets the plan and the step, unless a hook
+adds them to the conversation again.
 """
 
 import json
