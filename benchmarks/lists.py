@@ -4,8 +4,8 @@ Lists, searches by name, counts, the front page, the stall sweep and the filters
 measured in an org with 1,000 plans and in an org with 100,000, half of them open. Each result is a
 multiple of the time to read one plan by its key, and both reads are measured in turn. A time
 includes the message to PostgreSQL, the query, and the creation of Python objects from the rows, but
-not of a page or reply. The statement that reads one plan by its key is not prepared. The benchmark
-fails if a read exceeds its limit by more than the measured noise.
+not of a page or reply. PostgreSQL plans the read by key again each time, because its statement is
+not prepared. The benchmark fails if a read exceeds its limit by more than the measured noise.
 
     PYTHONPATH=tests:tests/support python benchmarks/lists.py [--plans 1000 100000] [--rounds 40]
 """

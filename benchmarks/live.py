@@ -1,9 +1,10 @@
 """Time from a change by an agent to the open dashboard page that shows it.
 
 A real browser shows the list of plans of a server in its own process, and an agent in this process
-claims and submits steps over MCP. The time is measured from the agent's answer until the page shows
-the new count, together with the CPU time of the page's main thread. The measurement is repeated in
-the last of twelve tabs, and on the page of a plan with 200 steps.
+claims and submits steps over MCP. The time is measured from the answer to a submission until the
+page shows the new number of completed steps. The CPU time of the page's main thread is measured
+too. The measurement is repeated in the last of twelve tabs, and on the page of a plan with 200
+steps.
 
     python benchmarks/live.py [--changes 30]
 """

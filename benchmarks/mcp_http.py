@@ -31,10 +31,11 @@ from waybook.settings_reading import read_settings
 
 CONNECTIONS = 8
 STEPS = 10
-#: Limits and goals of two ratios of CPU times per cycle: that of the library to that of Waybook,
-#: and the increase of Waybook's if each call has a token.
+#: Minimum ratio of the library's CPU time per cycle to Waybook's, and the goal for this ratio.
 MIN_RATIO = 0.65
 GOAL = 0.9
+#: Maximum increase of Waybook's CPU time per cycle if each call has a token, and the goal for this
+#: increase. Both are fractions of the CPU time without a token.
 MAX_TOKEN_SHARE = 0.1
 TOKEN_GOAL = 0.1
 LIBRARY = Path(__file__).with_name("mcp_library_server.py")

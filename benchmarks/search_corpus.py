@@ -25,8 +25,7 @@ from waybook.research.vocabulary import builtin_word_vectors
 from waybook.store.research.artifacts import embedding_text
 from waybook.store.research.embeddings import encode_vector
 
-#: Number of passages whose vectors are computed at once. The samples for all passages would not fit
-#: into memory.
+#: Number of passages whose vectors are computed at once. The number limits the memory in use.
 MIXED_PASSAGES = 10_000
 #: Number of different texts, a multiple of `TOPICS`.
 MAX_TEXTS = 20_000

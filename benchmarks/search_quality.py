@@ -50,7 +50,7 @@ BATCH: Final = 200
 PEERS: Final = {"BM25, k1 1.5, b 0.75": (1.5, 0.75), "BM25, k1 0.9, b 0.4": (0.9, 0.4)}
 #: Maximum share of nDCG@10 that may be lost because hits with a low score are left out.
 MAX_FLOOR_COST: Final = 0.01
-#: Of the questions that are asked in the other set, minimum share without any hit.
+#: Minimum share of foreign questions (asked in the other set) for which the search finds nothing.
 MIN_EMPTY: Final = 0.5
 #: Number of questions of a set that are asked in the other set.
 FOREIGN_QUESTIONS: Final = 150
@@ -247,7 +247,11 @@ async def _orders(search_org: Search, text: str) -> dict[str, list[str]]:
 
 
 def make_checks(name: str, measured: Measured) -> list[Check]:
-    """Return the limits: fused search is at least as good as its parts and as the peers."""
+    """Return the checks of a test set.
+
+    Fused search must be at least as good as words alone, vectors alone and BM25. Leaving out hits
+    with a low score may cost little quality, and must leave many foreign questions without a hit.
+    """
     figures = measured.figures()
     fused, unlimited = figures["fused"].ndcg, figures["fused, without a floor"].ndcg
     checks = [

@@ -13,8 +13,9 @@ With `--cold`, Waybook is compared with itself in four modes:
 - sticky: there are two applications, and each plan is in the memory of one of them.
 - stale: two applications take turns on every plan, so that each finds its copy out of date.
 
-With two applications, fewer concurrent calls of each share a message to PostgreSQL, so stale is to
-be compared with sticky. CPU time is that of Python and PostgreSQL.
+Concurrent calls of one application share messages to PostgreSQL. Each of two applications has fewer
+concurrent calls and therefore sends more messages per call, so compare stale with sticky. CPU time
+is that of Python and PostgreSQL.
 
     python benchmarks/step_cycle.py [--cycles 3200] [--rounds 3] [--cold [--steps 200]]
 """
@@ -243,7 +244,7 @@ async def compare_cold(cycles: int, rounds: int, length: int) -> None:
 
 
 def report_cold(costs: dict[str, list[Cost]]) -> None:
-    """Print the medians of the rounds; exit with code 1 if a plan costs more than its limit."""
+    """Print the medians of the rounds; exit with code 1 if a mode exceeds its limit."""
     columns = ("Python µs", "PostgreSQL µs", "messages", "statements")
     print(f"{'step cycle':12}" + "".join(f"{column:>15}" for column in columns))
     for name, rounds in costs.items():

@@ -163,8 +163,8 @@ async def main(cycles: int, rounds: int) -> None:
                 {mode: await count_calls(system, mode, turn) for mode in COUNTED}
                 for turn in range(COUNTED_PLANS)
             ]
-    # Take the minimum. Database answers that arrive in pieces add calls, and so does the task that
-    # stores the call log.
+    # Take the minimum, because some rounds contain more function calls: when an answer of the
+    # database arrives in pieces, and when the background task stores the call log.
     calls = {mode: min(count[mode] for count in counts) for mode in COUNTED}
     calls["sampled"] = SAMPLED * calls["all"] + (1 - SAMPLED) * calls["unsampled"]
     report({mode: values[1:] for mode, values in costs.items()}, calls)

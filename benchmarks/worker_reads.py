@@ -24,7 +24,7 @@ CONNECTIONS: Final = 64
 #: completed.
 PLAN_STEPS: Final = 200
 COMPLETED_STEPS: Final = 20
-#: Steps of the snapshot of which a report is requested; it has ten times as many jobs.
+#: Number of steps in the snapshot for the report. The snapshot has ten times as many jobs.
 SNAPSHOT_STEPS: Final = 200
 PROGRESS, REPORT = "progress of a plan", "report of a snapshot"
 
@@ -42,7 +42,8 @@ async def prepare_requests(address: str, token: str) -> Mapping[str, bytes]:
             step = await call(caller, "get_next_step", planId=plan_id)
             held = {"stepId": step["stepId"], "attempt": step["attempt"]}
             await call(caller, "submit_step_result", **held, resultSummary=RESULT)
-        # The status is 200 even if the tool returns an error.
+        # Check once that the tool succeeds. The measurement would not notice a tool error, whose
+        # HTTP status is 200 too.
         await call(caller, "get_run_progress", planId=plan_id)
     params = {"name": "get_run_progress", "arguments": {"planId": plan_id}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}

@@ -5,8 +5,9 @@ workers, and two servers with one worker each. In the last, each agent alternate
 servers with every call, as behind a load balancer. With two workers, a connection stays with the
 worker that accepted it, so all calls on a plan reach the process that has the plan in its cache.
 With alternating calls, every call reaches a process whose copy of the plan is out of date. Every
-call has a token. With two processes, fewer concurrent calls of each share a message to PostgreSQL,
-so alternating calls are also compared with two workers.
+call has a token. Concurrent calls of one process share messages to PostgreSQL. Each of two
+processes has fewer concurrent calls and therefore sends more messages per call, so alternating
+calls are also compared with two workers.
 
 PostgreSQL and the callers share the cores of the machine with the servers, so the ratio of the
 rates depends on the machine. The CPU time of the busiest process does not: its inverse is the
@@ -51,18 +52,20 @@ RATE_GOAL: Final = 1.7
 CPU_GOAL: Final = 1.1
 #: Minimum ratio of the rates of reports. For these, the servers use nearly all of the CPU time.
 MIN_REPORT_RATE: Final = 1.7
-#: Limits of these ratios: two workers must not be much slower than one, nor cost 1.5 times as much.
+#: Limits of the ratios of two workers to one: minimum rate, and maximum CPU time of the servers.
 MIN_RATE: Final = 0.85
 MAX_CPU: Final = 1.5
-#: Limits and goal for alternating calls: their CPU time per cycle, as a multiple of that of one
-#: worker and of two workers.
+#: Maximum CPU time per cycle with alternating calls, as a multiple of the CPU time with one worker:
+#: for the servers, and for PostgreSQL. Then the goal for both.
 MAX_ALTERNATING_CPU: Final = 1.6
 MAX_ALTERNATING_POSTGRES_CPU: Final = 2.2
 ALTERNATING_GOAL: Final = 1.3
+#: Maximum CPU time per cycle of servers and PostgreSQL with alternating calls, as a multiple of the
+#: CPU time with two workers, and the goal for this ratio.
 MAX_ALTERNATING_TO_STICKY_CPU: Final = 1.6
 STICKY_GOAL: Final = 1.1
 
-#: Results of all rounds, by a name of the load and the servers.
+#: Results of all rounds, by the name of the row (`row_name`): a load and a set-up of servers.
 Results: TypeAlias = dict[str, list[Measured]]
 
 
@@ -97,7 +100,8 @@ async def measure(target: Target, postmaster: int, token: str, name: str, plans:
         for _ in range(CONNECTIONS):
             callers = [Caller(address, token) for address in target.addresses]
             agents.append(Agent([await stack.enter_async_context(caller) for caller in callers]))
-            # A server that does not know the token yet refuses many calls at the same time.
+            # Each caller makes one call before the others start, because a server that has not yet
+            # checked a token refuses many concurrent calls with it.
             for caller in callers:
                 await call(caller, "ping")
         before = read_usage(target.processes, postmaster)

@@ -186,7 +186,8 @@ def make_checks(
         limit, goal = system.limit, system.goal
         if own is TOGETHER:
             limit, goal = system.together_limit, system.together_goal
-        # A lower bound is compared only with the variant of Waybook that makes as many calls.
+        # A variant of the bare SQL functions (driver `floor`) is compared only with the variant of
+        # Waybook that makes the same number of calls per step.
         is_floor_of_other = system.driver == "floor" and (limit, goal) == (None, None)
         if system not in OWN and not is_floor_of_other:
             pairs = zip(results[own.key], results[system.key], strict=True)
