@@ -1,8 +1,8 @@
 """Time to lay out and draw a map of 13, 500 and 5,000 steps, and its growth with size.
 
-The map is a plan of one stage with 2.5 edges per step, each of limited length; a chain of steps is
-measured for comparison. The limit applies to a ratio of two times, so that it is independent of the
-machine: ten times the steps take at most twelve times as long.
+The map has one lane and 2.5 edges per step, and each edge spans a limited number of steps. A chain
+of steps is measured for comparison. The limit applies to a ratio of two times, so that it is
+independent of the machine: ten times the steps take at most twelve times as long.
 
     python benchmarks/layout.py [--rounds 5]
 """
@@ -35,7 +35,7 @@ def make_chain(steps: int) -> Diagram:
 
 
 def make_dense_plan(steps: int) -> Diagram:
-    """Return a plan with random forward edges of limited length."""
+    """Return a map with random forward edges that span at most `REACH` steps."""
     generator, keys = Random(steps), step_keys(steps)  # noqa: S311 - not for secrets
     edges: set[tuple[str, str]] = set()
     while len(edges) < EDGES_PER_STEP * steps:

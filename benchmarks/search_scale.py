@@ -7,6 +7,7 @@ For each question, all of them search in turn. Recall is relative to an exact ra
 vectors. Memory is the growth of the process from before the first search to its peak; the index of
 pgvector is in the memory of PostgreSQL instead. CPU time is that of the process and of PostgreSQL,
 which is known only for a server on this machine.
+
     python benchmarks/search_scale.py [--passages 100000] [--others 100000] [--questions 60]
                                       [--pgvector-url URL]
 

@@ -3,7 +3,7 @@
 Every step writes its result before the next step starts. Steps are not claimed. A workflow runs as
 soon as it is created, so the measurement includes its start, which stores the instructions, and its
 end. Each lane (concurrent worker) is a thread. Asynchronous workflows would be slower, because DBOS
-sends their queries from threads too.
+sends their queries from other threads.
 """
 
 import asyncio

@@ -101,7 +101,7 @@ class Planned(NamedTuple):
 
     name: str
     tasks: int
-    #: Subplans that Citus runs before the query. The coordinator moves their results between nodes.
+    #: Number of subqueries that Citus runs before the query, because the nodes need their results.
     subplans: int
     refusal: str = ""
 

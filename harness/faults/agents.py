@@ -15,9 +15,9 @@ from faults.wire import Address, Answer, Broken, Overdue, Wire
 
 DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
-#: Time limit for repeating a call that gets no answer.
+#: Time after which an agent no longer repeats a call that got no answer.
 MAX_CALL_SECONDS: Final = 90.0
-#: The shorter time limit that applies as soon as the test run is over.
+#: The same time as soon as the test run is over.
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4

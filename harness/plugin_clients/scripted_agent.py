@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: Number of steps that the agent submits per prompt. It then ends its turn while it holds the next
-#: step. It also ends its turn after the first step, and then it holds no step.
+#: Number of steps per prompt after which the agent ends its turn, while it holds the next step. If
+#: no hook reminds the agent to go on, it ends its turn after the first step, and holds no step.
 STEPS_PER_PROMPT: Final = 3
 PROMPT: Final = "Go on with the plan"
 SUMMARY: Final = "<summary>Some work was done.</summary>"

@@ -1,6 +1,6 @@
 """Installation of MCP clients from their lock files, each into its own folder in `.clients/`.
 
-An environment is reused until the lock file of its client changes.
+A client is installed again only if its lock file has changed.
 """
 
 import hashlib

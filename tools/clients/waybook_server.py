@@ -73,7 +73,7 @@ class WaybookServer:
 
 
 def missing_facts(audit: Audit, plan_name: str) -> list[str]:
-    """Return the facts that are missing in a plan's audit.
+    """Return a message for each of the `FACTS` that a plan's audit lacks.
 
     An empty list means that the plan was completed.
     """

@@ -46,7 +46,7 @@ class Reference(NamedTuple):
     @property
     def has_org_condition(self) -> bool:
         """Return whether the query compares the `org_id` of this table with the caller's org."""
-        return any(names & self._own_names for names in _compared_orgs(self.scope))
+        return any(names & self._own_names for names in _compared_names(self.scope))
 
     @property
     def _own_names(self) -> set[str]:
@@ -101,8 +101,8 @@ def _scopes(query: str) -> list[list[Token]]:
     return [*done, *open_scopes]
 
 
-def _compared_orgs(scope: list[Token]) -> Iterator[set[str]]:
-    """Yield, for each comparison with an org, the names on both sides."""
+def _compared_names(scope: list[Token]) -> Iterator[set[str]]:
+    """Yield the names on both sides of each `=`, and `org_id` for each `using (org_id)`."""
     texts = [token.text for token in scope]
     for i, text in enumerate(texts):
         if text == "=" and 0 < i < len(texts) - 1:

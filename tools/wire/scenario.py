@@ -421,8 +421,8 @@ def call_run_tools(mcp: Mcp, server: Server) -> dict[str, str]:
     ids = _worked_run(mcp, server)
     _failing_run(mcp)
     waiting = _run(mcp, "Waiting", "two-views")
-    # Wait until the document is rendered. The server renders it in the background and then writes
-    # audit entries. Without waiting, their order would differ between runs.
+    # After each job, wait until the server has rendered the document in the background and written
+    # the audit entries. Otherwise, the order of the entries would differ between recordings.
     for count, model in enumerate("ab", 1):
         _submit_job(mcp, _job(mcp, waiting, modelId=model), "# A view")
         _rendered(server, waiting["runId"], count)

@@ -57,7 +57,7 @@ def branch_and_review(name: str) -> Scenario:
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """Tool that the client offers to the model. Codex groups tools in namespaces."""
+    """Tool that the client offers to the model. Only Codex groups its tools in namespaces."""
 
     name: str
     description: str
@@ -75,7 +75,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Request to the model, converted from the format of any supported model API."""
+    """Tools and tool results in a request to the model, the same for every model API."""
 
     tools: Sequence[OfferedTool]
     results: Sequence[ToolResult]
