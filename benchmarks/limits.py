@@ -58,7 +58,7 @@ class Check:
         return self.limit is not None and self._distance(self.limit) < -self.noise
 
     def is_reached(self) -> bool:
-        """Return whether the median reaches the goal; without a goal, the limit."""
+        """Return whether the median reaches the goal, or the limit if there is no goal."""
         wanted = self.limit if self.goal is None else self.goal
         return wanted is None or self._distance(wanted) >= 0
 

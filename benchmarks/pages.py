@@ -18,7 +18,8 @@ from waybook.plan.model import Plan
 from waybook.transport.http.dashboard.plans.plan_page import plan_content
 from waybook.transport.http.html.layout import TEMPLATES
 
-#: For each number of steps: target milliseconds and maximum compressed bytes.
+#: For each number of steps: target of the milliseconds to render the page, and maximum size of the
+#: compressed page in bytes.
 TARGETS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))
 
 

@@ -33,7 +33,7 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 async def prepare_requests(address: str, token: str) -> Mapping[str, bytes]:
-    """Create a plan, and return the requests: its progress, and the report of a snapshot."""
+    """Create a plan. Return a request for its progress, and one for the report on a snapshot."""
     async with Caller(address, token) as caller:
         steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * PLAN_STEPS
         arguments = {"name": "b", "researchQuestion": "How fast?", "steps": steps}

@@ -24,7 +24,7 @@ class Measured(NamedTuple):
 
     rate: float
     python: float
-    #: CPU time of the server process that used the most.
+    #: CPU time of the server process that used the most CPU time.
     busiest: float
     postgres: float
     callers: float

@@ -71,7 +71,8 @@ def uv_variables(settings: Mapping[str, str]) -> dict[str, str]:
         if name in settings
         for variable in variables
     }
-    # Like pip, uv may take a package from any index. The hashes decide which file is right.
+    # Let uv take a package from any index, as pip does. This is safe, because uv accepts only files
+    # whose hashes are in the lock file.
     return {"UV_SYSTEM_CERTS": "1", "UV_INDEX_STRATEGY": "unsafe-best-match", **replaced}
 
 

@@ -181,7 +181,7 @@ def report(systems: Sequence[System], results: Mapping[str, Sequence[Round]], ve
 def make_checks(
     own: System, systems: Sequence[System], results: Mapping[str, Sequence[Round]]
 ) -> Iterator[Check]:
-    """Yield a check per peer: the rate of Waybook, in this variant, divided by the peer's rate."""
+    """Yield a check per peer: the rate of Waybook's variant `own`, divided by the peer's rate."""
     for system in systems:
         limit, goal = system.limit, system.goal
         if own is TOGETHER:

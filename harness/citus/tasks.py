@@ -1,7 +1,7 @@
 """Number of tasks into which a Citus cluster splits each query of the store.
 
 A task is a query on the shards of one node. A query of a server must be a single task, because an
-agent or a person waits for it. A query that reads no table of orgs has no task.
+agent or a person waits for it. A query that reads no table with rows of orgs has no task.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Causes and ends faults, and measures how soon calls succeed again."""
+"""Injection of faults: cause a fault, end it, and measure how soon calls succeed again."""
 
 import asyncio
 import contextlib

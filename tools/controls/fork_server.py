@@ -48,9 +48,9 @@ def _run(tree: Path, arguments: list[str], environment: dict[str, str], output: 
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(tree)
-    # Write no bytecode. Python decides by time and size whether bytecode matches its source, and
-    # the removal of a security control may change neither. The copied tree already has the bytecode
-    # of unchanged sources.
+    # Write no bytecode. Python recognizes outdated bytecode by the time and the size of the source
+    # file, and the removal of a security control may change neither. The copied tree already has
+    # the bytecode of unchanged sources.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     sys.path[:0] = [str(tree / "src")]

@@ -3,8 +3,7 @@
     python tools/package/build.py
 
 All timestamps in the archives are the time of the last commit, so that equal sources give equal
-files. The sdist is built from the working tree. The wheel is built from the sdist, as an installer
-does it.
+files. The sdist is built from the working tree, and the wheel is built from the sdist.
 """
 
 import hashlib

@@ -53,7 +53,7 @@ class ScriptedClaudeCode:
 
 
 def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
-    """Return the reasons why these rows are not those of a plan that Claude Code completed."""
+    """Return a message for each way in which the plan was not completed as expected."""
     names = [plan["name"] for plan in plans]
     if names != [SCENARIO.name]:
         return [f"the plans are {names}, not [{SCENARIO.name!r}]"]

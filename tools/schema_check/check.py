@@ -1,8 +1,8 @@
 """Check that the schema, queries and migrations work on a database cluster such as Citus.
 
-A cluster stores all rows of an org on one node. It sends a query only to that node if the query
-compares `org_id` with a parameter. Citus supports no triggers, no keys without `org_id`, and no
-volatile functions in updates.
+A cluster stores all rows of an org on one node. If a query compares `org_id` with a parameter, the
+cluster sends the query to that node alone. Citus supports no triggers, no keys without `org_id`,
+and no volatile functions in updates.
 """
 
 import re

@@ -118,7 +118,7 @@ class Mcp:
     def exchange(
         self, name: str, method: str, params: Mapping[str, object], prose: frozenset[str] = PROSE
     ) -> dict[str, Any]:
-        """Send a request of an older MCP version. Record and return the JSON-RPC reply."""
+        """Send a request in an older version of MCP. Record and return the JSON-RPC reply."""
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         reply = self.server.request("POST", "/mcp", json.dumps(message), **LEGACY, **self.token)
         return self._record(name, message, reply, prose)
@@ -131,7 +131,7 @@ class Mcp:
         capabilities: Mapping[str, object],
         prose: frozenset[str] = PROSE,
     ) -> dict[str, Any]:
-        """Send a request of the newest MCP version. Record and return the JSON-RPC reply."""
+        """Send a request in the newest version of MCP. Record and return the JSON-RPC reply."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
             "io.modelcontextprotocol/clientCapabilities": capabilities,
