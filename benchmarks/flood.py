@@ -31,7 +31,8 @@ from waybook.application import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 
-#: Maximum ratio of the 99th percentile of the latency during a flood to that without a flood.
+#: Maximum 99th percentile of the latency during a flood, as a multiple of the same percentile
+#: without a flood.
 LIMIT = 2.0
 ROUNDS = 3
 PAUSE_SECONDS = 0.02

@@ -1,10 +1,10 @@
 """CPU time of tool calls over MCP and HTTP, compared with the MCP library alone.
 
-Each server runs in its own process, and both are measured alternately: the MCP library with tools
-that return a fixed reply (`mcp_library_server.py`), and Waybook without and with a token. A cycle
-is two calls: a claim and a submission. Several connections send calls at the same time. Only the
-CPU time of the server process is compared. The printed rates also depend on the CPU time of
-PostgreSQL and of the callers.
+Each server runs in its own process, and all are measured in turn: the MCP library with tools that
+return a fixed reply (`mcp_library_server.py`), and Waybook without and with a token. A cycle is two
+calls: a claim and a submission. Several connections send calls at the same time. Only the CPU time
+of the server process is compared. The printed rates also depend on the CPU time of PostgreSQL and
+of the callers.
 
     python benchmarks/mcp_http.py [--cycles 1600] [--rounds 3]
 """

@@ -84,7 +84,7 @@ def random_edges(steps: int, generator: Random) -> set[tuple[int, int]]:
 
 
 def naive_status(graph: Graph, jobs: list[Body], closed: list[str], key: str) -> str:
-    """Return a step's status by scanning all jobs for those of the step and of its descendants."""
+    """Return a step's status. Scan all jobs for the jobs of the step and of its descendants."""
     own = [job["status"] for job in jobs if job["stepKey"] == key]
     if key in closed:
         return "completed"

@@ -44,7 +44,7 @@ from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 #: Minimum recall@3 of fused search (full-text and vector search, merged).
 MIN_RECALL = 0.85
 FIRST = 3
-#: Maximum amount by which recall@10 and MRR may be below those of pgvector or of exact ranking.
+#: Maximum amount by which recall@10 and MRR may be lower than with pgvector or exact ranking.
 MAX_DIFFERENCE = 0.02
 NEAREST = 10
 CORPUS = Path(__file__).with_name("retrieval")

@@ -1,7 +1,7 @@
 """Corpus of the search benchmark: passages and vectors of one org and of other orgs.
 
 The texts repeat after `MAX_TEXTS`; the vectors are all different. The vectors of other orgs are
-made while they are written, so that only those of the searching org are in memory.
+made while they are written, so that only the vectors of the searching org are in memory.
 """
 
 import itertools

@@ -46,7 +46,7 @@ from waybook.store.research import artifacts, search
 
 FIRST: Final = 10
 BATCH: Final = 200
-#: Values of k1 and b of BM25: the defaults of most libraries, and those of Anserini.
+#: Values of k1 and b of BM25: the defaults of most libraries, and the defaults of Anserini.
 PEERS: Final = {"BM25, k1 1.5, b 0.75": (1.5, 0.75), "BM25, k1 0.9, b 0.4": (0.9, 0.4)}
 #: Maximum share of nDCG@10 that may be lost because hits with a low score are left out.
 MAX_FLOOR_COST: Final = 0.01

@@ -53,8 +53,8 @@ WORKERS = 16
 STEPS = 10
 #: Minimum ratio of Waybook's cycles per second to those of the SQL functions.
 MIN_RATIO = 0.4
-#: Maximum ratio of the CPU time of a cycle in the first mode to that in the second, for three pairs
-#: of modes, and the goal for all of these ratios.
+#: For three pairs of modes: maximum CPU time of a cycle in the first mode, as a multiple of the CPU
+#: time in the second mode. Then the goal for all three ratios.
 MAX_COLD_RATIOS = {("cold", "warm"): 1.6, ("stale", "warm"): 1.9, ("stale", "sticky"): 1.5}
 COLD_GOAL = 1.2
 CONNECTION_OPTIONS = {"autocommit": True}

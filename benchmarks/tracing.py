@@ -48,7 +48,7 @@ from waybook.tracing import TRACING
 
 #: Share of the calls that are traced in the mode `sampled`.
 SAMPLED: Final = 0.1
-#: Maximum CPU time of a cycle, as a multiple of that without the hooks.
+#: Maximum CPU time of a cycle, as a multiple of the CPU time without the hooks.
 LIMITS: Final = {"off": 1.05, "sampled": 1.15, "all": None}
 #: Modes in which function calls are counted: in `unsampled`, a tracer samples no call.
 COUNTED: Final = ("without", "off", "unsampled", "all")

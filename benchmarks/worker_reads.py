@@ -1,7 +1,7 @@
 """Requests for `workers.py` that servers answer mostly on their own, with little SQL.
 
 The callers send prepared requests over many connections and read no more than the length of the
-responses, so that nearly all CPU time is that of the servers. The connections share one count of
+responses, so that the servers use nearly all of the CPU time. The connections share one count of
 the requests to send, so that a worker with fewer connections is not idle before the end.
 """
 

@@ -50,7 +50,8 @@ SINGLE, DOUBLE, ALTERNATING = "1 worker", "2 workers", "2 servers, calls alterna
 #: Goals of the ratios of two workers to one: rate, and CPU time of the servers per cycle.
 RATE_GOAL: Final = 1.7
 CPU_GOAL: Final = 1.1
-#: Minimum ratio of the rates of reports. For these, the servers use nearly all of the CPU time.
+#: Minimum rate of reports with two workers, as a multiple of the rate with one worker. The servers
+#: use nearly all of the CPU time for reports, so the limit can be high.
 MIN_REPORT_RATE: Final = 1.7
 #: Limits of the ratios of two workers to one: minimum rate, and maximum CPU time of the servers.
 MIN_RATE: Final = 0.85
@@ -172,7 +173,7 @@ def compare(results: Results) -> list[Check]:
 
 
 def compare_reads(results: Results, limits: Mapping[str, float | None]) -> list[Check]:
-    """Return the ratios of the rates of two workers to those of one, and their limits."""
+    """Return a check of the rate of two workers compared with one, for each kind of request."""
     return [
         Check(
             name=f"rate of {load}, 2 workers : 1 worker",
@@ -190,7 +191,7 @@ def compare_reads(results: Results, limits: Mapping[str, float | None]) -> list[
 
 
 def compare_cycles(results: Results) -> list[Check]:
-    """Return the ratios of step cycles with two processes to those with one."""
+    """Return the checks that compare step cycles with two processes and with one process."""
     turns = list(zip(results[SINGLE], results[DOUBLE], results[ALTERNATING], strict=True))
     return [
         Check(

@@ -47,7 +47,10 @@ def exact_version(python: Path) -> Version | None:
 
 
 def oldest(pythons: Iterable[Path], version: str) -> tuple[Version, Path] | None:
-    """Return the oldest release of this Python version among these programs, or None."""
+    """Return the oldest release of this Python version, and its program.
+
+    Return None if no program has this version.
+    """
     known = [(exact, python) for python in pythons if (exact := exact_version(python))]
     wanted = tuple(map(int, version.split(".")))
     return min((pair for pair in known if pair[0][:2] == wanted), default=None)

@@ -122,7 +122,7 @@ class Environment:
     def provide(self, files: Iterable[str]) -> None:
         """Install these files, unless they are installed and unchanged.
 
-        Keep the files installed earlier.
+        Files that were installed earlier stay installed.
 
         Raises:
             SystemExit: the environment cannot be created, or the packages cannot be installed.
@@ -223,7 +223,7 @@ class Environment:
 
 
 def main(folder: str, *files: str) -> None:
-    """Set up an environment. Wait first if another process does the same in this repository."""
+    """Set up an environment. First wait until no other process does so in this repository."""
     with Path(__file__).open(encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         Environment(Path(folder).absolute()).provide(files)

@@ -36,8 +36,8 @@ SUBMIT_AND_TAKE = Query(
     "select peer.submit_and_take(%(tenant)s, %(plan)s, %(step)s, %(attempt)s, %(result)s,"
     " %(session)s, %(key)s)",
 )
-#: First plan id of each variant, and distance between the first plan ids of two rounds. The ids
-#: differ, because all variants use the same tables.
+#: First plan id of each variant, and number of plan ids that each round reserves. The ids of the
+#: variants differ, because all variants use the same tables.
 FIRST_PLAN = {"psycopg": 0, "driver": 1_000_000_000, "together": 2_000_000_000}
 PLANS_PER_ROUND = 100_000
 
@@ -53,7 +53,7 @@ async def send(pool: ConnectionPool, statement: Statement) -> dict[str, Any]:
 
 
 async def work_together(pool: ConnectionPool, session: str, plans: Sequence[int]) -> None:
-    """Claim the first step of each plan, and then submit each step with the claim of the next."""
+    """Claim the first step of each plan. Each submission then also claims the next step."""
     for plan in plans:
         common: dict[str, Any] = {"tenant": LOCAL_ORG, "plan": plan, "session": session}
         held = await send(pool, TAKE(key=f"t{plan}", **common))

@@ -16,7 +16,7 @@ from waybook.settings_reading import read_settings
 
 
 async def work_together(system: Application, session: str, plans: Sequence[object]) -> None:
-    """Claim the first step of each plan, and then submit each step with the claim of the next."""
+    """Claim the first step of each plan. Each submission then also claims the next step."""
     for number, plan in enumerate(plans):
         common: dict[str, object] = {"sessionId": session, "idempotencyKey": f"{session}-{number}"}
         held = await call(system, "get_next_step", {"planId": plan, **common})

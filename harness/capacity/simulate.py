@@ -51,7 +51,7 @@ CALIBRATIONS: Final = (1.0, 0.25)
 LOADS: Final = ((4, 1.0), (4, 2.0), (2, 0.75))
 #: Duration of the measurement of the idle fleet.
 IDLE_SECONDS: Final = 15.0
-#: Maximum time between the start of the first agent and that of the last.
+#: Maximum time between the start of the first agent and the start of the last agent.
 MAX_RAMP_SECONDS: Final = 60.0
 #: Time between the start of the last agent and the measurement. Meanwhile, the servers prepare
 #: their SQL statements.
@@ -158,7 +158,7 @@ async def measure(
 
 
 async def measure_idle(fleet: Fleet) -> tuple[float, float]:
-    """Return the cores that an idle server uses, and those of PostgreSQL with idle servers."""
+    """Return the cores that an idle server uses, and the cores that PostgreSQL uses meanwhile."""
     before, started = await read_usage(fleet), time.monotonic()
     await asyncio.sleep(IDLE_SECONDS)
     after, seconds = await read_usage(fleet), time.monotonic() - started
@@ -253,7 +253,7 @@ def report(load: Workload, measured: Measured, phase: Phase, costs: Costs, serve
 
 
 def write_costs(balancing: Balancing, costs: Costs) -> None:
-    """Write the costs for the model, and keep those measured with the other load balancing."""
+    """Write the costs for the model. Keep the stored costs of the other kind of load balancing."""
     stored = json.loads(RESULTS.read_text("utf-8"))["costs"] if RESULTS.exists() else {}
     stored[balancing] = {
         **asdict(costs),

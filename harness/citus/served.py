@@ -82,7 +82,7 @@ async def work_together(address: str, tokens: list[str]) -> None:
 
 
 async def work(address: str, token: str) -> None:
-    """Create plans and complete them. The list of plans must contain only these."""
+    """Create plans and complete them. Check that the list of plans contains no other plan."""
     async with Client(address, token=token) as client:
         for number in range(PLANS):
             steps = [{"stepType": "search", "instructions": "Look."} for _ in range(STEPS)]

@@ -38,7 +38,7 @@ SETTLE_SECONDS: Final = 0.5
 
 @dataclass(slots=True)
 class Measured:
-    """Measured recovery times, and messages about those that exceed their limit."""
+    """Measured recovery times, and messages about times that exceed their limit."""
 
     injector: Injector
     history: History

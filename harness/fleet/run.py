@@ -58,7 +58,7 @@ def newer_version(home: Path) -> Path:
 
 
 def compile_version(source: Path) -> None:
-    """Compile all modules of a copy, so that its servers start as fast as installed ones."""
+    """Compile all modules of a copy, so that its servers start as fast as installed servers."""
     compileall.compile_dir(source / "waybook", quiet=1)
 
 
@@ -140,7 +140,7 @@ async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[s
 
 
 async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
-    """Return the plans that have more or fewer stored results than acknowledged ones."""
+    """Return the plans whose numbers of stored and of acknowledged results differ."""
     # The agents report only completed plans (`load.completed`). For a plan that was unfinished when
     # they stopped, the number of audit entries is the expected number of results.
     rows = await fleet.sql(

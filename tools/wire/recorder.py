@@ -40,7 +40,7 @@ SAME = "the same JSON as structuredContent"
 
 
 class ScenarioError(Exception):
-    """A call of the scenario succeeded although it must be refused, or the other way round."""
+    """A call succeeded that must be refused, or a call was refused that must succeed."""
 
 
 class Recorder:
