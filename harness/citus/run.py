@@ -4,11 +4,11 @@
 
 `--source` builds Citus from this folder, and starts a coordinator and two worker nodes on loopback.
 `--url` uses an existing cluster instead, as its superuser. The schema is migrated and distributed.
-Then these tests follow: `waybook demo` and `waybook retain` run, agents of two orgs call a server,
-two orgs take turns on one connection, a distributed database with data is migrated, and the tests
-of the store, of the tools, and of whole plans and runs are executed. The run prints the number of
-tasks of each frequent query, and the tests that passed or were left out. It fails if anything
-failed, or if a frequent query has more than one task.
+Then the demo and retention run, agents of two orgs call a server, two orgs take turns on one
+connection, a distributed database with data is migrated, and the tests of the store, of the tools,
+and of whole plans and runs are executed. The run prints the number of tasks of each frequent query,
+and the tests that passed or were left out. It fails if anything failed, or if a frequent query has
+more than one task.
 """
 
 import argparse
