@@ -19,9 +19,9 @@ EXCEPT_COLORS: Final = {
     "rules": {rule: {"enabled": False} for rule in COLOR_RULES},
 }
 COLORS_ONLY: Final = {"resultTypes": ["violations"], "runOnly": list(COLOR_RULES)}
-#: Script that finds table rows and list items with the same attributes as an earlier one, except
-#: for URLs and texts. Their colors are equal too, so the color check, which takes most of the time,
-#: leaves them out.
+#: Script that finds repeated table rows and list items: all attributes except URLs and texts are
+#: equal to those of an earlier row or item, so the colors are equal too. The color check skips the
+#: repeated elements to save time.
 REPEATED: Final = """() => {
   const texts = /^(aria-label|data-at|datetime|for|href|id|name|title|value)$/;
   const look = element => [element.tagName, ...[...element.attributes]

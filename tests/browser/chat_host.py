@@ -23,8 +23,8 @@ from waybook.transport.mcp.tools import published_tools
 
 HERE: Final = Path(__file__).parent / "chat"
 SCRIPTS: Final = {".js", ".mjs"}
-#: HTTP headers of the chat client's own pages. This third-party code does not work under Waybook's
-#: content security policy.
+#: HTTP headers of the simulated chat client's pages. These pages contain third-party code, which
+#: does not work under Waybook's content security policy.
 HOST_HEADERS: Final = {
     "content-security-policy": "default-src * 'unsafe-inline' 'unsafe-eval' data: blob:",
     "x-frame-options": "SAMEORIGIN",
@@ -59,7 +59,7 @@ async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIter
 async def call_in_chat(
     page: Page, tool: str, arguments: dict[str, object], theme: str = "light"
 ) -> tuple[dict[str, Any], FrameLocator]:
-    """Let the chat call a tool; return what the chat recorded about the app, and its frame."""
+    """Let the chat call a tool; return the chat's record of the app, and the app's frame."""
     await page.wait_for_function("document.title === 'Ready'")
     record = await page.evaluate(
         "([tool, args, theme]) => chat(tool, args, theme)", [tool, arguments, theme]

@@ -1,4 +1,4 @@
-"""Realistic runs: one of four models with failures and claimed jobs, and one of 500 steps."""
+"""Realistic runs: `make_busy_run` for four models, and `make_large_run` with 500 steps."""
 
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
@@ -8,7 +8,7 @@ MODELS = ("claude-opus-4", "gpt-5", "gemini-2.5-pro", "llama-4")
 
 
 async def make_busy_run(world: OrgEnv) -> Body:
-    """Create a dialectic run of four models, whose third stage has failed and claimed jobs."""
+    """Create a dialectic run for four models; its third stage has a failed and two claimed jobs."""
     agent = world.agent
     name = "Billing rewrite: compare the proposals for the tax engine of all four regions"
     run = await agent.run("dialectic", MODELS, name=name, input="Build a lighthouse.")

@@ -43,7 +43,7 @@ class Site:
 
 @asynccontextmanager
 async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
-    """Serve the dashboard of the test org with its own event bus, as a separate process would."""
+    """Serve the dashboard of the test org with a new event bus, like a server in a new process."""
     world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
     site = Site("", world)
 

@@ -7,7 +7,7 @@ from browser.axe import accessible
 from browser.served_site import Site
 
 
-async def test_accessibility_check_reports_missing_names_and_wrong_colors(
+async def test_accessibility_check_reports_low_contrast_and_links_without_names(
     page: Page, site: Site
 ) -> None:
     rows = "".join(f"<li>Row {number}</li>" for number in range(40))

@@ -17,7 +17,7 @@ from waybook.transport.http.request_checks import COOKIE
 #: of a host, so the hostile site can set this cookie.
 PLANTED = "p" * 43
 
-#: Script of the hostile site with many attacks in the background, all of which must fail.
+#: Script of the hostile site. It sends many hostile requests to Waybook, and all of them must fail.
 TRIES = """async ({site, plan, forms, planted}) => {
   const told = {};
   const attempt = async (name, deed) => {

@@ -28,7 +28,7 @@ STRANGE = """() => {
   }
   return found;
 }"""
-#: Pages that show parts of their own URL, with a place for a hostile text.
+#: URLs of pages that show parts of their own URL; the test replaces `{}` by a hostile text.
 REFLECTED = (
     "/plans?q={}",
     "/runs?q={}&state={}&dag={}",

@@ -34,7 +34,7 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         await expect(app.locator("#done")).to_have_text("0 of 3 steps done")
         await expect(app.locator("svg.waymap")).to_contain_text("Find <b>them</b>")
 
-        # The agent works without the app, and the app shows the progress by itself.
+        # The agent completes a step without the app; the app must show the progress by itself.
         await agent.submit(await agent.take(plan))
         await expect(app.locator("#done")).to_have_text("1 of 3 steps done", timeout=SOON)
         compared = await agent.take(plan)

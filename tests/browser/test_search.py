@@ -49,7 +49,7 @@ async def test_command_palette_can_be_used_by_keyboard_only(page: Page, site: Si
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{site.address}{path}#result")
     await page.wait_for_load_state()
-    # The palette keeps the text that the user types while it is loading.
+    # The palette must keep text that the user types while the palette is still loading.
     await page.keyboard.press("Control+k")
     await page.keyboard.type("floo")
     await expect(field).to_have_value("floo")
@@ -88,7 +88,7 @@ async def test_command_palette_shows_only_options_for_the_last_typed_text(
     await page.keyboard.press("Meta+k")
     palette = page.get_by_role("dialog", name="Search and commands")
     await expect(palette.get_by_role("option")).to_have_count(14)
-    # If Enter is pressed before the options arrive, the search page opens with the whole text.
+    # The test blocks the request for options. Enter must then open the search page with the text.
     await page.route("**/search?part=options&q=zz*", lambda route: route.abort())
     await palette.get_by_role("combobox").fill("zzz lake")
     await page.keyboard.press("Enter")

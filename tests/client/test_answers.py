@@ -1,4 +1,4 @@
-"""Reactions of the client to answers of servers and proxies, and loops that wait for steps."""
+"""The client handles any answer of a server or proxy, and waits for steps without polling."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[s
     connections: list[asyncio.Task[None]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # If the client has given up, its connection is closed.
+        # A client that has given up closes the connection before it has sent a whole request.
         with closing(writer), suppress(asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             (length,) = (
@@ -85,7 +85,7 @@ async def test_client_retries_with_same_idempotency_key_after_transient_error(
 
 
 @pytest.mark.parametrize("answer", [(503, "", ""), refusal(Unavailable(retryAfter=0))])
-async def test_client_repeats_no_call_of_unknown_tool_after_unavailable_error(
+async def test_client_does_not_repeat_unknown_tool_call_after_unavailable_error(
     answer: HttpAnswer,
 ) -> None:
     async with proxy(answer, OK) as (client, requests):

@@ -74,7 +74,7 @@ async def test_error_raised_inside_a_step_gives_the_step_back_with_reason(
     assert "ZeroDivisionError: no result" in str(failures)
 
 
-async def test_error_raised_inside_a_step_keeps_or_fails_the_step_as_requested(
+async def test_on_error_option_keeps_or_fails_step_after_exception(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -89,7 +89,7 @@ async def test_error_raised_inside_a_step_keeps_or_fails_the_step_as_requested(
     assert (failed["stepOrder"], failed["reason"]) == (1, "ZeroDivisionError:")
 
 
-async def test_step_block_without_submit_makes_the_step_pending_again(
+async def test_leaving_a_step_without_submitting_makes_the_step_pending_again(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -116,7 +116,7 @@ async def take_back(agent: AgentClient, step: Step) -> None:
     await agent.call("modify_plan", planId=step.plan_id, modifications=[change])
 
 
-async def test_step_block_raises_hold_lost_after_a_takeover(
+async def test_step_taken_from_the_holder_raises_hold_lost(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -160,7 +160,7 @@ async def test_late_result_raises_stale_attempt_and_is_stored_as_artifact(
     assert late.value.details["artifactId"]
 
 
-async def test_canceling_client_step_block_releases_step_and_stops_heartbeats(
+async def test_canceling_work_on_a_step_releases_step_and_stops_heartbeats(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -278,7 +278,7 @@ async def test_decision_of_another_client_lets_the_loop_continue(
     assert decisions == [("modify", "client"), ("approve", "client")]
 
 
-async def test_steps_loop_until_idle_ends_while_plan_awaits_review(
+async def test_loop_with_until_idle_ends_while_plan_awaits_review(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -384,7 +384,7 @@ async def test_job_submitted_in_parts_is_continued_by_next_job(
     assert first["continuation"]["jobId"] == job.job_id != first["jobId"]
 
 
-async def test_exception_in_job_block_schedules_a_retry(client: Client, agent: AgentClient) -> None:
+async def test_exception_during_a_job_schedules_a_retry(client: Client, agent: AgentClient) -> None:
     run = await agent.run(models="a")
     with pytest.raises(ZeroDivisionError):
         async with client.job(run["runId"]):
@@ -424,7 +424,7 @@ async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
 
 
 async def beat_often(job: Job) -> None:
-    """Restart the job's heartbeat with a short interval; the job must already be taken over."""
+    """Send heartbeats often, so that the client soon notices that another session has the job."""
     await job._heartbeat.stop()
     job._heartbeat._interval_seconds = 0.01
     job._heartbeat.start()
@@ -442,7 +442,7 @@ async def test_read_input_of_client_job_returns_the_full_text(
         await job.submit("# Found")
 
 
-async def test_job_block_is_canceled_when_another_session_claims_job(
+async def test_work_is_canceled_when_another_session_claims_the_job(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")

@@ -32,7 +32,7 @@ def test_importer_turns_check_list_items_into_steps_with_dependencies() -> None:
     assert (plan.left_out, plan.lines) == (1, (6, 10, 11))
 
 
-def test_importer_reports_lines_between_items_that_belong_to_no_item() -> None:
+def test_importer_reports_the_lines_that_belong_to_no_list_item() -> None:
     plan = read(
         "- [ ] a\n  part of a\n\nNot indented.\n## Later\nNor this.\n- [ ] b\nAt the end.\n"
     )

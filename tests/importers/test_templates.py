@@ -58,7 +58,7 @@ def test_plan_template_with_missing_or_unknown_values_is_refused(
         ("parameters:\n", "parameters: 3\nbudget:\n", "parameters must be a mapping"),
     ],
 )
-def test_plan_template_with_wrong_fields_or_parameters_is_refused(
+def test_plan_template_with_invalid_fields_or_parameters_is_refused(
     old: str, new: str, words: str
 ) -> None:
     with pytest.raises(InvalidInput) as refusal:

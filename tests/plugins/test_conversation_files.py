@@ -79,7 +79,7 @@ def test_resumed_conversation_extends_the_stored_state(tmp_path: Path) -> None:
     assert [step["stepId"] for step in read(tmp_path, "one")["steps"]] == ["s", "t"]
 
 
-def test_conversation_file_is_named_after_the_thread_id(tmp_path: Path) -> None:
+def test_thread_id_from_the_client_names_the_conversation_file(tmp_path: Path) -> None:
     files = make_files(tmp_path, conversation=None)
     record(files, READY, thread="thread-1")
     record(files, {**READY, "planId": "q"}, thread="../../outside")
@@ -125,7 +125,7 @@ def test_number_of_conversation_files_is_limited(tmp_path: Path) -> None:
     assert len([*(tmp_path / "states").iterdir()]) <= MAX_FILES + 1
 
 
-def test_bad_conversation_files_are_deleted_before_valid_ones(tmp_path: Path) -> None:
+def test_invalid_conversation_files_are_deleted_before_valid_files(tmp_path: Path) -> None:
     record(make_files(tmp_path, "other"), READY)
     states = tmp_path / "states"
     for number in range(MAX_FILES + 1):
@@ -141,7 +141,7 @@ def test_bad_conversation_files_are_deleted_before_valid_ones(tmp_path: Path) ->
     assert len(names) <= MAX_FILES
 
 
-def test_unwritable_folder_of_conversation_files_is_only_logged(
+def test_failure_to_write_a_conversation_file_is_only_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "states").write_text("not a folder", "utf-8")
@@ -182,7 +182,7 @@ def test_conversation_id_is_read_from_the_environment() -> None:
     assert ConversationFiles.of_process(Path("states"), {}).directory == str(Path.cwd())
 
 
-# Tests of the state.
+# Tests of the state that a conversation file contains.
 
 
 Reply = dict[str, Any]

@@ -37,13 +37,13 @@ def test_hook_at_session_start_shows_plan_and_next_call(folder: HookFolder, name
     assert f"submit_step_result {CALL}" in text
 
 
-def test_hook_shows_the_next_call_without_a_held_step(folder: HookFolder) -> None:
+def test_hook_shows_the_next_call_if_agent_holds_no_step(folder: HookFolder) -> None:
     folder.write("one", steps=[], next="get_next_step")
     next_call = f"get_next_step {json.dumps({'planId': PLAN, 'sessionId': 'main'})}"
     assert f"You hold no step. Next call: {next_call}." in folder.injected()
 
 
-def test_hook_before_compaction_prints_facts_for_the_summary(folder: HookFolder) -> None:
+def test_hook_before_compaction_prints_plan_and_step_for_the_summary(folder: HookFolder) -> None:
     folder.write("one")
     text = folder.event("PreCompact", trigger="auto")
     assert text.startswith("Copy these facts")

@@ -42,7 +42,9 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("client", ["claude-code", "gemini-cli"])
-def test_plugin_command_writes_hook_and_same_entry_as_connect(written: Path, client: str) -> None:
+def test_plugin_command_writes_hook_and_the_entry_that_connect_writes(
+    written: Path, client: str
+) -> None:
     folder = written / client
     copy = folder / "hooks" / HOOK.name
     for _ in range(2):
@@ -61,7 +63,7 @@ def test_plugin_command_writes_hook_and_same_entry_as_connect(written: Path, cli
         assert hook["timeout"]
 
 
-def test_plugins_of_both_clients_together_handle_every_hook_event() -> None:
+def test_claude_and_gemini_plugins_together_handle_every_hook_event() -> None:
     assert set(commands_of(CLAUDE)) == {"SessionStart", "PreCompact", "Stop"}
     assert set(commands_of(CLAUDE)) | set(commands_of(GEMINI)) == set(EVENTS)
     assert not NEVER & set(EVENTS)

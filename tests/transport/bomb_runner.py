@@ -1,7 +1,7 @@
-"""Program that sends costly inputs to every channel and prints the replies as JSON.
+"""Program that lets Waybook process inputs made to exhaust memory or CPU time.
 
-The tests run it as a separate process with little memory and CPU time, so that the inputs can
-exhaust only the resources of this process.
+It prints the replies as JSON. The tests run the program as a separate process with little memory
+and CPU time, so that the inputs can exhaust only the resources of this process.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ from waybook.dag.templates.template import TemplateKind, template_error
 from waybook.errors import WaybookError
 from waybook.transport.http.request_checks import COOKIE, read_form
 
-#: Limits for handling the inputs, in addition to what loading the code used: bytes of memory, and
-#: seconds of CPU time.
+#: Bytes of memory and seconds of CPU time that the process may use for the inputs. The amounts that
+#: the process used earlier, to load the code, do not count.
 MEMORY = 400 * 1024 * 1024
 SECONDS = 150
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'
@@ -55,7 +55,10 @@ def limit() -> None:
 
 
 def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
-    """Yield the path, name, headers and body of every costly request."""
+    """Yield every costly request: its path, the name of its input, its headers and its body.
+
+    `packed` is a small compressed body that becomes very large when it is unpacked.
+    """
     for name, text in bombs.VALUES.items():
         yield "/mcp", name, LEGACY, text.encode()
         yield "/mcp", f"{name}, inside", LEGACY, f'{CALL}{{"a":{text}}}}}}}'.encode()
@@ -107,7 +110,7 @@ async def as_forms() -> list[BombReply]:
 
 
 def as_arguments() -> Iterator[BombReply]:
-    """Pass costly values as tool arguments, except values that are not valid JSON."""
+    """Pass every costly value that is valid JSON as a tool argument, and yield the replies."""
     for name, text in bombs.VALUES.items():
         try:
             value = json.loads(text)
@@ -123,7 +126,7 @@ def _submitted(arguments: Mapping[str, object]) -> None:
 
 
 def as_texts() -> Iterator[BombReply]:
-    """Parse costly texts as a workflow definition, as a template, and as Markdown."""
+    """Process costly workflow definitions, templates and Markdown texts; yield the outcomes."""
     for name, text in bombs.DEFINITIONS.items():
         yield "definition", name, *_outcome(parse_definition, text)
     for name, text in bombs.TEMPLATES.items():

@@ -39,16 +39,17 @@ def make_browser(
     )
 
 
-#: Fields of the confirmation page, which the form before it does not have.
+#: Fields that only the confirmation page has, not the page with the original form.
 CONFIRMATION_FIELDS = {"confirmed", "key", "step"}
 
 
 async def send(
     browser: Browser, address: str, *, at: str | None = None, **fields: str
 ) -> httpx2.Response:
-    """Submit a form with these fields and the CSRF token of the page at this address.
+    """Load the page at `address`, and submit a form with these fields and the page's CSRF token.
 
-    The page must have all of these fields, except those in `CONFIRMATION_FIELDS`.
+    The form is submitted to `at`, or to `address` if `at` is None. If the page contains this form,
+    it must have all of these fields, except those in `CONFIRMATION_FIELDS`.
     """
     shown = (await browser.get(address)).text
     match = FORM_TOKEN.search(shown)

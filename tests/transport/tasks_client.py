@@ -46,8 +46,8 @@ async def send(session: ClientSession, method: str, task_id: str, **more: object
 class Tasks(ClientExtension):
     """Client extension that polls each task until the task ends.
 
-    Instead of waiting between two polls, the extension calls `between`, in which a test can change
-    the review.
+    Instead of waiting between two polls, the extension calls `between`. A test uses this call to
+    decide or cancel the review that the task stands for.
     """
 
     between: Callable[[CreatedTask], Awaitable[None]] | None = None

@@ -78,7 +78,10 @@ class Linked:
 async def linked_review(
     world: OrgEnv, *, may: tuple[Scope, ...] = (Scope.REVIEW,), make: Make = make_review
 ) -> AsyncIterator[Linked]:
-    """Call `make`, and yield the resulting message; its links act as Rita with these scopes."""
+    """Call `make`, and yield the message that this call causes.
+
+    The links in the message act in the name of user rita, who has the scopes `may`.
+    """
     await make_token(world.agent, "rita", may=may, scopes=(Scope.PLAN_READ,))
     async with fake_endpoint(TAKEN) as other, make_webhook_env(world, f"{other.url}/hook") as env:
         env.services = replace(env.services, action_links=LINKS)
@@ -224,7 +227,7 @@ async def test_secret_of_a_review_link_is_never_stored(world: OrgEnv) -> None:
         assert secret not in str(rows)
 
 
-async def test_review_link_opened_from_another_site_is_reloaded_before_use(world: OrgEnv) -> None:
+async def test_review_link_followed_from_another_site_gets_a_reloading_page(world: OrgEnv) -> None:
     followed = {
         "sec-fetch-site": "cross-site",
         "sec-fetch-mode": "navigate",

@@ -101,7 +101,9 @@ async def test_paginated_agent_list_contains_every_agent_exactly_once(
     assert sorted(seen) == [("ann", ""), *(("ann", f"s~{number}/%") for number in range(7))]
 
 
-async def test_agent_page_for_a_day_lists_only_that_day(world: OrgEnv, browser: Browser) -> None:
+async def test_agent_page_for_a_day_omits_entries_of_other_days(
+    world: OrgEnv, browser: Browser
+) -> None:
     plan = await make_work(world)
     every = table(await browser.get("/agents/ann?session=a"))
     assert [re.sub(r"^\d\d:\d\d (\S )?", "", row) for row in every] == [
@@ -138,7 +140,7 @@ async def test_agent_page_lists_jobs_with_names_of_runs(
     assert f"{held['stepKey']} of Lighthouse, since" in main_text(page)
 
 
-async def test_agent_page_omits_changes_of_the_user_on_other_channels(
+async def test_agent_page_omits_changes_made_by_user_on_the_dashboard(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

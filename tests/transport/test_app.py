@@ -281,7 +281,7 @@ async def test_compressed_request_body_returns_415_with_code_invalid_input(
     assert reply.json()["error"]["code"] == "INVALID_INPUT"
 
 
-# Tests of reports and maps of snapshots.
+# Tests of the APIs for reports and maps.
 
 
 DAG = make_dag(
@@ -298,7 +298,9 @@ async def test_report_api_returns_the_report_of_a_snapshot(http: httpx2.AsyncCli
     assert check(reply.json()) == []
 
 
-async def test_map_api_accepts_a_snapshot_or_a_definition(http: httpx2.AsyncClient) -> None:
+async def test_map_api_accepts_a_snapshot_or_a_workflow_definition(
+    http: httpx2.AsyncClient,
+) -> None:
     for body in (SNAPSHOT, write_definition(DAG)):
         reply = await http.post("/api/map", json=body)
         assert (reply.status_code, reply.json()) == (200, map_from_snapshot(body))

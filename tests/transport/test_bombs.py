@@ -1,4 +1,4 @@
-"""Costly inputs on every channel use little memory and CPU time.
+"""Inputs made to exhaust memory or CPU time use little of both on every channel.
 
 A separate process handles the inputs; it has 400 MB of memory and 150 seconds of CPU time for all
 of them. Costly conditions are tested in `tests/conditions`, and costly inputs to the store in
@@ -80,7 +80,7 @@ def test_costly_workflow_definitions_are_read_or_rejected(bomb_replies: list[Bom
         assert outcomes[name][0] == "BAD_RECIPE", name
 
 
-def test_costly_templates_are_rejected_except_with_a_missing_attribute(
+def test_only_the_costly_template_with_a_missing_attribute_is_accepted(
     bomb_replies: list[BombReply],
 ) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}

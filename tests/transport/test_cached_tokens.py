@@ -229,7 +229,9 @@ async def test_last_use_of_a_cached_token_is_recorded_every_minute(
         assert (await last_used(), len(lookups)) == (first + timedelta(seconds=61), 2)
 
 
-async def test_failed_token_check_refuses_every_later_transaction(world: OrgEnv) -> None:
+async def test_transactions_after_a_failed_token_check_raise_stale_credential(
+    world: OrgEnv,
+) -> None:
     services, issued = world.dispatcher.services, await make_token(world.agent)
     tokens = TokenCache(world.database.now)
     await authenticate_token(services, issued.secret, Channel.MCP, tokens)
@@ -267,7 +269,9 @@ async def test_number_of_cached_tokens_is_limited(world: OrgEnv) -> None:
     assert tokens.get(second.secret, Channel.REST) is None
 
 
-async def test_group_of_step_results_omits_only_call_with_revoked_token(world: OrgEnv) -> None:
+async def test_step_results_committed_together_exclude_call_with_revoked_token(
+    world: OrgEnv,
+) -> None:
     await make_token(world.agent)
     tokens = [await another_token(world.agent) for _ in range(MAX_CALLS)]
     async with open_visitor(world) as client:
@@ -308,7 +312,9 @@ async def submit_job(
     )
 
 
-async def test_batch_of_job_results_omits_only_call_with_revoked_token(world: OrgEnv) -> None:
+async def test_job_results_committed_together_exclude_call_with_revoked_token(
+    world: OrgEnv,
+) -> None:
     await make_token(world.agent)
     tokens = [await another_token(world.agent) for _ in range(4)]
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))

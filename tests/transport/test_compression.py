@@ -1,4 +1,4 @@
-"""Compression of responses, and masked form tokens, which compression cannot reveal."""
+"""Compression of responses, and form tokens masked so that compressed sizes do not reveal them."""
 
 import asyncio
 import re
@@ -163,7 +163,7 @@ async def test_event_stream_of_live_updates_is_not_compressed(site: Site) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_static_file_is_compressed_immutable_and_revalidated_by_etag(
+async def test_static_file_is_compressed_cacheable_and_revalidated_by_etag(
     site: Site, name: str
 ) -> None:
     answer = await fetch(site.address, asset_url(name))

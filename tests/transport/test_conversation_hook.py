@@ -1,4 +1,4 @@
-"""The stop hook, run on the state that a real server writes."""
+"""The plugins' stop hook reads conversation files that a real server has written."""
 
 import json
 import os

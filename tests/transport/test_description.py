@@ -19,7 +19,7 @@ from transport.test_read_api import reading_as
 from waybook.transport.http.app import load_openapi
 
 OPENAPI: dict[str, Any] = json.loads(load_openapi())
-#: Path parameters: the name in the source, and the name in the OpenAPI description.
+#: Names of path parameters in the source, with their names in the OpenAPI description.
 GAPS = {
     "run_id": "runId",
     "resource_id": "resourceId",
@@ -130,7 +130,7 @@ async def test_recorded_fuzzer_requests_get_documented_responses(alone: OrgEnv) 
             assert reply.status_code == request.status or request.status >= BROKEN, request
 
 
-def test_recorded_fuzzer_requests_include_every_route_and_stay_small() -> None:
+def test_recorded_fuzzer_requests_include_every_route_within_size_limit() -> None:
     every = {(path, method) for path, ways in OPENAPI["paths"].items() for method in ways}
     assert {(request.path, request.method) for request in recorded_requests()} == every
     named = {request.path for request in recorded_requests() if "{" in request.address}

@@ -127,7 +127,7 @@ UNUSUAL = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def both() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
-    """Yield a client of a server that answers directly, and one of a server that does not."""
+    """Yield clients of two servers; only the first server answers without the MCP library."""
     servers = [make_server(BrokenDispatcher(ANSWERS), profile="all") for _ in range(2)]
     servers[1].direct_calls = None
     apps = [make_app(server) for server in servers]

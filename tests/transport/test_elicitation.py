@@ -130,7 +130,7 @@ async def test_review_stays_open_if_the_client_cannot_show_forms(
     assert person is None or person.forms == []
 
 
-async def test_older_client_gets_decision_in_form_as_tool_reply(agent: AgentClient) -> None:
+async def test_tool_reply_to_older_client_contains_decision_from_form(agent: AgentClient) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
     async with open_client(agent, person, "legacy", is_persistent=True) as client:
         plan, result = await ask_user(agent, client, resultSummary="Nile")
@@ -140,7 +140,7 @@ async def test_older_client_gets_decision_in_form_as_tool_reply(agent: AgentClie
     assert (await agent.status(plan))["status"] == "executing"
 
 
-async def test_decision_in_form_is_stored_after_the_call_has_returned(
+async def test_form_answer_sent_after_the_tool_call_returned_is_stored(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
@@ -183,7 +183,7 @@ async def test_invalid_review_request_shows_no_form(agent: AgentClient) -> None:
 
 
 @pytest.mark.parametrize("state", ["nonsense", "[]"])
-async def test_invalid_state_of_a_review_form_raises_mcp_error(
+async def test_review_request_with_invalid_request_state_raises_mcp_error(
     agent: AgentClient, state: str
 ) -> None:
     async with open_client(agent, Person()) as client:
@@ -191,7 +191,7 @@ async def test_invalid_state_of_a_review_form_raises_mcp_error(
             await client.session.call_tool("request_user_review", {}, request_state=state)
 
 
-async def test_form_state_that_names_foreign_review_is_rejected(
+async def test_request_state_with_review_of_another_org_is_rejected(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     other_org = world.other_org

@@ -1,4 +1,4 @@
-"""Error pages, and hidden characters on pages."""
+"""Error pages, and pages whose texts contain invisible or direction-changing characters."""
 
 import pytest
 

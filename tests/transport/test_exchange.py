@@ -47,7 +47,7 @@ class RecordingTransport(asyncio.Transport):
 
 
 class Line:
-    """Simulated connection to an app."""
+    """Simulated connection between a client and the HTTP server."""
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
         server = make_server(RecordingDispatcher(answers or {}))
@@ -100,7 +100,7 @@ async def test_answer_of_a_tool_call_is_a_single_write() -> None:
     assert message["id"] == 1
 
 
-async def test_answer_in_a_single_write_equals_answer_by_asgi() -> None:
+async def test_answer_in_a_single_write_equals_answer_in_two_writes() -> None:
     at_once = await Line().send(request())
     in_parts = await Line().send(request(headers={"connection": "close"}))
     assert (len(at_once), len(in_parts)) == (1, 2)
@@ -163,7 +163,7 @@ async def test_large_answer_is_compressed_if_the_client_accepts_gzip(
         ({"content-encoding": "gzip"}, b"415"),
     ],
 )
-async def test_request_with_refused_header_on_a_reused_connection_is_refused(
+async def test_invalid_request_header_is_refused_on_a_reused_connection(
     headers: dict[str, str], status: bytes
 ) -> None:
     line = Line()
@@ -186,7 +186,7 @@ def outcome(checked: CheckedHeaders) -> tuple[object, ...]:
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=8), st.sampled_from(["GET", "POST"]))
-def test_request_checks_depend_only_on_the_checked_headers(
+def test_headers_outside_checked_headers_do_not_change_request_checks(
     headers: list[tuple[bytes, bytes]], method: str
 ) -> None:
     hosts = AllowedHosts(frozenset({"example.net"}), "example.net")

@@ -97,7 +97,7 @@ def test_parallel_checks_of_a_secret_count_as_one_failure(failures: FailedCreden
     assert not is_refused(failures)
 
 
-def test_parallel_checks_of_a_secret_are_limited(failures: FailedCredentials) -> None:
+def test_too_many_parallel_checks_of_a_secret_are_refused(failures: FailedCredentials) -> None:
     exhausting = range(MAX_FAILURES + MAX_PARALLEL_LOOKUPS - 1)
     with ExitStack() as under_way:
         for _ in exhausting:
@@ -125,7 +125,9 @@ async def test_agents_that_share_a_valid_secret_are_not_limited(
     assert not is_refused(failures)
 
 
-async def test_waiting_checks_of_an_invalid_secret_are_limited(failures: FailedCredentials) -> None:
+async def test_too_many_waiting_checks_of_an_invalid_secret_are_refused(
+    failures: FailedCredentials,
+) -> None:
     async def call() -> None:
         await failures.wait_for_lookup("bad")
         with contextlib.suppress(Unauthenticated), failures.lookup(HERE, "bad"):
@@ -282,7 +284,7 @@ class CountingSignIn(SignInPage):
         return await super().browser(request)
 
 
-async def test_too_many_invalid_session_cookies_stop_lookups_at_sign_in(world: OrgEnv) -> None:
+async def test_sign_in_page_limits_lookups_of_invalid_session_cookies(world: OrgEnv) -> None:
     pages = CountingSignIn(services=world.dispatcher.services, base_url="http://localhost")
     transport = httpx2.ASGITransport(Starlette(routes=pages.routes()), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:

@@ -27,7 +27,7 @@ from waybook.store.driver.queries import new_id, new_uuid
 from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.server import PROMPTS, URIS
 
-#: Values for the route parameters that are not ids.
+#: Values for those parameters of routes that take no id.
 ELSE = {
     "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
     "form": ("csv", "jsonl"),
@@ -43,7 +43,7 @@ QUERIES = {
     "/decisions/selected": ("review",),
     "/runs/{run_id}/documents/{resource_id}": ("with",),
 }
-#: Query parameters that are not ids but filters or positions in a list.
+#: Query parameters that never contain an id, such as filters and positions in a list.
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
@@ -91,8 +91,8 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes that are left out: the routes of snapshots get no id, the routes of links get a secret
-#: instead, and a separate test calls the MCP routes.
+#: Routes that the tests leave out: `/api/report` and `/api/map` get no id, action links contain a
+#: secret instead of an id, and a separate test calls the MCP routes.
 NO_ROWS = {
     *("/api/report", "/api/map", "/mcp", "/mcp/"),
     *("/act/{secret}/{decision}", "/act/{secret}/feedback"),

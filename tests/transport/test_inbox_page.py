@@ -246,7 +246,7 @@ async def test_inbox_and_front_page_mark_overdue_review(browser: Browser, world:
     assert front.count("<b>overdue</b>") == 1
 
 
-async def test_bulk_approval_shows_outcomes_that_survive_a_reload(
+async def test_outcomes_of_a_bulk_approval_are_shown_again_after_reload(
     browser: Browser, agent: AgentClient
 ) -> None:
     reviews = [await make_review(agent, name=f"Plan {n}") for n in range(3)]

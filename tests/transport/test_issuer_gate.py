@@ -89,7 +89,7 @@ async def test_invalid_issuer_token_returns_401_without_writes(
             assert await stored(world) == before
 
 
-async def test_call_with_issuer_token_is_audited_under_the_subject(world: OrgEnv) -> None:
+async def test_call_with_issuer_token_is_audited_under_the_token_subject(world: OrgEnv) -> None:
     async with (
         serve_team(world) as (team, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as client,
@@ -105,8 +105,8 @@ async def test_call_with_issuer_token_is_audited_under_the_subject(world: OrgEnv
         assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
         team.there.down = True
         new = bearer(team.there.token(header={"kid": "new"}))
-        # The server fetched the issuer's keys a moment ago, so it can refuse an unknown key
-        # although the issuer is down.
+        # The issuer is down, but the server fetched its keys a moment ago. The token's key is not
+        # among these keys, so the server refuses the token without asking the issuer again.
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 

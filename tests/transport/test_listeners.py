@@ -55,7 +55,7 @@ class Page(NamedTuple):
 
 
 async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
-    """Open an event stream with this web session, and read its first line or its error."""
+    """Open an event stream with this web session, and read the first line of the response."""
     cookies = {SESSION: secret}
     client = await stack.enter_async_context(
         httpx2.AsyncClient(

@@ -29,7 +29,7 @@ class Stream:
         self._lines = answer.aiter_lines()
 
     async def event(self) -> tuple[str, set[str]]:
-        """Return the position and topics of the next event, and skip heartbeats."""
+        """Return the position and topics of the next event that is not a heartbeat."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 position = (await anext(self._lines)).removeprefix("id: ")
@@ -66,7 +66,9 @@ async def test_live_stream_sends_only_changes_of_the_same_org(site: Site) -> Non
         assert (await stream.event())[1] == {f"plan:{plan['planId']}", "plans"}
 
 
-async def test_reconnected_live_stream_sends_missed_topics_or_all_topics(site: Site) -> None:
+async def test_reconnected_live_stream_sends_changes_missed_while_disconnected(
+    site: Site,
+) -> None:
     async with streamed(site) as stream:
         position, _ = await stream.event()
     plan = await site.world.agent.plan(1)

@@ -1,4 +1,4 @@
-"""Texts for a client name only tools in its tool list; MCP lists do not show stored data."""
+"""Texts for a client name only tools that the client can list; MCP lists show no stored data."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ RANDOM_CALLS = 400
 
 
 def faults(value: object, offered: Collection[str]) -> Iterator[str]:
-    """Yield the tools in this reply that are not offered, and the arguments that do not exist."""
+    """Yield tools that the reply names but the client cannot list, and unknown arguments."""
     if isinstance(value, str):
         yield from {*NAME.findall(value)} & ALL_TOOLS.keys() - {*offered}
     elif isinstance(value, list):
@@ -80,7 +80,7 @@ async def listed_tools(agent: AgentClient, profile: str) -> tuple[set[str], list
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_replies_name_only_tools_and_arguments_of_the_list(
+async def test_replies_name_only_listed_tools_and_existing_arguments(
     world: OrgEnv, profile: str
 ) -> None:
     agent = world.agent

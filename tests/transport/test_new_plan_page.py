@@ -58,7 +58,7 @@ async def test_new_plan_form_reads_name_goal_and_dependencies_from_markdown(
 
 
 @pytest.mark.parametrize("box", [{}, {"sequential": "yes"}])
-async def test_plan_created_with_the_sequential_box_is_sequential(
+async def test_new_plan_is_sequential_only_if_the_box_is_checked(
     browser: httpx2.AsyncClient, agent: AgentClient, box: dict[str, str]
 ) -> None:
     fields = {"name": "Rivers", "goal": "Which?", "steps": "Read\nWrite", **box}

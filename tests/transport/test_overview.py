@@ -204,7 +204,8 @@ async def test_reassign_form_makes_the_stalled_step_pending(
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
     taken = await world.agent.acting_as("bob").take(plan)
     assert (taken["stepId"], taken["attempt"]) == (plan["stepIds"][0], 2)
-    # This form names revision 1 of the plan, so it must not take the step from user bob.
+    # User bob has claimed the step, so the plan is at revision 2. The form names revision 1, so the
+    # server must refuse the form instead of taking the step from bob.
     reply = await rescue(browser, fields)
     assert reply.status_code == 409
     assert "the plan is at revision 2, but you expected 1" in visible_text(reply.text)

@@ -236,7 +236,7 @@ def crowded(world: OrgEnv) -> OrgEnv:
 
 
 def explain(world: OrgEnv, statement: Statement, *, options: str = "") -> str:
-    """Return the query plan that PostgreSQL chooses for the serving role.
+    """Return the query plan that PostgreSQL chooses for the database role of the server.
 
     Sequential scans are disabled, because all rows of the table belong to one org.
     """

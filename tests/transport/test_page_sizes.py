@@ -116,7 +116,7 @@ VERSION = re.compile(r'data-version="(\w+)"')
 
 
 class OpenPage:
-    """Simulated browser page that requests its live parts again when a test calls `refresh`."""
+    """Simulated browser page; `refresh` requests a live update of every part that has them."""
 
     def __init__(self, site: Site, page: WireResponse) -> None:
         self._site = site

@@ -55,7 +55,7 @@ def test_plan_page_size_and_node_count_stay_within_limits(
     tied: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     html = rendered(make_plan_detail(make_large_plan(steps, tied=tied)))
-    # The server compresses pages with `gzip_text`; `test_page_sizes` measures the received bytes.
+    # The limit is for the compressed page; the server compresses pages with `gzip_text`.
     assert len(gzip_text(html.encode())) <= most
     assert nodes_in(html) <= MAX_NODES
 
@@ -103,7 +103,7 @@ def moved(step: str, at: float, status: StepStatus) -> StepStatusChange:
     return StepStatusChange(step, minutes(at), status, "ann", None)
 
 
-def test_timeline_shows_work_waiting_and_retries_in_sequence() -> None:
+def test_timeline_shows_periods_of_work_and_waiting_in_order() -> None:
     moves = [
         moved("a", 0, StepStatus.IN_PROGRESS),
         moved("a", 5, StepStatus.FAILED),

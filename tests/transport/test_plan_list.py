@@ -60,7 +60,7 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     assert "Next door" not in text
 
 
-async def test_canceled_plan_is_canceled_on_every_page(
+async def test_canceled_plan_is_shown_as_canceled_on_every_page(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2, name="Moors")
@@ -84,7 +84,7 @@ async def test_canceled_plan_is_canceled_on_every_page(
     assert (await agent.status(plan))["outcome"] == "canceled"
 
 
-async def test_plan_list_has_every_plan_once_despite_changes(
+async def test_paginated_plan_list_has_every_plan_once_if_plans_change(
     browser: Browser, agent: AgentClient
 ) -> None:
     plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
@@ -157,7 +157,6 @@ WICKED = "# Not a heading of ours\n```\n<script>alert(1)</script>"
 
 
 def without_nulls(rows: dict[str, Row]) -> dict[str, Row]:
-    """Return the rows without null fields, which count as missing."""
     return {i: {k: v for k, v in row.items() if v is not None} for i, row in rows.items()}
 
 

@@ -44,7 +44,7 @@ THEIRS = {"x-org": "theirs"}
 
 
 def nothing() -> None:
-    """Do nothing during a delay."""
+    """Default of `Flooded.meanwhile`: nothing else happens while a call is delayed."""
 
 
 @dataclass

@@ -49,7 +49,7 @@ async def test_list_of_resources_shows_status_and_progress_of_active_plans(era: 
     ]
 
 
-async def test_next_page_of_resources_uses_the_plan_cursor() -> None:
+async def test_next_page_of_resources_continues_the_list_of_plans() -> None:
     page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"})
     dispatcher = RecordingDispatcher({"list_active_plans": page})
     async with make_client(dispatcher) as client:
@@ -173,7 +173,7 @@ async def test_mcp_completion_with_more_than_100_values_is_truncated() -> None:
     assert completed.completion.has_more is True
 
 
-# Tests of the profile for runs.
+# Tests of the profiles, which select the tools and resources that the server offers.
 
 
 @BOTH_ERAS
@@ -278,7 +278,7 @@ async def test_resource_of_a_document_returns_markdown(era: Era) -> None:
     }
 
 
-async def test_resource_of_a_document_counts_hidden_characters_in_the_metadata() -> None:
+async def test_document_resource_metadata_contains_number_of_hidden_characters() -> None:
     dispatcher = RecordingDispatcher(readable=make_document(markdown="a\u202eb"))
     async with make_client(dispatcher, profile="runs") as client:
         (content,) = (await client.read_resource("waybook://documents/d-1")).contents

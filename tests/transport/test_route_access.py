@@ -27,8 +27,8 @@ OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
 ]
-#: Host names that Waybook does not accept: names that another site may point to our address, and
-#: names that look like ours.
+#: Host names that Waybook does not accept: names that another site may let DNS resolve to our
+#: address, and names that look like ours.
 OTHER_HOSTS = [
     *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
     *("localhost.evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1.", f"{NAME}."),
@@ -437,8 +437,8 @@ async def test_activity_of_another_org_changes_no_page_or_reply(
     record = log.record
 
     def record_other_org(call: LoggedCall) -> None:
-        # Some pages call a tool. Without this condition, the page of tool calls would list these
-        # calls of our own org, and so would change.
+        # Some pages call a tool in our org. These calls are not recorded, because otherwise the
+        # page that lists the tool calls of our org would change.
         if call.org_id == world.other_org.org_id:
             record(call)
 

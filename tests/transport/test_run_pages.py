@@ -261,7 +261,7 @@ FORM = {"name": "Rivers of Asia", "models": "opus\ngpt\n", "input:question": "Wh
 
 
 async def finish_runs(world: OrgEnv, count: int) -> None:
-    """Complete runs of the workflow, each with another duration."""
+    """Complete runs of the workflow; each run takes longer than the run before."""
     agent = world.agent
     usage = {"inputTokens": 10, "outputTokens": 1, "costUsd": 0.5, "model": "a"}
     first, *_, last = stages = builtin_dags()["deep-research"].order
@@ -374,7 +374,7 @@ async def test_start_run_form_suggests_the_models_of_earlier_runs(
     assert "Models opus, gpt" in visible_text(reply.text)
 
 
-async def test_start_run_form_sends_each_input_under_the_right_key(browser: Browser) -> None:
+async def test_run_started_by_form_stores_each_input_by_name(browser: Browser) -> None:
     inputs = {"input:seed_prompt": "Seed.", "input:initial_user_prompt": "Prompt."}
     fields = {"name": "Towers", "models": "a", **inputs, "step": "start", "key": "k"}
     started = await send(browser, "/runs/new?dag=dialectic", **fields)

@@ -56,7 +56,7 @@ class Sender:
         return self.remember(f"token: {where}", f"wb_{unguessable()}")
 
     def jwt(self, where: str) -> str:
-        """Return a token that looks like an issuer's, with a secret signature."""
+        """Return a token in the format of an issuer's tokens, with a secret as its signature."""
         signature = self.remember(f"JWT: {where}", unguessable())
         return f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ{unguessable()[:8]}.{signature}"
 
@@ -125,7 +125,7 @@ def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
 
 
 async def send_with_requests(sender: Sender) -> None:
-    """Send tokens in the correct header, and in headers, cookies, queries and paths by mistake."""
+    """Send tokens in the correct header, and in wrong places such as cookies, queries and paths."""
     for scheme in ("Bearer", "bearer", "Basic", "Token"):
         for made in (sender.token, sender.jwt):
             header = {"authorization": f"{scheme} {made(f'header {scheme}')}"}
@@ -172,7 +172,7 @@ async def send_with_arguments(sender: Sender) -> None:
 
 
 async def ask_elsewhere(sender: Sender) -> None:
-    """Make calls that let the server use its keys for a model, for embeddings and for a webhook."""
+    """Make calls for which the server sends its keys to a model, to embeddings and to a webhook."""
     extracted = await sender.call("extract_data", text="The Nile.", schema={"type": "object"})
     assert "do_it_yourself" in extracted or "error" in extracted
     await sender.call("store_research", kind="note", title="Nile", content="It is long.")

@@ -99,7 +99,7 @@ def test_signal_right_after_announcing_the_address_stops_the_server(number: sign
     assert events == ["started", "ended"]
 
 
-async def test_server_ignores_forwarded_headers() -> None:
+async def test_http_server_ignores_x_forwarded_headers() -> None:
     async def who(request: Request) -> PlainTextResponse:
         assert request.client is not None
         return PlainTextResponse(f"{request.url.scheme} {request.client.host}")
@@ -137,7 +137,7 @@ def test_draining_server_serves_until_a_second_signal() -> None:
 def test_stopping_server_answers_delayed_requests(
     seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The server must end the delay before the shutdown timeout, when uvicorn cancels requests."""
+    """At the shutdown timeout, uvicorn would cancel the request, so the delay must end earlier."""
 
     async def main() -> str:
         drain, delayed = Drain(seconds), asyncio.Event()
@@ -178,7 +178,7 @@ class AdvancingLoop(asyncio.SelectorEventLoop):
 
 
 def run_advancing(test: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
-    """Run a test on an asyncio loop whose clock it controls; uvloop's clock cannot be replaced."""
+    """Run a test that controls the clock of its asyncio loop; uvloop's clock is not replaceable."""
     loop = AdvancingLoop()
 
     async def within() -> None:

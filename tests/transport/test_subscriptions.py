@@ -87,7 +87,7 @@ async def test_legacy_http_client_cannot_subscribe_to_resources(world: OrgEnv) -
             await client.session.subscribe_resource("waybook://plans/1")
 
 
-async def test_older_mcp_client_on_a_lasting_connection_gets_plan_updates(world: OrgEnv) -> None:
+async def test_older_mcp_client_on_a_persistent_connection_gets_plan_updates(world: OrgEnv) -> None:
     plan, other = await world.agent.plan(2), await world.agent.plan(2)
     uri, elsewhere = (f"waybook://plans/{p['planId']}" for p in (plan, other))
     updated: asyncio.Queue[str] = asyncio.Queue()

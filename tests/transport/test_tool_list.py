@@ -115,7 +115,7 @@ def test_tool_schema_check_reports_a_schema_that_some_client_refuses(bad: Schema
     assert list(problems(bad)) != []
 
 
-def test_every_tool_has_all_four_hints_in_the_tool_list() -> None:
+def test_tool_list_has_all_four_behavior_hints_of_every_tool() -> None:
     for name, listed_tool in LISTED.items():
         hints, tool = listed_tool.annotations, TOOLS[name]
         assert hints is not None
@@ -234,7 +234,7 @@ async def listed(profile: str) -> dict[str, dict[str, object]]:
     return {str(tool["name"]): tool for tool in tools}
 
 
-def test_tool_list_file_equals_the_rendered_tool_table() -> None:
+def test_generated_tool_list_file_is_up_to_date() -> None:
     assert TOOL_LIST.read_text("utf-8") == render(TOOLS), "run `make generate`"
     assert published_tools() == list_tools(TOOLS)
 

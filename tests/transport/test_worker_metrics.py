@@ -42,7 +42,7 @@ def worker(
     return WorkerMetrics(shared, index, lambda: metrics, clock or Clock())
 
 
-def test_metrics_of_all_workers_are_summed_and_gauges_are_labeled() -> None:
+def test_counters_of_workers_are_summed_and_gauges_labeled_by_worker() -> None:
     shared = SharedMetrics(2)
     first = worker(shared, 0, [calls(3), waiting(1), group_sizes(2, 1, 0)])
     second = worker(shared, 1, [calls(4), waiting(2), group_sizes(1, 0, 5)])

@@ -73,8 +73,8 @@ def sample(words: str) -> Result:
 
 ROOTS: Final[Result] = {"method": "roots/list", "params": {}}
 
-# The requests for user input that each tool sends, as one dict per round. The request state, which
-# the client returns with its answers, is the index of the round.
+# The requests for user input that each tool sends, as one dict per round. The tool sends the index
+# of the round as the request state, and the client returns this index with the user's input.
 ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
     "test_input_required_result_elicitation": [{"user_name": ask("What is your name?", "name")}],
     "test_input_required_result_sampling": [

@@ -1,6 +1,6 @@
-"""Waybook's MCP server with the tools, prompts and resources that the suite expects.
+"""Waybook's MCP server with the tools, prompts and resources that the conformance suite expects.
 
-If no fixture answers a request, the server's own handler answers it.
+Waybook's handlers answer every request that concerns none of these tools, prompts and resources.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -102,7 +102,7 @@ def lay_over(server: ToolServer) -> ToolServer:
 
 
 def review_task_tools(server: Server[None]) -> None:
-    """Turn calls of the suite's task tools into review requests, for the server's own handler."""
+    """Let the server handle each call of the suite's task tools as a request for a review."""
     own = server.get_request_handler("tools/call")
     assert own is not None
 
@@ -119,7 +119,7 @@ def before(
     result_type: type[BaseModel],
     fixture: Fixture[ParamsT],
 ) -> None:
-    """Answer requests from the fixture; if this returns None, from the server's own handler."""
+    """Let `fixture` answer requests; if `fixture` returns None, the server's handler answers."""
     own = server.get_request_handler(method)
     assert own is not None
 

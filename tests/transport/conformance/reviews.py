@@ -1,4 +1,7 @@
-"""Fake reviews that replace the conformance suite's task tools, because reviews become tasks."""
+"""Fake reviews that replace the conformance suite's task tools.
+
+The suite tests MCP tasks, and Waybook creates an MCP task only for a review.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +15,7 @@ from waybook.app.request.caller import Answer, Caller, ReadableReview
 from waybook.transport.mcp.elicitation import REVIEW
 
 #: Tools of the conformance suite that are implemented as reviews here. The suite expects calls of
-#: `slow_compute` and `failing_job` to end by themselves, unless they take a minute or longer.
+#: `slow_compute` and `failing_job` to end by themselves if they take less than a minute.
 TASK_TOOLS: Final = frozenset({"slow_compute", "failing_job", "confirm_delete"})
 SOON: Final = "soon"
 LATER: Final = "later"
@@ -30,7 +33,7 @@ def as_review(params: wire.CallToolRequestParams) -> wire.CallToolRequestParams:
 
 @dataclass(frozen=True)
 class ReviewingDispatcher(RecordingDispatcher):
-    """Fake dispatcher with reviews that are decided after they were read once, or never."""
+    """Fake dispatcher that decides a review after its first read, if its summary is `SOON`."""
 
     async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         if tool == REVIEW:
@@ -50,7 +53,6 @@ class ReviewingDispatcher(RecordingDispatcher):
         return await super().dispatch(caller, tool, arguments)
 
     async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
-        """Return a review; afterwards decide it if its summary is `SOON`."""
         review = await super().read_review(caller, review_id)
         if review.summary == SOON:
             self.decide(review_id)

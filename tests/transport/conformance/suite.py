@@ -40,9 +40,9 @@ def read_results(results: Path) -> dict[str, bool]:
 
 
 def passed(checks: list[dict[str, str]]) -> bool:
-    """Return whether a scenario passed: no check failed or warned, and a meaningful check passed.
+    """Return whether a scenario passed: no check failed or warned, and at least one succeeded.
 
-    The check of message schemas runs in every scenario, so its success alone is not enough.
+    The check of message schemas does not count as a success, because it runs in every scenario.
     """
     statuses = {check["status"] for check in checks}
     proven = any(
