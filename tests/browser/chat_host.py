@@ -32,7 +32,7 @@ HOST_HEADERS: Final = {
 
 
 def packages() -> Path:
-    """Return the directory of the installed bridge; skip the test if it cannot be installed."""
+    """Install the MCP bridge and return its directory; skip the test if installing fails."""
     try:
         return install(HERE, "chat") / "node_modules"
     except Unreachable as error:

@@ -57,7 +57,7 @@ async def create_sample_org(world: OrgEnv) -> SampleOrg:
 
 
 async def _half_way(world: OrgEnv) -> tuple[Body, str]:
-    """Create a plan that awaits review; return it and the id of its stored research."""
+    """Create a plan that awaits review; return the plan and the id of research stored for it."""
     agent = world.agent
     plan = await agent.plan(
         sample_steps(),

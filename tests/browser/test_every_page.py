@@ -59,7 +59,7 @@ PAGES = {
     "share": "/plans/{plan_id}/share",
     "shared": "/shared/{snapshot}",
 }
-#: Query parameters that a page needs to have content.
+#: Query parameters of pages that would be empty without them.
 QUERIES = {"/runs/new": "?dag=dialectic"}
 #: Limits for one page: the requests of a browser that loads it, including the request for the page
 #: itself, and the DOM nodes.

@@ -40,7 +40,7 @@ async def large(place: ServerDatabase) -> AsyncIterator[LargeRun]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def tab(context: BrowserContext, large: LargeRun) -> AsyncIterator[Page]:
-    """Yield a browser tab; an error in it fails the test."""
+    """Yield a browser tab, and fail the test after an error in the tab."""
     page = await context.new_page()
     large.site.watch(page)
     yield page

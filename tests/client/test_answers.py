@@ -170,7 +170,7 @@ async def work(client: Client, plan: Body, session_id: str | None = None) -> lis
     return done
 
 
-async def test_client_loop_makes_a_single_waiting_call_per_step(
+async def test_loop_over_steps_makes_a_single_waiting_call_per_step(
     address: str, agent: AgentClient
 ) -> None:
     plan, taken = await blocked_plan(agent, 1)
@@ -197,7 +197,9 @@ async def test_loops_of_a_session_wait_for_different_steps(
     assert sorted(done) == sorted(plan["stepIds"][1:])
 
 
-async def test_canceled_steps_loop_leaves_the_wait_queue(address: str, agent: AgentClient) -> None:
+async def test_canceling_a_loop_over_steps_ends_the_wait_for_steps(
+    address: str, agent: AgentClient
+) -> None:
     plan, taken = await blocked_plan(agent, 1)
     async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
         working = asyncio.create_task(work(client, plan))

@@ -133,8 +133,8 @@ async def test_result_is_stored_once_if_server_dies_before_reply() -> None:
             async with client.step(plan["planId"]) as step:
                 link.reset_after_bytes = 0
                 submitting = asyncio.create_task(step.submit("found"))
-                # The reply is held back here, so the submission is committed, but the client does
-                # not know this.
+                # The link holds the reply back: the server has committed the submission, but the
+                # client does not know this.
                 assert await asyncio.to_thread(link.holds_answer.wait, PATIENCE_SECONDS)
                 process.send_signal(signal.SIGKILL)
                 await asyncio.to_thread(process.wait, PATIENCE_SECONDS)

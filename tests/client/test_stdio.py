@@ -50,7 +50,7 @@ async def test_stdio_client_restarts_killed_server_and_completes_plan(
 async def test_closing_stdio_client_with_waiting_calls_stops_the_server(
     module_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Give the server more time than usual to exit, so that a busy machine does not kill it.
+    # Allow more time than usual, because the client kills a server that does not exit in time.
     monkeypatch.setattr(stdio, "MAX_EXIT_SECONDS", PATIENCE_SECONDS)
     connection = connect(module_place)
     steps: list[NewStep] = [STEPS[0], {**STEPS[1], "dependsOn": [1]}]

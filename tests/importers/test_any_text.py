@@ -1,4 +1,4 @@
-"""All importers import any text, or refuse it with the number of a line."""
+"""Every importer either imports a text, or refuses the text with a line number."""
 
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE

@@ -33,7 +33,7 @@ def gh_issue(number: int, title: str, body: str = "", **fields: object) -> dict[
 
 
 def rest_issue(number: int, title: str, body: str | None, **fields: object) -> dict[str, Any]:
-    """Return an issue as the REST API does: its `url` is the address in the API, not of a page."""
+    """Return an issue in the REST API's format, in which `url` is an API address, not a page."""
     return {
         "url": f"https://api.github.com/repos/octo/app/issues/{number}",
         "repository_url": "https://api.github.com/repos/octo/app",

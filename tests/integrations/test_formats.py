@@ -1,4 +1,4 @@
-"""Language models: requests and answers in the formats of the APIs, and the model clients."""
+"""Clients of language models: requests and answers in the formats of OpenAI and Anthropic."""
 
 import json
 import time

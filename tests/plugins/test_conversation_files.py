@@ -108,7 +108,7 @@ def test_review_request_removes_the_step_from_the_conversation_file(tmp_path: Pa
         ({"plan": {"planId": "q"}}, True),
     ],
 )
-def test_file_of_ended_conversation_is_deleted_when_another_continues_plan(
+def test_new_conversation_on_a_plan_deletes_file_of_ended_conversation(
     tmp_path: Path, fields: dict[str, object], *, is_kept: bool
 ) -> None:
     record(make_files(tmp_path, "ended"), READY)

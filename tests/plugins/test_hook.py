@@ -1,4 +1,8 @@
-"""The plugins' hook script: its output for every event, and for invalid input."""
+"""The plugins' hook script: its output for every event, and for invalid input.
+
+A stop is the event that an agent ends its turn. The hook can block a stop, so that the agent
+continues with its plan.
+"""
 
 import ast
 import json
@@ -52,7 +56,7 @@ def test_hook_before_compaction_prints_plan_and_step_for_the_summary(folder: Hoo
 
 
 @pytest.mark.parametrize(("name", "decision"), [("Stop", "block"), ("AfterAgent", "deny")])
-def test_hook_blocks_a_stop_of_the_agent_once_per_attempt(
+def test_hook_blocks_only_the_first_stop_during_an_attempt(
     folder: HookFolder, name: str, decision: str
 ) -> None:
     folder.write("one")
@@ -64,7 +68,7 @@ def test_hook_blocks_a_stop_of_the_agent_once_per_attempt(
     assert json.loads(folder.event(name, stop_hook_active=False))["decision"] == decision
 
 
-def test_hook_blocks_only_a_few_stops_in_a_row(folder: HookFolder) -> None:
+def test_hook_lets_the_agent_stop_after_repeated_blocked_stops(folder: HookFolder) -> None:
     def hold(number: int, *, active: bool) -> bool:
         folder.write("one", steps=[{"planId": PLAN, "stepId": f"step-{number}", "attempt": 1}])
         return folder.event("Stop", stop_hook_active=active) != ""
@@ -74,7 +78,7 @@ def test_hook_blocks_only_a_few_stops_in_a_row(folder: HookFolder) -> None:
     assert hold(most + 2, active=False)
 
 
-def test_hook_blocks_every_stop_that_follows_a_completed_step(folder: HookFolder) -> None:
+def test_hook_blocks_any_number_of_stops_after_completed_steps(folder: HookFolder) -> None:
     for number in range(1, 2 * waybook_hook.MAX_CONSECUTIVE_HOLDS):
         folder.write("one", **between(number))
         assert folder.event("Stop", stop_hook_active=True) != ""
@@ -90,7 +94,7 @@ def between(finished: int | None, status: str = "executing") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "decision"), [("Stop", "block"), ("AfterAgent", "deny")])
-def test_hook_blocks_a_stop_once_after_each_completed_step(
+def test_hook_blocks_only_the_first_stop_after_a_completed_step(
     folder: HookFolder, name: str, decision: str
 ) -> None:
     folder.write("one", **between(1))
@@ -126,7 +130,7 @@ def test_plugin_hook_prints_nothing_at_the_end_of_a_subagent(folder: HookFolder)
     assert folder.event("SubagentStop") == ""
 
 
-def test_hook_lets_agent_stop_if_stops_cannot_be_counted(folder: HookFolder) -> None:
+def test_hook_lets_agent_stop_if_blocked_stops_cannot_be_counted(folder: HookFolder) -> None:
     folder.write("one")
     (folder.states / "one.holds").mkdir()
     assert folder.event("Stop") == ""
@@ -237,7 +241,9 @@ BAD_FILES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_FILES)
-def test_bad_state_file_does_not_silence_other_conversations(folder: HookFolder, kind: str) -> None:
+def test_hook_works_in_conversations_without_the_invalid_state_file(
+    folder: HookFolder, kind: str
+) -> None:
     folder.write("process-1", client=os.getpid(), process=os.getpid())
     BAD_FILES[kind](folder.states / "bad.json")
     assert json.loads(folder.event("Stop", "cleared"))["decision"] == "block"
@@ -277,7 +283,7 @@ def test_plugin_hook_imports_only_standard_library() -> None:
         for alias in node.names
     }
     assert names <= sys.stdlib_module_names
-    # The list must be exactly this, because each further import delays every event by milliseconds.
+    # The hook imports only these modules, because each import delays every event by milliseconds.
     assert names == {"json", "os", "signal", "sys"}
 
 

@@ -186,7 +186,7 @@ def make_server(dispatcher: RecordingDispatcher | None = None, **options: Any) -
 
 
 def make_app(server: ToolServer | None = None, **options: Any) -> ASGIApp:  # noqa: ANN401 - passed on
-    """Return an HTTP application without a database that always reports ready."""
+    """Return an HTTP application without a database; its `/readyz` always reports ready."""
     return build_app(
         server or make_server(), **{"hosts": AllowedHosts(), "ready": always, **options}
     )

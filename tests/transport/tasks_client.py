@@ -25,7 +25,7 @@ class CreatedTask(wire.Result):
 
 
 class TaskRequest(wire.Request[dict[str, Any], str]):
-    """Request about a task; its HTTP header names the task too."""
+    """Request about a task; an HTTP header of the request also contains the task id."""
 
     name_param = "taskId"
 

@@ -126,7 +126,7 @@ async def test_agent_page_for_a_day_omits_entries_of_other_days(
     assert "No activity on this day." in main_text(empty)
 
 
-async def test_agent_page_lists_jobs_with_names_of_runs(
+async def test_agent_page_names_the_run_of_every_listed_job(
     browser: Browser, agent: AgentClient
 ) -> None:
     run = await agent.run("dialectic", name="Lighthouse")

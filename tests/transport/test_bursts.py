@@ -102,7 +102,7 @@ async def test_request_after_token_revocation_does_not_reuse_an_earlier_lookup(
 
 
 def make_unavailable(world: OrgEnv) -> None:
-    """Close the database connections for good, as in an outage."""
+    """Close all database connections permanently, as in an outage."""
     world.is_sound = False  # The audit can no longer be verified.
     world.database.close()
 

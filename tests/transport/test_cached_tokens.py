@@ -97,7 +97,7 @@ PLAN: Body = {
 }
 
 
-async def test_calls_with_a_cached_token_send_no_lookup(
+async def test_calls_with_a_cached_token_cause_no_token_lookup(
     world: OrgEnv, lookups: list[bytes]
 ) -> None:
     issued = await make_token(world.agent)

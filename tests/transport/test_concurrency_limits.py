@@ -99,13 +99,13 @@ async def test_pages_without_sign_in_are_rendered_one_at_a_time() -> None:
 
 
 async def begin(places: ConcurrencyLimiter, org: str, begun: list[str], end: asyncio.Event) -> None:
-    """Wait for a slot, record the org, and keep the slot until the event is set."""
+    """Wait for a slot, append the org to `begun`, and keep the slot until `end` is set."""
     async with places.slot(org):
         begun.append(org)
         await end.wait()
 
 
-async def test_request_slot_released_twice_admits_only_a_single_request() -> None:
+async def test_releasing_a_request_slot_twice_admits_only_a_single_request() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours") as give_up:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(2)]
@@ -121,14 +121,14 @@ async def test_request_slot_released_twice_admits_only_a_single_request() -> Non
     await asyncio.gather(*waiting)
 
 
-async def test_request_slot_held_too_long_admits_the_next_request() -> None:
+async def test_next_request_gets_a_slot_that_is_held_too_long() -> None:
     places = ConcurrencyLimiter(1, max_seconds=0)
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_SECONDS):
         for _ in range(3):
             await stack.enter_async_context(places.slot("ours"))
 
 
-async def test_canceled_waiting_request_loses_no_slot() -> None:
+async def test_canceling_a_waiting_request_leaves_the_slot_available() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours"):
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]

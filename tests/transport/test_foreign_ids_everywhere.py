@@ -126,7 +126,7 @@ class Visit:
 
 @pytest.fixture
 async def world(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a separate database, because one test disables row-level security."""
+    """Yield an org in a separate database, because one test disables row-level security there."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made

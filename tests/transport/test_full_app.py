@@ -66,7 +66,7 @@ async def address() -> AsyncIterator[str]:
 
 
 def error_of(result: CallToolResult) -> dict[str, object]:
-    """Return the error in a tool result, which must contain nothing else."""
+    """Return the error in a tool result, and check that the result contains nothing else."""
     assert result.is_error
     assert result.structured_content is None
     [block] = result.content

@@ -23,7 +23,7 @@ PLAN = {
     "steps": [{"stepType": "search", "instructions": "Find out."}],
 }
 CREATE = make_request("tools/call", name="create_research_plan", arguments=PLAN)
-#: A request for each channel that would change or show data if it were accepted.
+#: One request for each channel; a server that accepted the request would change or show data.
 CHANNELS = {
     "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
     "a list over MCP": ("POST", "/mcp/", LEGACY, make_request("tools/list")),

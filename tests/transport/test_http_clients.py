@@ -1,4 +1,4 @@
-"""Every MCP revision over a real port: with clients, with raw messages, with invalid input."""
+"""The server answers every supported MCP revision over a real port, even for invalid messages."""
 
 import asyncio
 from typing import Literal

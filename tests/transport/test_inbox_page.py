@@ -209,7 +209,7 @@ def test_texts_of_agents_are_always_rendered_as_inert_html(value: Body) -> None:
     assert " style=" not in re.sub(r">[^<]*<", "><", shown.html)
 
 
-def test_long_text_on_review_card_is_cut_and_counted() -> None:
+def test_review_card_shortens_long_text_and_counts_omitted_characters() -> None:
     shown = to_rich_text("a " * MAX_LENGTH)
     assert shown is not None
     assert (shown.long, shown.omitted) == (True, MAX_LENGTH)
@@ -338,7 +338,7 @@ async def test_review_card_of_first_attempt_shows_no_comparison(
     assert "previous attempt" not in (await browser.get("/inbox")).text
 
 
-async def test_review_card_links_step_research_and_latest_outputs(
+async def test_review_card_links_to_step_and_research_and_latest_outputs(
     browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent

@@ -62,7 +62,7 @@ async def check(agent: AgentClient, offered: Collection[str], tool: str, argumen
 
 
 async def listed_tools(agent: AgentClient, profile: str) -> tuple[set[str], list[str]]:
-    """Return the names of the listed tools, and all texts of the server except tool replies."""
+    """Return the names of the listed tools, and the text of every list, prompt and instruction."""
     server = build_server(published_tools(), gateway_of(agent), profile=profile)
     async with Client(server) as client:
         tools = await client.list_tools()
@@ -142,7 +142,7 @@ def test_tool_name_check_reports_unlisted_tool_and_unknown_argument() -> None:
     assert {*faults(reply, {"ping"})} == {"start_run", "ping colour"}
 
 
-# Tests of lists that clients read first.
+# Tests that MCP lists, which every client reads, contain no stored data.
 
 
 def make_client(agent: AgentClient) -> Client:

@@ -127,9 +127,9 @@ async def test_page_query_uses_the_intended_index(
 
 
 async def explained(world: OrgEnv, statement: Statement) -> str:
-    """Return the query plan without sequential scans, and without sorts if an index has the order.
+    """Return the query plan that PostgreSQL chooses if only index scans are enabled.
 
-    With the few rows of this test, PostgreSQL would otherwise prefer them to the indexes.
+    With the few rows of this test, PostgreSQL would prefer such scans and sorts to the indexes.
     """
     with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
         if world.place.server.role:

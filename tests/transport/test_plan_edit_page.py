@@ -41,7 +41,7 @@ async def test_move_button_swaps_steps_and_keeps_focus(
     assert focused == ["Move up: Write"]
 
 
-async def test_step_order_for_an_older_revision_is_refused(
+async def test_reordering_steps_of_an_older_plan_revision_is_refused(
     browser: Browser, agent: AgentClient, plan: Body
 ) -> None:
     order = ",".join(reversed(plan["stepIds"]))

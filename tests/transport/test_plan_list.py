@@ -184,7 +184,7 @@ async def make_plan_with_everything(agent: AgentClient) -> Body:
     return plan
 
 
-async def test_audit_in_plan_export_replays_to_the_stored_steps(
+async def test_replay_of_audit_in_plan_export_gives_the_stored_steps(
     browser: Browser, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await make_plan_with_everything(agent)
@@ -306,7 +306,7 @@ async def test_time_slider_shows_state_after_last_audit_entry_by_default(
         assert "Next" not in text
 
 
-async def test_time_slider_shows_the_plan_as_of_a_time(browser: Browser, world: OrgEnv) -> None:
+async def test_time_slider_shows_the_plan_at_a_given_time(browser: Browser, world: OrgEnv) -> None:
     begun = world.clock.now
     plan = await worked_plan(world)
     at = begun.replace(tzinfo=None).isoformat(timespec="seconds")
@@ -334,7 +334,7 @@ async def test_time_slider_at_a_time_before_the_plan_returns_404(
     assert reply.status_code == 404
 
 
-async def test_time_slider_refuses_to_replay_too_many_entries(
+async def test_time_slider_refuses_a_plan_with_too_many_audit_entries(
     browser: Browser, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_history, "MAX_REPLAYED_ENTRIES", 1)

@@ -1,4 +1,4 @@
-"""Client addresses behind a proxy, which clients cannot forge with headers."""
+"""The server finds the address of a client behind a proxy; headers of clients cannot forge it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -40,7 +40,7 @@ async def make_output(agent: AgentClient, plan: Body, **more: object) -> Body:
 # Tests of the pages of outputs.
 
 
-async def test_outputs_page_lists_latest_and_plan_page_all_versions(
+async def test_outputs_page_lists_only_latest_version_but_plan_page_all(
     world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     plan = await make_finished_plan(agent)

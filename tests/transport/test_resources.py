@@ -384,7 +384,7 @@ async def test_prompt_list_omits_skills_if_listing_skills_fails() -> None:
 
 
 @BOTH_ERAS
-async def test_profile_for_runs_has_only_the_work_on_run_prompt(era: Era) -> None:
+async def test_profile_runs_has_only_the_prompt_work_on_run(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})

@@ -39,7 +39,7 @@ async def test_run_page_links_to_page_of_every_step(browser: Browser, agent: Age
         assert f"<h1>{step} " in shown.text
 
 
-async def test_failed_step_page_shows_error_and_retries_that_step(
+async def test_form_on_failed_step_page_retries_only_that_step(
     browser: Browser, agent: AgentClient
 ) -> None:
     steps = (make_recipe_step("left", "all_to_one"), make_recipe_step("right", "all_to_one"))
@@ -147,9 +147,7 @@ def job_ids(page: httpx2.Response) -> list[str]:
     return re.findall(r'data-item href="/runs/[^"]+/jobs/([^"]+)"', page.text)
 
 
-async def test_step_page_with_many_jobs_has_page_links(
-    browser: Browser, agent: AgentClient
-) -> None:
+async def test_step_page_with_many_jobs_is_paginated(browser: Browser, agent: AgentClient) -> None:
     source = make_recipe_step("source", "per_model", outputs=[{"documentKey": "source"}])
     review = make_recipe_step(
         "review", "pairwise_by_origin", inputsRequired=[{"documentKey": "source"}]
@@ -193,7 +191,7 @@ async def versions_on(browser: Browser, run: Body) -> dict[tuple[str, str], str]
     return {(model, number): path for path, model, number in re.findall(row, page.text)}
 
 
-async def test_document_page_marks_newer_inputs_and_regenerates_dependents(
+async def test_document_page_marks_outdated_inputs_and_can_regenerate_dependents(
     world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_run_of_three_steps(agent)

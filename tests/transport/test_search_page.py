@@ -41,7 +41,7 @@ async def test_search_finds_sentence_inside_a_long_result(browser: Browser, worl
     assert (await browser.get(step)).status_code == 200
 
 
-async def test_search_finds_plans_steps_and_runs_by_word_starts(
+async def test_search_finds_plans_steps_and_runs_by_word_prefixes(
     browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent

@@ -1,4 +1,4 @@
-"""MCP server in the same process and over stdio, and the client names that it records."""
+"""MCP server in the same process and over stdio, and the names that it records for clients."""
 
 import asyncio
 import os
@@ -147,7 +147,7 @@ CODER = Implementation(name="claude-code", version="2.1.3")
 @pytest.mark.parametrize(
     ("era", "name"), [("2026-07-28", "claude-code"), ("legacy", "python-httpx2")]
 )
-async def test_older_clients_over_http_are_named_by_the_user_agent(era: Era, name: str) -> None:
+async def test_name_of_older_http_client_comes_from_the_user_agent(era: Era, name: str) -> None:
     dispatcher = RecordingDispatcher()
     async with (
         serve(make_app(make_server(dispatcher)), dispatcher.bus.close) as address,

@@ -56,7 +56,7 @@ async def test_shared_snapshot_shows_results_without_executing_stored_text(world
     assert not re.search(r'(?:src|href)="(?:https?:)?//', file)
 
 
-async def test_verified_snapshot_returns_the_last_seal(world: OrgEnv) -> None:
+async def test_verification_of_a_snapshot_returns_the_last_seal(world: OrgEnv) -> None:
     plan = await worked_plan(world.agent)
     file = await make_file(world.agent, plan)
     shared = await read_shared_plan(at(world.agent), plan["planId"])
@@ -82,7 +82,7 @@ def test_verification_rejects_a_file_that_is_not_a_snapshot(content: bytes) -> N
         verify_file(content)
 
 
-async def test_snapshot_link_shows_past_plan_without_sign_in(world: OrgEnv) -> None:
+async def test_snapshot_link_shows_the_earlier_plan_state_without_sign_in(world: OrgEnv) -> None:
     plan = await worked_plan(world.agent)
     secret = await create_snapshot_link(at(world.agent), plan["planId"], 7)
     await world.agent.submit(await world.agent.take(plan), "Added later")

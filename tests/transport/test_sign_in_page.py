@@ -226,8 +226,8 @@ async def test_page_opened_by_cross_site_link_reloads_same_local_path(browser: B
     assert (
         await browser.get("/inbox", headers={"sec-fetch-site": "same-origin"})
     ).status_code == 303
-    # The path `//elsewhere.example/` looks like a URL of another host. The HTTP client would read
-    # it as one, so the test requests an absolute URL.
+    # The path `//elsewhere.example/` looks like a URL of another host. The HTTP client would send a
+    # request for the bare path to that host, so the test requests an absolute URL.
     here = f"http://{browser.base_url.netloc.decode()}"
     tricked = await browser.get(f"{here}//elsewhere.example/", headers=LINK)
     assert 'content="0;url=/"' in tricked.text

@@ -14,8 +14,8 @@ from transport.full_app import free_port, gateway_of
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
-#: Ignore the deprecation warning: older clients still subscribe in this way, although the newest
-#: protocol revision has replaced it.
+#: Ignore the warning that this kind of subscription is deprecated: the newest protocol revision has
+#: replaced it, but older clients still use it.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 

@@ -43,8 +43,8 @@ LIMITS: Final = {
     "object": {"minProperties", "maxProperties"},
 }
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
-#: Maximum number of tokens in the names, descriptions and input schemas of a profile's tools, which
-#: a model reads.
+#: Maximum number of tokens that a model reads for the tools of each profile: their names,
+#: descriptions and input schemas.
 MAX_TOKENS: Final = {"auto": 7_000, "research": 4_000, "runs": 3_000, "all": 7_000}
 #: Maximum length of a description; clients truncate longer ones.
 MAX_DESCRIPTION_LENGTH: Final = 1_024

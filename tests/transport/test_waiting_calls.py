@@ -21,7 +21,7 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
-#: Concurrency slots of the org. A request gives its slot back when it ends or starts to wait.
+#: Number of requests of the org that may run at once, without the requests that wait for a step.
 SLOTS = 2
 HEADERS = {"2025-11-25": LEGACY, "2026-07-28": modern_headers("tools/call", "get_next_step")}
 
