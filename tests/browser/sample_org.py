@@ -57,7 +57,7 @@ async def create_sample_org(world: OrgEnv) -> SampleOrg:
 
 
 async def _half_way(world: OrgEnv) -> tuple[Body, str]:
-    """Create a plan that awaits review; return the plan and the id of research stored for it."""
+    """Create a plan that awaits review; return the plan and the id of the plan's research."""
     agent = world.agent
     plan = await agent.plan(
         sample_steps(),

@@ -241,7 +241,7 @@ BAD_FILES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_FILES)
-def test_hook_works_in_conversations_without_the_invalid_state_file(
+def test_invalid_state_file_does_not_affect_other_conversations(
     folder: HookFolder, kind: str
 ) -> None:
     folder.write("process-1", client=os.getpid(), process=os.getpid())

@@ -129,7 +129,7 @@ async def test_page_query_uses_the_intended_index(
 async def explained(world: OrgEnv, statement: Statement) -> str:
     """Return the query plan that PostgreSQL chooses if only index scans are enabled.
 
-    With the few rows of this test, PostgreSQL would prefer such scans and sorts to the indexes.
+    With the few rows of this test, PostgreSQL would otherwise scan whole tables and sort the rows.
     """
     with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
         if world.place.server.role:

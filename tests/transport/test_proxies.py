@@ -1,4 +1,4 @@
-"""The server finds the address of a client behind a proxy; headers of clients cannot forge it."""
+"""The server finds the address of a client behind a proxy, and clients cannot forge the address."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
