@@ -38,7 +38,7 @@ LEFT_OUT: Final = {
     ),
     "the roles of transactions can log in to the nodes": (
         "tests/store/test_owner_roles.py::test_maintenance_role_has_row_access_and_no_other",
-        "tests/store/test_tenancy.py::test_serving_role_can_log_in_only_with_a_separate_url",
+        "tests/store/test_tenancy.py::test_serving_role_may_log_in_only_with_separate_owner_url",
     ),
     "sessions of a cluster plan each execution of a statement": (
         "tests/store/test_pooler.py::test_direct_database_connection_is_not_reported_as_a_pooler",

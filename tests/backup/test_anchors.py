@@ -163,7 +163,7 @@ async def test_audit_anchor_check_reports_deleted_erasure_record(
     assert [error for error in errors if "record of erasures" in error]
 
 
-async def test_audit_anchor_file_without_some_lines_raises_invalid_input(
+async def test_audit_anchor_file_with_missing_lines_raises_invalid_input(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()

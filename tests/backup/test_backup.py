@@ -266,7 +266,7 @@ async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path)
     assert len(blocks) == 1
 
 
-def test_schema_has_only_tables_and_triggers_that_backup_supports(
+def test_schema_has_no_objects_that_a_backup_does_not_support(
     shared_place: ServerDatabase,
 ) -> None:
     """A backup supports no sequences, no triggers, and no tables without an `org_id`."""

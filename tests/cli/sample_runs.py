@@ -27,7 +27,7 @@ async def work(agent: AgentClient, run: Body, jobs: int) -> None:
 
 
 def run_in_progress(terminal: Terminal, name: str) -> str:
-    """Return a dialectic run in its second stage; ada holds a job, and another job failed."""
+    """Return a run in its second stage; session `ada` holds one job, and another job failed."""
 
     async def act(here: AppSession) -> str:
         agent = agent_in(here)

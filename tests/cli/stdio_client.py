@@ -61,7 +61,7 @@ class StdioClient:
 
 @contextmanager
 def open_stdio(data_dir: Path, port: int, *words: str, **variables: str) -> Iterator[StdioClient]:
-    """Start `waybook mcp` with this configured port, and initialize the MCP session."""
+    """Start `waybook mcp` with this dashboard port, and initialize the MCP session."""
     with _open_process(data_dir, "mcp", *words, WAYBOOK_PORT=str(port), **variables) as client:
         client.ask(
             "initialize",

@@ -235,7 +235,7 @@ def test_audit_verify_updates_stored_anchor_only_if_chains_match(
     other.unlink()
 
 
-def test_audit_anchor_keeps_existing_file_if_the_audit_differs(
+def test_audit_anchor_keeps_existing_file_that_disagrees_with_the_database(
     terminal: Terminal, elsewhere: Terminal, tmp_path: Path
 ) -> None:
     terminal.plan("Only here")

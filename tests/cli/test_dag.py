@@ -96,7 +96,7 @@ def test_dag_add_reads_json_from_stdin(terminal: Terminal) -> None:
     assert "✓ from-stdin was added" in terminal.say("dag", "add", "-", typed=typed)
 
 
-def test_dag_add_prints_every_fault_and_adds_nothing(terminal: Terminal, tmp_path: Path) -> None:
+def test_dag_add_prints_every_error_and_adds_nothing(terminal: Terminal, tmp_path: Path) -> None:
     failed = terminal.run("dag", "add", make_file(tmp_path, BAD))
     assert failed.exit_code == 1
     lines = failed.stderr.splitlines()

@@ -19,7 +19,7 @@ PROGRAM = Path(sys.executable).with_name("waybook")
 
 
 def output_of(*command: str, **variables: str) -> str:
-    """Return the output of a program that knows `waybook` only by its path; it must log nothing."""
+    """Run a program without `waybook` on the PATH; return the output, and check the empty log."""
     bare = {**os.environ, "PATH": os.defpath, **variables}
     ran = subprocess.run(command, check=True, capture_output=True, text=True, env=bare)
     assert ran.stderr == ""
@@ -140,6 +140,6 @@ def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
     assert {entry["actor"] for entry in entries} == {"ada", "ben", "cleo", "mira"}
 
 
-def test_demo_command_prints_an_export_line_that_works(played: str) -> None:
+def test_export_line_printed_by_demo_puts_waybook_on_path(played: str) -> None:
     (export,) = re.findall(r"^ +(export PATH=.*)$", played, re.MULTILINE)
     assert output_of("/bin/sh", "-c", f"{export}; command -v waybook") == f"{PROGRAM}\n"

@@ -1,4 +1,4 @@
-"""Hostile files and input lines: a clean error, within limits of memory and time."""
+"""Commands refuse hostile files and input lines, within limits of memory and time."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ FEEDBACK = ("feedback", "run", "stage", "-", "--database-url", NOWHERE)
 
 
 def little(*words: str, typed: str = "/dev/null") -> subprocess.CompletedProcess[str]:
-    """Run a command with a memory limit and with this file as its stdin."""
+    """Run a command with a memory limit and the file `typed` as stdin; check that it fails."""
     limited = f'ulimit -v {ROOM}; exec "$@" <"$0"'
     command = ["sh", "-c", limited, typed, sys.executable, "-m", "waybook", *words]
     done = subprocess.run(

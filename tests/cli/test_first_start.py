@@ -40,7 +40,7 @@ LIBRARIES = (
     "starlette uvicorn waybook.app.registry waybook.bootstrap waybook.dag.diagram.svg "
     "waybook.dag.templates.engine yaml"
 )
-#: For each set of these libraries, the commands that may import no library outside this set.
+#: Commands by the libraries that they may import. They must not import the others in `LIBRARIES`.
 NEEDED = {
     "": (
         "plans",

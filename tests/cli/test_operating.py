@@ -190,7 +190,10 @@ def metrics(version: str, leads: int) -> str:
 
 @contextmanager
 def server(ready: int = 200, shown: str | None = None) -> Iterator[str]:
-    """Run a server with health checks, and metrics for callers with the token; yield its URL."""
+    """Run a server and yield its URL.
+
+    All callers can read the health checks; only callers with the token can read the metrics.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

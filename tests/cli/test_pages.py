@@ -147,7 +147,7 @@ def test_serve_command_takes_over_dashboard_port_from_stdio_process(data_dir: Pa
 
 
 @pytest.mark.parametrize("is_remote", [True, False])
-def test_stdio_process_serves_no_pages_with_database_url_or_pages_off(
+def test_stdio_serves_no_pages_with_remote_database_or_pages_disabled(
     data_dir: Path, attachment: Attachment, *, is_remote: bool
 ) -> None:
     port = find_free_port()

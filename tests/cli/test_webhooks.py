@@ -151,7 +151,7 @@ def test_doctor_command_warns_about_webhook_over_plain_http(
 
 
 def complete_stage(terminal: Terminal, name: str) -> None:
-    """Complete the first stage of a run, with the webhook settings of the environment."""
+    """Complete the first stage of a run, with webhook settings from environment variables."""
 
     async def act() -> None:
         settings = read_settings({"data_dir": terminal.data_dir}, os.environ).settings

@@ -105,7 +105,7 @@ def long_plan(number: int) -> dict[str, object]:
     return {**named, "researchQuestion": "Which river carries most water?", "steps": steps}
 
 
-async def test_full_disk_of_any_database_server_raises_disk_full(own_world: OrgEnv) -> None:
+async def test_full_disk_of_an_external_database_server_raises_disk_full(own_world: OrgEnv) -> None:
     with psycopg.connect(own_world.place.admin_dsn) as admin:
         admin.execute(
             "create function fail() returns trigger language plpgsql as $$ begin"

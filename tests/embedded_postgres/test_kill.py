@@ -108,7 +108,7 @@ def make_orphan(used: Path) -> int:
 
 
 def kill_keeper(used: Path) -> None:
-    """Kill the supervisor process, and wait until the kernel has released its lock."""
+    """Kill the supervisor process, and wait until the supervisor's lock is released."""
     kill(*keepers(used))
     eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
 
@@ -153,8 +153,8 @@ def test_database_server_without_supervisor_and_socket_is_replaced(used: Path) -
         assert len(postmasters(home.cluster)) == 1
 
 
-# Moments during the first start, each with a function that returns a true value once the moment has
-# come.
+# Moments during the first start, each with a function that returns a true value from that moment
+# on.
 MOMENTS: dict[str, Callable[[Path], object]] = {
     "the keeper has begun": lambda d: (
         ControlDirectory(d).supervisor_lock.exists()

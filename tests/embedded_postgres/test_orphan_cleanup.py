@@ -57,7 +57,7 @@ def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirecto
 
 
 def removed_after_a_month(base: Path) -> list[Path]:
-    """Run the cleanup now and as if a month later; return every cluster that was removed."""
+    """Run the cleanup twice, now and at a time a month later; return all removed clusters."""
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 
@@ -140,7 +140,9 @@ def test_cleanup_keeps_files_used_by_a_copied_data_directory(base: Path) -> None
 
 
 @pytest.mark.parametrize("record", ["", "{}", "[1]", '{"linked": false, "data_dir": "/nowhere"}'])
-def test_cleanup_keeps_files_if_the_owner_record_is_unclear(base: Path, record: str) -> None:
+def test_cleanup_keeps_files_if_owner_record_is_invalid_or_unlinked(
+    base: Path, record: str
+) -> None:
     home = ServerDirectory(base / "unproven")
     home.cluster.mkdir(parents=True)
     record_of(home).write_text(record)

@@ -94,7 +94,7 @@ def test_unsafe_socket_directory_is_refused_and_unchanged(
 
 
 @root_only
-def test_private_data_directory_of_root_keeps_database_in_shared_folder() -> None:
+def test_root_with_private_data_directory_gets_database_in_shared_folder() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / ".local" / "share" / "waybook"
         data_dir.mkdir(parents=True, mode=0o700)

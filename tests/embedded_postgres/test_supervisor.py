@@ -1,4 +1,4 @@
-"""All clients of a data directory share one server; its pid file and its log."""
+"""Supervisor: it starts one server for all clients, and handles the server's pid file and log."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Measures of plain language in the source, the tests, the templates and the docs."""
+"""Language measures: they find text in code and docs that is not plain language."""
 
 import ast
 import gc

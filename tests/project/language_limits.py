@@ -1,4 +1,4 @@
-"""Maximum number of matches of each language measure, and the exceptions from the measures."""
+"""For each language measure, the maximum number of matches, and the allowed exceptions."""
 
 from typing import Final
 

@@ -52,7 +52,7 @@ def test_benchmark_of_dashboard_pages_loads_every_page() -> None:
         ([0.7, 0.9, 1.1], "<=", "goal not reached"),
     ],
 )
-def test_benchmark_check_fails_only_for_changes_beyond_the_noise(
+def test_benchmark_check_fails_only_if_every_round_misses_the_limit(
     rounds: list[float], direction: Direction, verdict: str
 ) -> None:
     goal = 1.0 if direction == ">=" else 0.5
@@ -63,7 +63,7 @@ def test_benchmark_check_fails_only_for_changes_beyond_the_noise(
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.key)
-def test_system_in_the_comparison_has_a_driver_and_locked_version(system: System) -> None:
+def test_every_compared_system_has_a_driver_and_a_locked_version(system: System) -> None:
     assert system.script.exists()
     assert bool(system.version) == (system.package is not None)
 
@@ -133,7 +133,7 @@ def make_measured(calls: int, servers: float, database: float) -> Measured:
     )
 
 
-def test_measured_step_costs_predict_both_measured_rates() -> None:
+def test_fitted_step_costs_reproduce_the_measured_slow_and_fast_loads() -> None:
     slow, fast = make_measured(500, 2.5, 1.5), make_measured(2_000, 6.25, 3.0)
     costs = fit(slow, fast, 2)
     for measured in (slow, fast):

@@ -17,7 +17,7 @@ from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, Te
 from waybook.errors import BadExpression
 
 PAGE = read("how-to", "write-a-dag.md")
-#: Names in backticks in the first cell of each table row of the page.
+#: Names in backticks in the first column of the tables of `write-a-dag.md`.
 NAMED = {
     name
     for row in re.findall(r"^\| (.+?) \|", PAGE, re.MULTILINE)
@@ -31,7 +31,7 @@ def test_dag_page_names_every_strategy_filter_and_template_variable() -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_dag_page_documents_every_type_test_of_templates(test: str) -> None:
+def test_dag_page_documents_every_template_test_such_as_is_list(test: str) -> None:
     assert f"`is {test}`" in PAGE
 
 

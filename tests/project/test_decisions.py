@@ -1,4 +1,4 @@
-"""Decision records: their heads, the links between them, and their index."""
+"""Decision records: the fields at the top of each record, the links, and the index."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ def parse(file: str, text: str) -> Record:
 
 
 def items(field: str) -> list[str]:
-    """Return the values of a field: none, one on the same line, or several as a nested list."""
+    """Return the values of a field, which contains the word `none`, one value or a nested list."""
     values = field.strip().removeprefix("- ").split("\n    - ")
     return [] if values == ["none"] else values
 

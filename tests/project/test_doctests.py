@@ -8,7 +8,7 @@ from pathlib import Path
 from project.repository import ROOT, SOURCE
 
 TESTS = ROOT / "tests"
-#: Folders with modules, each with the folder from which they are imported.
+#: For each folder with modules, the folder from which Python imports the modules.
 FOLDERS = {SOURCE: SOURCE.parent, TESTS: TESTS}
 PROMPT = "    >>> "
 MIN_DOCSTRINGS = 150

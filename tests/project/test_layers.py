@@ -1,4 +1,4 @@
-"""Layers of tests, such as unit tests; and reports of failed, endless and skipped tests."""
+"""Every test belongs to a layer; a test run reports failed, endless and skipped tests."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.Comple
         shutil.copy(TESTS / name, folder)
     settings = ["-c", f"{ROOT}/pyproject.toml", f"--rootdir={folder}", "-p", "no:cacheprovider"]
     paths = ["-o", f"pythonpath={folder} {ROOT / 'harness'} {TESTS} {TESTS / 'support'}"]
-    # Remove this variable: the new test run creates a directory of its own.
+    # Remove `PLACE`, so that the new test run creates a directory of its own.
     variables = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *settings, *paths, *options, *files],

@@ -16,8 +16,8 @@ READS = frozenset(
         *("read_org", "read_directory", "read_global", "read_by_secret", "read_by_slug"),
     }
 )
-#: Nesting depth of values: 3 for the results of several statements, 2 for the rows of a statement,
-#: 1 for a row, and 0 for others.
+#: Kinds of values by the depth of their lists: results of several statements contain rows, rows
+#: contain single rows, and a row contains values.
 RESULTS, ROWS, ROW, OTHER = 3, 2, 1, 0
 
 
@@ -119,7 +119,10 @@ def _is_position(index: ast.expr) -> bool:
 
 
 def positional_reads(tree: ast.Module, *, named: bool) -> Iterator[int]:
-    """Yield the lines that read rows by position; if `named`, a parameter `row` is a row too."""
+    """Yield the lines that read rows by position.
+
+    With `named`, a parameter called `row` counts as a database row.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from PositionalReads(node, named=named).lines

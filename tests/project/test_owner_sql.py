@@ -19,8 +19,8 @@ OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
 #: checks the number of changed rows.
 BY_KEY = {"reseal_entry"}
 
-#: Statements that copy rows into a table that they create; the query that reads the rows has the
-#: org condition.
+#: Statements that copy the rows of a query into a new table. The query has the org condition, so
+#: the new table needs none.
 COPIES = {"copy_calls"}
 
 IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
@@ -54,8 +54,8 @@ def org_tables() -> set[str]:
     return {name for name, columns in TABLE.findall(schema) if re.search(r"\borg_id\b", columns)}
 
 
-def forgotten(query: Query) -> str | None:
-    """Return the clause that a query needs to be safe without row-level security, or None."""
+def missing_clause(query: Query) -> str | None:
+    """Return the clause that a query lacks to be safe without row-level security, or None."""
     ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
     if query.name in COPIES:
         ours.remove("{table}")
@@ -77,7 +77,7 @@ def test_every_query_of_the_database_owner_filters_by_org() -> None:
     errors = {
         f"{file}.{query.name}": lack
         for file, query in owner_queries()
-        if (lack := forgotten(query))
+        if (lack := missing_clause(query))
     }
     assert errors == {}
 
@@ -106,6 +106,6 @@ def test_owner_queries_across_orgs_never_update_or_delete() -> None:
     ],
 )
 def test_owner_query_check_reports_a_missing_org_filter(text: str, lack: str | None) -> None:
-    error = forgotten(Query("some", text))
+    error = missing_clause(Query("some", text))
     assert (error or "").startswith(lack or "")
     assert (error is None) == (lack is None)

@@ -104,7 +104,7 @@ def test_glossary_terms_are_sorted_and_used_in_source() -> None:
     assert unused(words) == []
 
 
-def test_glossary_has_few_terms_and_none_used_only_in_code() -> None:
+def test_glossary_is_short_and_excludes_terms_that_only_code_uses() -> None:
     table = sections(read("architecture.md"), 2)["Terms in the code"]
     internal = re.findall(r"^\| (\w+) \|", table, re.MULTILINE)[1:]
     assert unused(internal) == []

@@ -1,4 +1,4 @@
-"""`make harness NAME=start-test`, which runs the README and the quickstart, detects errors."""
+"""The test of the README and the quickstart (`make harness NAME=start-test`) detects errors."""
 
 import shlex
 from typing import Any
@@ -46,7 +46,7 @@ def test_quickstart_check_reports_the_difference_from_the_expected_plan(
     assert problem in reported
 
 
-def test_quickstart_check_reads_commands_and_the_output_shown() -> None:
+def test_quickstart_check_reads_commands_and_expected_output_from_a_page() -> None:
     first = "```console\n$ one\n$ two 2\n✓ done\n```\n"
     page = f"{first}\n```json\n$ no\n```\n\n```console\n$ three\n```\n"
     shown = [ShownCommand("one"), ShownCommand("two 2", ["✓ done"]), ShownCommand("three")]
@@ -71,7 +71,7 @@ def test_quickstart_check_compares_output_by_whole_lines(
     assert bool(shown.missing_output(output)) is is_missing
 
 
-def test_quickstart_page_asks_agent_for_the_tested_plan_after_connect() -> None:
+def test_quickstart_page_connects_agent_then_asks_for_the_tested_plan() -> None:
     texts = [shown.text for shown in commands(read("start.md"))]
     (prompt,) = [text for text in texts if text.startswith(AGENT)]
     assert texts[texts.index(prompt) - 1] == "waybook connect claude-code"

@@ -25,7 +25,7 @@ from waybook.transport.mcp import subscriptions
 TICKED = re.compile(r"`([^`]+)`")
 
 
-def test_tools_reference_has_section_with_arguments_per_tool() -> None:
+def test_tools_reference_has_section_with_arguments_for_every_tool() -> None:
     page = sections(read("reference", "tools.md"), 2)
     assert [name for name in page if name != "Structures"] == list(TOOLS)
     for name in TOOLS:

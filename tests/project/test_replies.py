@@ -130,7 +130,7 @@ async def make_copy(agent: AgentClient) -> None:
 
 
 async def research_that_grows(agent: AgentClient) -> None:
-    """Store versions of research, some with more sources than a reply shows, and a late result."""
+    """Store and read several versions of research, research with 20 sources, and a late result."""
     args = await valid_call(agent, "store_research")
     stored = [await agent.call("store_research", **args) for _ in range(2)]
     args["sources"] = [{"title": f"Page {n}", "quote": "x" * 2_000} for n in range(20)]

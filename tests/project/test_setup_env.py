@@ -63,7 +63,10 @@ class Checkout:
     def set_up(
         self, *prefix: str, python: str = sys.executable
     ) -> subprocess.CompletedProcess[str]:
-        """Run `setup_env.py`; the only package index is the folder, so uv cannot be downloaded."""
+        """Run `setup_env.py` with a local folder as the only package index.
+
+        The folder does not contain uv, so uv cannot be downloaded.
+        """
         variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.root / "index")}
         command = [python, *prefix, str(self.program), ".venv", "tiny.lock"]

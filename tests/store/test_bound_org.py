@@ -1,4 +1,4 @@
-"""Every SQL statement gets the org of its transaction from the driver: decision 0087.
+"""The driver sends the org of the transaction with every SQL statement: decision 0087.
 
 All orgs that use a connection share its prepared statements.
 """
@@ -17,8 +17,8 @@ from waybook.store.driver.queries import Query, Statement
 from waybook.store.driver.wire import StaleCache
 from waybook.store.plans.load import SQL
 
-#: PostgreSQL plans the first five executions of a prepared statement separately, and may then use
-#: one plan for all values. The tests execute each statement more often than that.
+#: PostgreSQL makes a new query plan for each of the first five executions of a prepared statement,
+#: and may then use one query plan for all values. The tests execute each statement eight times.
 ROUNDS = 8
 OURS, THEIRS = "Text of the first org.", "Text of the second org."
 
@@ -49,7 +49,7 @@ async def work(agent: AgentClient, text: str) -> None:
 async def rows_of(world: OrgEnv, agent: AgentClient, statement: Statement) -> list[Any] | None:
     """Execute a statement in a transaction of the org, roll back, and return the rows.
 
-    Return None if the statement reports that a cached copy is stale.
+    Return None if the statement raises `StaleCache`.
     """
     try:
         async with world.database.org_transaction(agent.org_id) as tx:

@@ -33,7 +33,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 @pytest.fixture
 async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Database]]:
-    """Yield a database, and the proxy with which a test can break its connections."""
+    """Yield a proxy to the database server, and a `Database` that connects through the proxy."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
         # The message timeout is longer than the time limit of the tests, so a test passes only if
@@ -44,7 +44,7 @@ async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Databa
 
 
 async def call(database: Database) -> bool:
-    """Run a query; return whether it succeeded, and raise an error if it never ends."""
+    """Run a query; return whether it succeeded, or raise `TimeoutError` if it takes too long."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         try:
             await database.read_org(LOCAL_ORG, SELECT_1(), LONG(length=100_000))
@@ -207,7 +207,7 @@ async def test_call_to_an_unreachable_database_succeeds_after_reconnecting(
 async def test_waiting_call_reuses_connection_if_a_new_connection_is_refused(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that tries to open a connection takes one that another call returns meanwhile."""
+    """Another call returns its connection while the waiting call tries to open a new one."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

@@ -56,7 +56,7 @@ async def test_subscriber_receives_only_events_of_the_same_org(bus: Bus) -> None
     assert bus.subscribed_orgs() == []
 
 
-async def test_subscription_returns_an_event_or_nothing_after_timeout(bus: Bus) -> None:
+async def test_reading_a_subscription_waits_for_an_event_or_the_timeout(bus: Bus) -> None:
     with listening(bus) as feed:
         assert await feed.read(0) == ()
         reading = asyncio.create_task(feed.read(PATIENCE_SECONDS))
@@ -121,7 +121,7 @@ def test_subscriber_with_unknown_event_number_must_reload_everything(bus: Bus) -
         assert feed.take() == (ALL_TOPICS,)
 
 
-def test_events_for_other_processes_are_limited_and_merged_by_plan(bus: Bus) -> None:
+def test_outgoing_events_are_merged_per_plan_and_limited_in_number(bus: Bus) -> None:
     bus.publish(OURS, change_event(1, 1, list_changed=True))
     bus.publish(OURS, change_event(1, 2))
     bus.publish(THEIRS, change_event(1, 1))
@@ -147,14 +147,14 @@ async def test_closing_the_event_bus_ends_current_and_later_subscriptions(bus: B
     assert bus.is_closed
 
 
-def test_only_subscribers_of_an_invalidated_org_must_reload_everything(bus: Bus) -> None:
+def test_invalidating_an_org_makes_only_subscribers_of_that_org_reload(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.invalidate(OURS)
         assert ours.take() == (ALL_TOPICS,)
         assert theirs.take() == ()
 
 
-def test_subscriber_of_an_org_no_longer_tracked_must_reload_everything(
+def test_subscriber_must_reload_after_the_bus_forgot_the_org(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)

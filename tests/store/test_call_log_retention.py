@@ -67,7 +67,7 @@ async def test_new_calls_are_logged_in_the_partition_of_this_week(
     assert {name: count for name, count in held.items() if count} == {named(today(admin)): 2}
 
 
-def test_log_partitions_have_row_level_security_of_the_table(
+def test_log_partitions_have_row_level_security_of_the_parent_table(
     own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     apply_retention(own_place.owner_dsn, FOR_EVER)

@@ -8,7 +8,7 @@ from waybook.plan.model import Step
 from waybook.store.columns import TABLES, Table
 from waybook.store.plans.rows import ConditionRow
 
-#: Columns that are in no list, besides `org_id`: only single statements read and write them.
+#: Columns, besides `org_id`, that `TABLES` omits: a few statements read and write them by name.
 OTHERS = {"plan": {"stall_check_at"}, "run": {"awaiting_since"}, "job": {"seen_at"}}
 CATALOG = """
 select a.attname::text, a.atttypid::regtype::text

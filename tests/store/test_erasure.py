@@ -28,12 +28,12 @@ from waybook.store.maintenance import owner
 
 @pytest.fixture
 def canary() -> str:
-    """Return a unique word, which shows where a text was not erased."""
+    """Return a unique word; if the database contains it after an erasure, a text was left."""
     return f"canary{new_uuid().replace('-', '')}"
 
 
 async def filled(world: OrgEnv, canary: str) -> None:
-    """Fill every table for both orgs; write the unique word into every text of our org."""
+    """Fill every table for two orgs; write the canary into every text of the first org."""
     world.other_org_may_change = True
     await all_foreign_records(world.agent)
     await all_foreign_records(world.other_org)
@@ -55,7 +55,7 @@ LEFT_OUT = """insert into passage_quarantine
 
 
 def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
-    """Write the unique word into every text or JSON column of every row of the org."""
+    """Write the canary into every text or JSON column of every row of the org."""
     columns = admin.execute(
         """select c.relname, a.attname, format_type(a.atttypid, -1)
              from pg_attribute a join pg_class c on c.oid = a.attrelid
@@ -73,8 +73,8 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
             with admin.transaction():
                 admin.execute(change.encode())
         except (psycopg.errors.CheckViolation, psycopg.errors.ForeignKeyViolation):
-            # The canary cannot be written to a column with a fixed set of values, or to a column
-            # that other rows reference.
+            # The canary cannot be written to a column that allows only certain values, or to a
+            # column that other rows reference.
             pass
     ((planted,),) = admin.execute(
         "select count(*) from plan where strpos(name, %s) > 0", (canary,)
@@ -220,7 +220,9 @@ asyncio.run(erase_org(sys.argv[1], sys.argv[2], by="operator", progress=killed))
 """
 
 
-async def test_killed_org_erasure_changes_nothing_and_can_be_repeated(own_world: OrgEnv) -> None:
+async def test_org_erasure_killed_midway_changes_nothing_and_can_be_repeated(
+    own_world: OrgEnv,
+) -> None:
     agent, place = own_world.agent, own_world.place
     await agent.work_through(await agent.plan())
     before = rows_of(place, agent.org_id)

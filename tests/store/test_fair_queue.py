@@ -11,12 +11,12 @@ from waybook.store.driver.pool import FairQueue
 
 SIZES = st.integers(1, 12)
 ORGS = st.sampled_from("abcd")
-#: Each event has an org: one of its callers arrives, returns an item, or stops waiting.
+#: Pairs of an event and an org: a caller of the org arrives, returns a slot, or stops waiting.
 EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), max_size=200)
 
 
 class Room:
-    """Test pool that hands out a fixed number of items, and records which org holds each."""
+    """Test pool that hands out a fixed number of slots, and records which org holds each slot."""
 
     def __init__(self, size: int) -> None:
         self.turns: FairQueue[int] = FairQueue(size)
@@ -82,7 +82,7 @@ def test_fair_queue_serves_org_with_fewest_slots_first(
             assert content == [], "nobody waits for what is free"
 
 
-def test_org_that_holds_fewer_slots_is_served_first() -> None:
+def test_returned_slot_goes_to_waiting_org_with_fewer_slots() -> None:
     room = Room(8)
     for org in "aaaaabbbab":
         room.come(org)

@@ -26,12 +26,12 @@ LONG_TIME_SECONDS = 60.0
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let calls wait for a group for a long time, as long as messages are in flight."""
+    """Raise the limit of waiting, so that calls wait as long as messages are in flight."""
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", LONG_TIME_SECONDS)
 
 
 def start(database: Database, org_id: UUID, name: str, *statements: str) -> asyncio.Task[Results]:
-    """Start a call on the aggregate `name`; its result contains the id of its transaction."""
+    """Start a call on the plan `name`; the result contains the id of the transaction."""
     call = Call(org_id, name, [REPORT(text=name), *statements], no_effect)
     return asyncio.create_task(database.commit(call))
 
@@ -189,7 +189,7 @@ class RecordedWrites:
 
 
 async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
-    """Send calls while as many messages as allowed are in flight; return the calls' results."""
+    """Send calls while the maximum number of messages is in flight; return the calls' results."""
     groups = group_commit.GroupCommit(writes)
     blocking = [Call(calls[0].org_id, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
     tasks = [asyncio.create_task(groups.commit(call)) for call in (*blocking, *calls)]

@@ -1,4 +1,4 @@
-"""Connection pool: fair waiting, reuse of connections, and their state between transactions."""
+"""Connection pool: fair waiting, reuse of connections, and rollback before each reuse."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -159,7 +159,7 @@ async def test_database_returns_large_query_parameters_unchanged(own_place: Serv
 async def test_failed_message_keeps_the_statements_prepared_earlier(
     own_place: ServerDatabase,
 ) -> None:
-    """A message that fails over a stale cached plan must not make the next call prepare again."""
+    """A message that raises `StaleCache` must not discard statements that were prepared before."""
     expect, count = (
         Query("expect", "select app_refuse_unless(%(is_met)s::boolean, 'WB001')"),
         "select count(*) from pg_prepared_statements",

@@ -53,7 +53,7 @@ select c.relname::text, c.relacl::text,
  where c.relnamespace = 'public'::regnamespace
  order by c.relname
 """
-#: Parts of statements with semicolons and quotes that do not end a statement.
+#: Parts of an SQL statement. The semicolons and quotes in a part do not end the statement.
 PARTS = st.sampled_from(
     ["a", "'b;'", "'it''s;'", '"c;"', "$$ d; 'e $$", "$f$ $$; $f$", "-- g; 'h\n", "/* i; */", "(j)"]
 )

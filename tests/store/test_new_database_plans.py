@@ -41,7 +41,7 @@ def fresh(server: Server) -> Iterator[ServerDatabase]:
 def test_claimable_job_is_found_in_order_without_statistics(
     fresh: ServerDatabase, request_: JobRequest, settings: tuple[str, ...]
 ) -> None:
-    """With another index, a claim would read and sort all jobs of the run: 4.5 to 6.6 ms."""
+    """With another index, a claim would take 4.5 to 6.6 ms to read and sort all jobs of the run."""
     index = "job_open" if request_.model is None else "job_open_for_model"
     for statement in (
         jobs.claimable_statement(new_id(), request_),
@@ -96,7 +96,7 @@ LIMITING_INDEXES = {
 
 
 def limited_reads() -> dict[str, Statement]:
-    """Return the queries that an index of their own keeps from reading all plans or runs."""
+    """Return the queries that would read all plans or runs if they had no index of their own."""
     named = PlanFilter(order=ListOrder.CREATION, all=True, text="river delta")
     return {
         **unbounded_reads(),

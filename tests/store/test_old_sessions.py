@@ -1,4 +1,4 @@
-"""Retention deletes ended web sessions some days later, however they ended."""
+"""Retention deletes web sessions that ended longer ago than the retention period."""
 
 import psycopg
 import pytest
@@ -10,8 +10,8 @@ from waybook.app.accounts.authentication import authenticate_session, end_sessio
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
-#: Pairs of an SQL assignment, which makes a session signed out, expired, idle or none of these, and
-#: whether a retention period of ten days then deletes the session.
+#: Pairs of an SQL assignment to a session, and whether retention for ten days deletes the session.
+#: An assignment sets the time of signing out, of expiry or of last use; the last changes nothing.
 FATES = (
     ("ended_at = now() - interval '9 days 23 hours'", False),
     ("ended_at = now() - interval '10 days 1 hour'", True),

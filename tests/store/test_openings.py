@@ -10,7 +10,7 @@ from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import APP_ROLE
 
 WHO = "select current_user, current_setting('app.org_id', true)"
-#: Calls that read data without a current org, by kind of lookup.
+#: Database methods that read data without a current org; each key names a test case.
 LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
     "by a secret": lambda database: database.read_by_secret(bytes(32), WHO),
     "by a slug": lambda database: database.read_by_slug("acme", WHO),

@@ -40,7 +40,7 @@ from waybook.store.maintenance.owner import examine_owner
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
 NAME = "Zoë Twin"
-#: Tables other than those of plans and runs from which old rows are deleted.
+#: Tables from which retention deletes old rows, besides the tables of plans and runs.
 OLD_TABLES = {"idempotency_answer", "mcp_tool_call_log", "web_session"}
 KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
 #: Tables that may be empty or missing, because agents' calls do not fill them or because not every

@@ -28,7 +28,7 @@ def has_vectors(place: ServerDatabase) -> bool:
 async def make_filled_library(
     database: Database, place: ServerDatabase, backend: Backend
 ) -> SearchCorpus:
-    """Return a search over our org's texts; another org has the same texts."""
+    """Store the same texts in two orgs; return the search corpus of the first org."""
     mine = await make_search_corpus(database, place, backend)
     theirs = await make_search_corpus(database, place, backend)
     for name, text in NOTES.items():

@@ -27,7 +27,7 @@ def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """Return the plan that a call would get from the cache, or None; no other call uses it."""
+    """Return the cached plan, or None, as a call gets it while no other call uses the plan."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)
@@ -53,7 +53,7 @@ def test_plan_cache_does_not_return_a_plan_of_another_org() -> None:
     assert memory.get(other, None) is None
 
 
-def test_new_session_does_not_use_an_incomplete_cached_plan() -> None:
+def test_unknown_session_does_not_use_plan_cached_without_all_sessions() -> None:
     plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(make_cache(plan), plan, "mine") is not None
     assert recalled(make_cache(plan), plan, "yours") is None
@@ -75,7 +75,7 @@ def test_plan_cache_drops_a_plan_when_the_plan_is_closed() -> None:
     assert recalled(memory, plan) is None
 
 
-def test_plan_cache_keeps_few_plans_texts_and_sessions() -> None:
+def test_plan_cache_limits_the_number_of_plans_texts_and_sessions() -> None:
     memory = PlanCache(most=3)
     plans = [make_plan(make_step())._replace(id=f"p{number}") for number in range(5)]  # type: ignore[arg-type]  # any id will do
     for plan in plans:

@@ -22,7 +22,7 @@ def cached(plan: Plan) -> LoadedPlan:
 
 
 def entries(plan: Plan, *groups: Json) -> list[ChangeRow]:
-    """Return audit rows: the last entry of the cached plan, then one for each group of changes."""
+    """Return the audit row that the cached plan includes, then one row per group of changes."""
     first = ChangeRow(plan.seq, NOON, b"cached", LATER, "{}")
     return [first, *(entry(plan.seq + n, group) for n, group in enumerate(groups, 1))]
 
@@ -44,7 +44,7 @@ def entry(seq: int, *groups: Json) -> ChangeRow:
         {"entity": "step", "id": "0", "field": "status", "from": "pending", "to": "failed"},
     ],
 )
-def test_unusual_audit_entries_make_the_plan_cache_reload_the_plan(group: Json) -> None:
+def test_audit_entry_with_unsupported_change_makes_plan_cache_reload_plan(group: Json) -> None:
     plan = make_plan(make_step())
     assert apply_entries(cached(plan), entries(plan, group)) is None
 

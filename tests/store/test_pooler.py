@@ -86,12 +86,12 @@ async def test_concurrent_orgs_behind_a_pooler_stay_isolated(pooled: OrgEnv) -> 
         )
         for number in range(WORKERS)
     ]
-    await retitled(pooled.other_org, pooled.other_org_plan)
+    await complete_unmarked_plan(pooled.other_org, pooled.other_org_plan)
     await asyncio.gather(*workers)
 
 
-async def retitled(agent: AgentClient, plan: Body) -> None:
-    """Complete the org's first plan: its name lacks the marker, and closed plans are not listed."""
+async def complete_unmarked_plan(agent: AgentClient, plan: Body) -> None:
+    """Complete a plan whose name lacks the marker, so that `list_active_plans` omits the plan."""
     await agent.work_through(plan)
 
 
@@ -112,7 +112,7 @@ async def test_every_transaction_behind_a_pooler_has_the_required_settings(
 
 
 async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
-    """Return the settings that remain on each server connection of pgbouncer."""
+    """Return the settings of each server connection of pgbouncer, as a new client sees them."""
     async with AsyncExitStack() as stack:
         rows = []
         # Each open transaction occupies one server connection, so this loop reaches all of them.
@@ -171,7 +171,7 @@ async def test_change_poller_behind_pooler_delivers_events_of_other_process(pool
     lookout = pg_notify.ChangePoller()
     with here.bus.subscription(pooled.agent.org_id, feed):
         async with asyncio.timeout(PATIENCE_SECONDS):
-            # The loop returns, because LISTEN does not work through a pooler.
+            # `event_listen_loop` returns, because LISTEN does not work through a pooler.
             await event_listen_loop(here)
         plan = await pooled.agent.plan(name="from elsewhere")
         await pg_notify.send_pending(pooled.database, pooled.dispatcher.bus)

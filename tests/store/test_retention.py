@@ -57,7 +57,10 @@ async def test_retention_deletes_many_stored_answers_in_batches(
 
 
 async def worked_through(agent: AgentClient, word: str) -> Body:
-    """Return a closed plan with research, one source of its own, and one that other plans share."""
+    """Return a closed plan with a note and an output.
+
+    The note has two sources. Notes of other plans have the second source too.
+    """
     plan = await agent.plan([make_step(f"Look for {word}.")], name=f"Plan {word}")
     taken = await agent.take(plan, sessionId=f"session {word}")
     shared = {"title": "A shared book", "quote": "Everybody says so."}

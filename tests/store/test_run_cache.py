@@ -1,4 +1,4 @@
-"""Cache of runs: its jobs, the order in which calls use a run, and eviction."""
+"""Cache of runs: free and held jobs, the order in which calls use a run, and eviction."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -104,7 +104,7 @@ def test_new_claimable_job_makes_the_run_cache_reload_free_jobs() -> None:
     assert slot.reserve(WANTED) is None
 
 
-def test_decision_on_an_outdated_run_removes_run_from_cache() -> None:
+def test_run_is_dropped_from_cache_if_decision_used_outdated_state() -> None:
     slot = make_slot(make_job("1"))
     slot.advance(ChainHead(2, b"2", NOW), decide(), ChainHead(3, b"3", NOW))
     assert slot.cached is None

@@ -79,7 +79,7 @@ def start(*calls: Coroutine[None, None, None]) -> list[asyncio.Task[None]]:
 
 
 async def let_run(turns: int = 3) -> None:
-    """Let the other tasks run until they wait."""
+    """Let other tasks run for this number of turns of the event loop."""
     for _ in range(turns):
         await asyncio.sleep(0)
 
@@ -110,7 +110,7 @@ async def test_call_that_locks_the_run_waits_for_earlier_commits() -> None:
     assert sent == ["0", "1", "2", "lock", "1", "2"]
 
 
-async def test_call_that_changes_nothing_does_not_stop_other_calls() -> None:
+async def test_commits_proceed_while_a_call_without_changes_uses_the_run() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     calls = start(work(slot, send, "1"), work(slot, send, "2"))
@@ -123,7 +123,7 @@ async def test_call_that_changes_nothing_does_not_stop_other_calls() -> None:
     await alone
 
 
-async def test_canceling_the_committing_call_drops_the_calls_queued_behind() -> None:
+async def test_canceling_a_commit_drops_the_decisions_queued_behind_that_commit() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     first, *others = start(*(work(slot, send, name) for name in ("0", "1", "2")))
@@ -194,7 +194,7 @@ class FakeDatabase:
     st.lists(st.sampled_from(Fault), max_size=12),
     st.lists(st.integers(0, 2), min_size=1, max_size=20),
 )
-def test_decisions_are_committed_exactly_as_reported_and_in_order(
+def test_committed_decisions_are_in_order_and_match_the_reported_outcomes(
     faults: list[Fault], pauses: list[int]
 ) -> None:
     reported, unknown, attempts = list[str](), list[str](), count()

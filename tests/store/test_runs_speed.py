@@ -77,7 +77,7 @@ def full(server: Server) -> Iterator[ServerDatabase]:
 
 
 class Node(NamedTuple):
-    """Node of a query plan: its operation, table and index, and the condition in the index."""
+    """Node of a query plan: operation, table, index, and the condition that the index checks."""
 
     kind: str
     table: str | None

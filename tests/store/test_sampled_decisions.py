@@ -1,4 +1,4 @@
-"""A sample of the decisions in the model check of plans is executed on PostgreSQL."""
+"""A sample of the decisions from the model check of plans is also executed on PostgreSQL."""
 
 import os
 import random
@@ -10,11 +10,11 @@ from plan_shapes import SHAPES, Shape
 from plan_state_space import walk
 from plan_walk_on_database import execute_sample
 
-#: Number of decisions to execute, summed over all starting plans (`SHAPES`); `make harness
-#: NAME=model-db` sets 10,000.
+#: Total number of decisions to execute for all plans in `SHAPES`. `make harness NAME=model-db` sets
+#: 10,000.
 DECISIONS = int(os.environ.get("WAYBOOK_SAMPLED_DECISIONS", "100"))
-#: Number of states after which the walk from one starting plan ends. It is many times the number of
-#: sampled states.
+#: Maximum number of states that the test explores for one plan in `SHAPES`; it executes decisions
+#: from only a few of these states.
 MAX_STATES = max(300, DECISIONS * 3 // 10)
 
 

@@ -18,8 +18,8 @@ OUTSIDE = {"schema_migration"}
 #: org is known. Only the database owner can write slugs, so callers cannot use the key to find out
 #: which slugs exist.
 ACROSS_ORGS = {"org_slug_key"}
-#: Indexes whose first column is not the org. A database without statistics would use an index that
-#: begins with the org for a lookup by id, and read all rows of the org. They contain the org too.
+#: Indexes that contain the org, but not as the first column. If they began with the org, a database
+#: without statistics would use them for a lookup by id, and read all rows of the org.
 ORG_NOT_FIRST_UNIQUE = {"document_place", "plan_step_place"}
 ORG_NOT_FIRST = ORG_NOT_FIRST_UNIQUE | {"job_of_run", "plan_creator", "plan_status"}
 

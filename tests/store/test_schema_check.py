@@ -33,11 +33,13 @@ def connection(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
         opened.rollback()
 
 
-def test_schema_check_passes_for_schema_and_queries(connection: psycopg.Connection) -> None:
+def test_schema_check_finds_no_violation_in_schema_and_queries(
+    connection: psycopg.Connection,
+) -> None:
     assert list(map(str, check(connection))) == []
 
 
-def test_schema_check_without_one_exception_reports_a_violation(
+def test_every_listed_exception_of_the_schema_check_is_needed(
     connection: psycopg.Connection,
 ) -> None:
     catalog = read_catalog(connection)
@@ -146,7 +148,7 @@ def test_schema_check_reports_a_planted_violation_in_owner_query(text: str, rule
         "select 1",
     ],
 )
-def test_schema_check_accepts_a_query_with_every_org_condition(text: str) -> None:
+def test_schema_check_accepts_query_that_filters_every_table_by_org(text: str) -> None:
     assert [*check_queries({"q": text}, CATALOG)] == []
 
 

@@ -21,7 +21,7 @@ from waybook.store.research import artifacts, embeddings, search
 from waybook.store.research.artifacts import index_source
 from waybook.store.research.search import Scope, SearchCapabilities
 
-#: Org of local mode.
+#: Id of the org in local mode.
 ORG = b"00000000-0000-7000-8000-000000000001"
 NOTES = {
     "flood": "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine.",
@@ -49,7 +49,7 @@ async def database(shared_place: ServerDatabase) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def library(database: Database, shared_place: ServerDatabase) -> SearchCorpus:
-    """Return a search over our org's texts; another org has the same texts."""
+    """Store the same texts in two orgs; return the search corpus of the first org."""
     mine = await make_search_corpus(database, shared_place)
     theirs = await make_search_corpus(database, shared_place)
     for name, text in NOTES.items():

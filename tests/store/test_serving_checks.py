@@ -1,4 +1,4 @@
-"""Check at startup: a server refuses an unsuitable schema, and migrates only if configured."""
+"""At startup, a server refuses an unsuitable schema, and migrates only if a setting allows it."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,9 @@ async def start(place: ServerDatabase, migrate: str = "embedded") -> None:
         pass
 
 
-async def test_server_does_not_migrate_the_database_of_a_url(empty: ServerDatabase) -> None:
+async def test_server_does_not_migrate_an_external_database_by_default(
+    empty: ServerDatabase,
+) -> None:
     with pytest.raises(Misconfigured, match=r"lacks \d+ migrations"):
         await start(empty)
     with psycopg.connect(empty.owner_dsn) as owner:
@@ -42,7 +44,7 @@ async def test_server_does_not_migrate_the_database_of_a_url(empty: ServerDataba
     assert row == (None,)
 
 
-async def test_server_with_migrate_always_migrates_the_database_of_a_url(
+async def test_server_migrates_an_external_database_if_migrate_is_always(
     empty: ServerDatabase,
 ) -> None:
     await start(empty, migrate="always")
@@ -58,7 +60,7 @@ async def test_server_start_without_newest_migration_names_the_migration(
         await start(empty)
 
 
-async def test_server_starts_on_a_newer_schema_that_states_compatibility(
+async def test_server_starts_on_newer_schema_only_if_marked_compatible(
     empty: ServerDatabase,
 ) -> None:
     migrate(empty.owner_dsn)

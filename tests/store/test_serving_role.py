@@ -1,4 +1,4 @@
-"""Check at startup: the database user can switch to the serving role, or an error helps."""
+"""Check at startup that the database user can switch to the serving role."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ async def test_database_user_without_serving_role_is_shown_the_needed_grant(
         await serve(own_place, dsn)
 
 
-async def test_application_does_not_start_without_the_granted_serving_role(
+async def test_application_does_not_start_if_user_lacks_the_serving_role(
     own_place: ServerDatabase,
 ) -> None:
     with open_stranger(own_place, f"serving_{new_uuid()}") as dsn:

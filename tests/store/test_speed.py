@@ -35,8 +35,8 @@ PLANS = 2_500
 STEPS = 6
 
 #: SQL that inserts so many rows for two orgs that sequential scans are slow. Each plan and run was
-#: last active in a different minute, because an index on that minute would not help if they all
-#: shared one.
+#: last active in a different minute: if all had the same minute, an index on the minute would not
+#: help.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now() - n * interval '1 min'
@@ -214,8 +214,8 @@ def unbounded_reads() -> dict[str, Statement]:
 
 @pytest.mark.parametrize("name", unbounded_reads())
 def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) -> None:
-    # Disable sequential scans, as the server's sessions do: PostgreSQL then uses one only if no
-    # index can.
+    # Disable sequential scans, as the server's sessions do. PostgreSQL then scans a table
+    # sequentially only if the query can use no index.
     read = scans(explain(full, unbounded_reads()[name], "enable_seqscan = off"))
     tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default", "usage"}
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()
@@ -238,7 +238,7 @@ LISTS_BY_ACTIVITY = {
 
 @pytest.mark.parametrize("table", LISTS_BY_ACTIVITY)
 def test_plan_list_by_activity_is_read_in_index_order(full: ServerDatabase, table: str) -> None:
-    """If the filters were applied before the limit, PostgreSQL would sort all open plans."""
+    """PostgreSQL must stop at the limit, instead of sorting all open plans or runs."""
     query_plan = explain(full, LISTS_BY_ACTIVITY[table], "enable_seqscan = off")
     assert {how for scanned, how in scans(query_plan) if scanned == table} == {"Index Scan"}
     assert f"{table}_open_activity" in used_indexes(query_plan)
@@ -288,7 +288,7 @@ def test_plan_search_by_name_finds_words_by_index(full: ServerDatabase, index: s
     assert all("word" in text for text in texts), texts
 
 
-#: Full-text indexes that the query of each kind uses.
+#: For each kind of search hit, the full-text indexes that the query for this kind uses.
 TEXT_INDEXES = {
     "plans": {"plan_words", "plan_brief_words"},
     "runs": {"run_words", "run_brief_words"},

@@ -128,7 +128,7 @@ def test_database_returns_json_byte_for_byte(connection: psycopg.Connection, val
 
 @FEW
 @given(st.lists(st.tuples(ANY_TEXT, INTEGERS), min_size=1, max_size=4))
-def test_database_returns_rows_in_the_same_order(
+def test_database_returns_rows_in_the_order_sent(
     connection: psycopg.Connection, rows: list[tuple[str, int]]
 ) -> None:
     query = Query("q", "select * from (values %(rows)s) as v (a, b)")

@@ -17,7 +17,7 @@ from waybook.store.driver import pool
 
 
 class Reports(list[str]):
-    """Function object that records the reasons why startup still waits for the database."""
+    """List of the reasons why startup waits for the database; each call appends a reason."""
 
     def __call__(self, obstacle: str, waited: float, limit: float) -> None:
         assert 0 <= waited <= limit
@@ -39,7 +39,7 @@ def start(
 
 @contextmanager
 def linked(place: ServerDatabase) -> Iterator[tuple[FaultLink, str, str]]:
-    """Yield a proxy to the database, and DSNs of the serving user and the owner that use it."""
+    """Yield a proxy to the database, then two DSNs through the proxy: serving user and owner."""
     with fault_link(place.owner_dsn) as (link, owner):
         through = conninfo_to_dict(owner)
         yield link, make_conninfo(place.app_dsn, host="127.0.0.1", port=through["port"]), owner

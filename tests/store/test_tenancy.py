@@ -1,7 +1,8 @@
 """Isolation of orgs, checked in the system catalog: row-level security has no loophole.
 
-`test_schema.py` checks the properties of every table. This file checks that certain objects do not
-exist, and tries to access rows of another org.
+`test_schema.py` checks the properties of every table. This file checks that the
+database has no views, triggers or other objects that could bypass row-level security, and that the
+serving role cannot access rows of another org.
 """
 
 from string import Template
@@ -183,7 +184,7 @@ def test_every_table_has_not_null_org_id_as_first_column(catalog: psycopg.Connec
     assert having == tables(catalog)
 
 
-def test_serving_role_can_log_in_only_with_a_separate_url(
+def test_serving_role_may_log_in_only_with_separate_owner_url(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")

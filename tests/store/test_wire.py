@@ -27,7 +27,7 @@ async def test_sql_statement_sent_twice_is_prepared_once(own_world: OrgEnv) -> N
     assert len(names) == 1
 
 
-async def test_prepared_statement_lost_at_transaction_start_is_sent_as_text(
+async def test_prepared_statement_lost_at_transaction_start_is_sent_unprepared(
     own_world: OrgEnv,
 ) -> None:
     database = own_world.database

@@ -29,8 +29,8 @@ if SWITCH in os.environ:
 CONDITION = re.compile(
     r"(?:\borg_id|app_org\(\))\s*(?:=|<>|in\b|is\b)|(?:=|<>)\s*(?:\w+\.)?(?:org_id\b|app_org\(\))"
 )
-#: Pattern for comparisons with an org that do not limit rows to one org: the org is the subject of
-#: an audit entry, or the rows of an archive do not belong to an org yet.
+#: Pattern for comparisons with an org that are no org conditions: they compare the subject of an
+#: audit entry, or rows of an archive that belong to no org yet.
 ABOUT_ORGS = re.compile(
     r"\bsubject_id\s*(?:=|<>)\s*(?:(?:\w+\.)?org_id\b|app_org\(\))|\borg_id = e\.subject_id"
     r"|\borg_id is distinct from app_org\(\)"
@@ -94,7 +94,9 @@ def test_rls_test_detects_org_conditions_not_removed(condition: str) -> None:
         ("on conflict (org_id, id) do nothing", None),
     ],
 )
-def test_rls_test_removes_org_conditions_of_every_form(condition: str, left: str | None) -> None:
+def test_rls_test_removes_org_condition_but_keeps_rest_of_query(
+    condition: str, left: str | None
+) -> None:
     assert strip_org_conditions(condition) == ((left, 1) if left else (condition, 0))
 
 
