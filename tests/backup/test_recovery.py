@@ -20,7 +20,7 @@ ARCHIVING = {
 }
 
 
-async def test_database_recovered_to_a_time_passes_anchor_check(tmp_path: Path) -> None:
+async def test_database_recovered_to_a_point_in_time_passes_anchor_check(tmp_path: Path) -> None:
     then, later = tmp_path / "then.jsonl", tmp_path / "later.jsonl"
     with own_cluster(**ARCHIVING) as cluster:
         archive = cluster.home / "archive"

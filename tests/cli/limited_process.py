@@ -47,7 +47,7 @@ class Session:
             await self.process.stdin.drain()
 
     async def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        """Send a valid request and return its result; store other messages that arrive before."""
+        """Send a valid request and return its result; store earlier messages in `said`."""
         self.last_id += 1
         identity = f"sound {self.last_id}"
         message = {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
@@ -55,7 +55,7 @@ class Session:
         return (await self.hear(identity))["result"]
 
     async def hear(self, identity: str | int | None) -> dict[str, Any]:
-        """Return the response to the request with this id; store messages that arrive before."""
+        """Return the response to the request with this id; store earlier messages in `said`."""
         assert self.process.stdout is not None
         while True:
             line = await self.process.stdout.readline()

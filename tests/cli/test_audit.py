@@ -20,7 +20,7 @@ from waybook.embedded_postgres.supervisor import Attachment, attach
 
 @pytest.fixture(scope="module")
 def worked_on(terminal: Terminal) -> str:
-    """Return a plan with four audit entries: created, step started, completed, second started."""
+    """Return a plan with one completed step and one started step: four audit entries."""
     plan_id = terminal.plan("Worked on")
     step = terminal.take(plan_id)
     terminal.call("submit_step_result", stepId=step["stepId"], resultSummary={"river": "Nile"})
@@ -83,7 +83,7 @@ def test_audit_verify_reports_first_broken_entry_of_tampered_chain(
     assert message in shown.stdout
 
 
-def test_audit_verify_reports_a_chain_without_plan_row(
+def test_audit_verify_reports_a_chain_whose_plan_is_missing(
     terminal: Terminal, attachment: Attachment, worked_on: str
 ) -> None:
     plan_id = worked_on

@@ -187,8 +187,8 @@ STEPS = '"steps":[{"stepType":"custom","instructions":"Do."}]'
 PLAN = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"create_research_plan",'
 
 
-def in_a_plan(value: str) -> bytes:
-    """Return a request to create a plan; only the research question may be invalid."""
+def plan_request(value: str) -> bytes:
+    """Return a request to create a plan, with this JSON value as the research question."""
     return f'{PLAN}"arguments":{{"name":"a","researchQuestion":{value},{STEPS}}}}}}}'.encode()
 
 
@@ -204,8 +204,8 @@ def stored(attachment: Attachment) -> dict[str, int]:
         return {name: admin.execute(query).fetchall()[0][0] for name, query in counts.items()}
 
 
-def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
-    """Yield the bytes of a request with a string of about `size` bytes."""
+def long_request(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
+    """Yield the bytes `before`, a JSON string of about `size` bytes, and the bytes `after`."""
     yield before + b'"'
     for _ in range(size // MEBIBYTE):
         yield b"x" * MEBIBYTE
@@ -243,7 +243,7 @@ async def check_invalid_lines(session: Session) -> None:
 
 async def check_hostile_arguments(session: Session) -> None:
     for name, value in bombs.VALUES.items():
-        await session.write([in_a_plan(value), b"\n"])
+        await session.write([plan_request(value), b"\n"])
         await session.works()
         reply = session.said.pop() if session.said else await session.hear(7)
         assert session.said == [], name
@@ -255,10 +255,14 @@ async def check_hostile_arguments(session: Session) -> None:
             assert error["code"] in {"INVALID_INPUT", "TOO_LARGE"}, name
 
 
-async def test_stdio_refuses_too_long_line_with_the_request_id(terminal: Terminal) -> None:
-    ahead = so_much(100 * MEBIBYTE, b'{"jsonrpc":"2.0","id":7,"method":"ping","params":', b"}\n")
-    behind = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b',"jsonrpc":"2.0","id":"a"}\n')
-    without_id = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b"}\n")
+async def test_refusal_of_a_too_long_line_contains_the_request_id(terminal: Terminal) -> None:
+    ahead = long_request(
+        100 * MEBIBYTE, b'{"jsonrpc":"2.0","id":7,"method":"ping","params":', b"}\n"
+    )
+    behind = long_request(
+        2 * MEBIBYTE, b'{"method":"ping","params":', b',"jsonrpc":"2.0","id":"a"}\n'
+    )
+    without_id = long_request(2 * MEBIBYTE, b'{"method":"ping","params":', b"}\n")
     request = b'{"jsonrpc":"2.0","id":7,"method":"ping"'
     longest = request + b" " * (MEBIBYTE - len(request) - 1) + b"}\n"
     async with limited_session("--data-dir", str(terminal.data_dir)) as session:

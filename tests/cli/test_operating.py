@@ -118,14 +118,14 @@ def test_commands_print_the_grant_that_the_database_user_lacks(
             refused = terminal.run(*words)
             message = " ".join(refused.stderr.split())
             assert (refused.exit_code, "grant waybook_app to stranger" in message) == (1, True)
-        assert "grant waybook_app to stranger" in asyncio.run(_first_words_of_mcp(terminal))
+        assert "grant waybook_app to stranger" in asyncio.run(_first_log_line_of_mcp(terminal))
         admin.execute("grant waybook_app to stranger")
         results = doctor(terminal)
         assert results["roles"]["state"] == "ok"
         admin.execute("drop owned by stranger; drop role stranger")
 
 
-async def _first_words_of_mcp(terminal: Terminal) -> str:
+async def _first_log_line_of_mcp(terminal: Terminal) -> str:
     """Return the first line that `waybook mcp` logs before any tool call."""
     command = (sys.executable, "-m", "waybook", "mcp", "--data-dir", str(terminal.data_dir))
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)

@@ -95,7 +95,7 @@ def test_migrate_warns_if_owner_bypasses_row_level_security(
     assert "so row-level security does not apply to it" in done.stderr
 
 
-async def test_start_warns_if_owner_bypasses_row_level_security(
+async def test_server_start_warns_if_owner_bypasses_row_level_security(
     exempt_place: ServerDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = Settings(database_url=exempt_place.app_dsn, owner_url=exempt_place.owner_dsn)

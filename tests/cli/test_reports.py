@@ -168,7 +168,7 @@ def test_map_command_prints_steps_and_expected_amount_of_work() -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_map_command_prints_each_workflow_error_on_a_line() -> None:
+def test_map_command_prints_each_workflow_error_on_a_separate_line() -> None:
     definition = make_cycle()
     definition["stages"][1]["recipe"]["edges"] = [["a", "b"]]
     failed = run("map", "-", typed=definition)

@@ -113,7 +113,9 @@ async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Bo
     return dags, run_map, report, pages[0], pages[1]
 
 
-def test_tool_page_and_command_show_the_same_run_progress(terminal: Terminal, half: str) -> None:
+def test_tools_and_pages_and_commands_show_the_same_run_progress(
+    terminal: Terminal, half: str
+) -> None:
     dags, run_map, report, list_page, page = terminal.inside(
         lambda here: tools_and_pages(here, half)
     )

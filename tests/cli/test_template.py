@@ -30,7 +30,7 @@ def test_template_use_command_creates_plan_after_confirmation(terminal: Terminal
     assert "needs: --set question=…" in refused.stderr
 
 
-def test_template_saved_from_finished_plan_makes_the_same_plan(
+def test_template_saved_from_finished_plan_creates_an_equal_plan(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     more = {"steps": [{"stepType": "search", "instructions": "More of the Nile."}]}

@@ -50,12 +50,12 @@ OURS = Surroundings()
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Process that uses the embedded PostgreSQL until its stdin is closed or it is killed."""
+    """Process that uses the embedded PostgreSQL until stdin is closed or the process is killed."""
 
     process: subprocess.Popen[str]
 
     def complete(self) -> dict[str, str]:
-        """Wait until the client process uses the database; return what it reports."""
+        """Wait until the client process uses the database; return the report of the process."""
         assert self.process.stdout is not None
         reply: dict[str, str] = json.loads(self.process.stdout.readline())
         return reply
@@ -76,7 +76,7 @@ class Client:
 def start_client(
     data_dir: Path, *, durable: bool = False, grace: float = 0.0, around: Surroundings = OURS
 ) -> Client:
-    """Start a client process; do not wait until it uses the database."""
+    """Start a client process, without waiting until the process uses the database."""
     durability = "durable" if durable else "fleeting"
     process = subprocess.Popen(
         [around.python, "-c", CLIENT, data_dir, durability, str(grace)],
@@ -96,7 +96,6 @@ def start_client(
 def open_client(
     data_dir: Path, *, durable: bool = False, grace: float = 0.0, around: Surroundings = OURS
 ) -> Iterator[Client]:
-    """Run a client process until the `with` block ends."""
     client = start_client(data_dir, durable=durable, grace=grace, around=around)
     try:
         yield client

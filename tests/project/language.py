@@ -273,7 +273,7 @@ def _comment_column(line: str, number: int, strings: list[Span]) -> int:
     """Return the column at which the comment in a line starts, or -1 for a line without comment."""
     column = line.find("#")
     while column >= 0:
-        # Convert the column to bytes, in which the syntax tree counts.
+        # Convert the column to bytes, because the syntax tree counts columns in bytes.
         position = (number, len(line[:column].encode()))
         index = bisect_right(strings, (position, position))
         if not any(start <= position < end for start, end in strings[max(0, index - 9) : index]):

@@ -73,7 +73,7 @@ def test_client_test_reports_no_missing_event_after_complete_scenario() -> None:
 
 
 def outcome(failure: str | None) -> Outcome:
-    """Return the outcome of a client test over HTTP, with this failure."""
+    """Return the outcome of a client test, which failed for this reason or succeeded."""
     return Outcome(
         client="codex",
         version="1",

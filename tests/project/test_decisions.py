@@ -43,7 +43,7 @@ class Record:
 
 
 def parse(file: str, text: str) -> Record:
-    """Return the head of a record; raise an error if a field is missing or malformed."""
+    """Return the fields at the top of a record; raise an error if one is missing or malformed."""
     head = HEAD.match(text)
     assert head is not None, f"{file}: the head is not in the usual form"
     older = [OLDER.fullmatch(item) for item in items(head["replaces"])]
@@ -87,7 +87,7 @@ def problems(all_records: Sequence[Record]) -> Iterator[str]:
 
 
 def link_problems(record: Record, by_file: Mapping[str, Record]) -> Iterator[str]:
-    """Yield an error for each link to a missing record or to one that does not link back."""
+    """Yield an error for each link to a record that is missing or does not link back."""
     for link in (*record.replaces, *record.replaced_by):
         other = by_file.get(link.file)
         if other is None or link.title != other.title:
@@ -104,7 +104,7 @@ def expected_status(record: Record) -> str:
     return "amended" if all(link.in_part for link in record.replaced_by) else "replaced"
 
 
-def test_decision_records_have_valid_heads_and_mutual_links() -> None:
+def test_decision_records_have_valid_fields_and_mutual_links() -> None:
     assert list(problems(records())) == []
 
 
@@ -163,7 +163,7 @@ NEW = Link("0002: New", "0002-new.md", in_part=True)
         ),
     ],
 )
-def test_wrong_head_of_a_decision_record_is_reported(
+def test_wrong_status_or_link_of_a_decision_record_is_reported(
     old: tuple[str, Link | None], new: Link | None, problem: str | None
 ) -> None:
     status, newer = old

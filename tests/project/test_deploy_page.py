@@ -8,8 +8,8 @@ from pathlib import Path
 
 from project.repository import ROOT, code_blocks, read, sections
 
-#: Replacements of programs that build, install or start services. The replacement of `python3`
-#: creates an environment whose programs do nothing.
+#: Scripts that replace the programs `make`, `python3` and `systemctl`. The script for `python3`
+#: creates an environment in which `pip` and `python` do nothing.
 PROGRAMS = {
     "make": 'test "$1" = wheel && mkdir dist && touch dist/waybook-0-py3-none-any.whl',
     "python3": 'mkdir -p "$3/bin" "$3/lib" && ln -s /bin/true "$3/bin/pip"'

@@ -103,7 +103,7 @@ def test_readme_python_block_completes_a_plan(address: str) -> None:
     assert done.stdout == "completed\n", done.stderr
 
 
-def test_python_program_in_the_agent_how_to_completes_a_plan(address: str) -> None:
+def test_python_program_in_the_how_to_guide_completes_a_plan(address: str) -> None:
     shown, *_ = code_blocks(HOW_TO.read_text("utf-8"), "python")
     assert SHOWN_ADDRESS in shown
     done = subprocess.run(

@@ -82,7 +82,7 @@ def test_unit_test_that_uses_a_database_fixture_is_not_collected(tmp_path: Path)
     assert "is in layer unit but uses ['" in refused.stderr
 
 
-# Tests of failed tests.
+# Tests of the reports about failed and endless tests.
 
 
 PLANTED = '''

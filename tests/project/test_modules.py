@@ -15,7 +15,7 @@ MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_MODULES_PER_FOLDER = 30
 
-#: Module names that say nothing about the content of the module.
+#: Words that say nothing about the content of a module, so no module has such a name.
 NAMELESS = {"base", "common", "helpers", "manager", "misc", "shared", "types", "util", "utils"}
 
 #: Public names of `import waybook`. Adding a name requires a deliberate decision.

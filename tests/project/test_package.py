@@ -27,7 +27,7 @@ def targets(markdown: str) -> list[str]:
     return re.findall(r'(?:href|src)="([^"]+)"', html)
 
 
-def test_package_description_with_repository_has_only_absolute_links() -> None:
+def test_package_description_with_repository_url_has_only_absolute_links() -> None:
     links = targets(HOOK["long_description"](README, URL))
     assert len(links) == len(targets(README)) > 10
     assert [target for target in links if not target.startswith("http")] == []
@@ -35,7 +35,7 @@ def test_package_description_with_repository_has_only_absolute_links() -> None:
     assert "https://forge.example/waybook/blob/main/docs/concepts/trust.md" in links
 
 
-def test_package_description_without_repository_has_no_relative_links() -> None:
+def test_package_description_without_repository_url_has_no_relative_links() -> None:
     text = HOOK["long_description"](README, None)
     assert [target for target in targets(text) if not target.startswith("http")] == []
     assert "The tools describes every tool" in text
@@ -88,7 +88,7 @@ def test_server_without_uvloop_runs_on_asyncio() -> None:
     assert ran.stdout.startswith("asyncio.")
 
 
-def test_error_for_missing_postgresql_binaries_names_the_setting(
+def test_error_for_missing_postgresql_binaries_names_database_url_setting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster, "PROVIDER_PACKAGE", "no_such_package")

@@ -151,7 +151,7 @@ def packages() -> set[str]:
     return {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 
 
-def test_documented_commit_areas_are_packages_and_known_other_areas() -> None:
+def test_contributing_guide_lists_all_packages_and_other_commit_areas() -> None:
     lines = sections(PAGE, 2)["Commits"].splitlines()
     (listed,) = [line for line in lines if line.startswith("- The area is")]
     assert re.findall(r"`(\w+)`", listed) == [*sorted(packages()), *sorted(OTHER_AREAS)]

@@ -125,7 +125,7 @@ def test_schema_reference_has_a_heading_for_every_table() -> None:
     assert set(headings(read("reference", "schema.md"), 2)) == tables
 
 
-def test_team_guide_lists_the_limits_of_a_process() -> None:
+def test_team_guide_lists_limits_per_org_and_per_process() -> None:
     limits = [
         (MAX_QUEUED, None),
         (live.MAX_STREAMS_PER_ORG, live.MAX_STREAMS),
@@ -137,7 +137,7 @@ def test_team_guide_lists_the_limits_of_a_process() -> None:
     assert rows == [(f"{org:,}", f"{every:,}" if every else "") for org, every in limits]
 
 
-def test_retention_guide_has_the_defaults_of_the_settings() -> None:
+def test_retention_guide_states_the_default_of_every_retention_setting() -> None:
     table = sections(read("how-to", "erase-and-retain.md"), 2)["Retention settings"]
     rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (\d+) \|$", table, re.MULTILINE))
     defaults = {field.name: str(field.default) for field in fields(Settings)}
@@ -180,7 +180,7 @@ def test_grafana_dashboard_panels_do_not_overlap_and_have_unique_ids() -> None:
     assert len(places) == len({panel["id"] for panel in panels}) == len(panels)
 
 
-def test_reference_page_lists_every_metric() -> None:
+def test_metrics_reference_lists_every_metric() -> None:
     listed = re.findall(
         r"^\| `(\w+)` \| (?:counter|gauge|histogram) ", read("reference/metrics.md"), re.MULTILINE
     )

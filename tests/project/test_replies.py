@@ -220,7 +220,7 @@ async def make_long_read(agent: AgentClient) -> None:
 
 
 async def make_step_with_a_past(agent: AgentClient) -> None:
-    """Create a step with a dependency, a failure and a late result; a review sends it back."""
+    """Work on a step with a dependency, a failure, a late result and a review with feedback."""
     plan = await agent.plan(steps=[make_step(), make_step(dependsOn=[1])])
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
@@ -235,7 +235,7 @@ async def make_step_with_a_past(agent: AgentClient) -> None:
 
 
 async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> None:
-    """Claim a step from an inactive holder, who stored an artifact before."""
+    """Claim a step whose previous holder stored an artifact and then became inactive."""
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="silent")
     named = {"planId": plan["planId"], "stepId": taken["stepId"], "kind": "note"}

@@ -13,8 +13,8 @@ import pytest
 from project.repository import ROOT
 from tools.setup_env import Environment, pip_settings, uv_variables
 
-#: Program that runs without the modules that create environments, as on Debian without
-#: `python3-venv`.
+#: Program that runs a script as if Python lacked the module `ensurepip`, as on Debian without the
+#: package `python3-venv`.
 WITHOUT_VENV = """
 import runpy, sys
 import importlib.util as util

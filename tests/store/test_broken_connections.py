@@ -179,7 +179,7 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
 
-async def test_connection_pool_reports_stuck_while_connection_is_held_too_long(
+async def test_connection_pool_is_stuck_while_connection_is_held_too_long(
     place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = ConnectionPool(place.app_dsn)

@@ -46,7 +46,7 @@ def test_document_cache_contains_documents_that_were_read() -> None:
     assert cache.get(ANY) == (first, second)
 
 
-def test_written_document_removes_cached_versions() -> None:
+def test_writing_a_document_removes_cached_versions_of_that_document() -> None:
     cache, documents = DocumentCache(), [make_info("first"), make_info("second")]
     fill(cache, FIRST, SECOND, ANY, OTHER, documents=documents)
     cache.discard([make_document("first")])

@@ -1,4 +1,4 @@
-"""Group commit: concurrent writes of one org share a transaction, but one can fail alone."""
+"""Group commit: concurrent writes of one org share a transaction, but each can fail alone."""
 
 import asyncio
 from uuid import UUID
@@ -18,7 +18,7 @@ from waybook.store.driver.group_commit import MAX_IN_FLIGHT, Call
 from waybook.store.driver.queries import Query
 from waybook.store.driver.wire import StaleCache
 
-#: SQL that returns the id of its transaction, its org and its parameter.
+#: SQL query that returns the transaction id, the current org and the parameter `text`.
 REPORT = Query("report", "select pg_current_xact_id()::text, app_org(), %(text)s::text as text")
 STALE = "select app_refuse_unless(false, 'WB001')"
 LONG_TIME_SECONDS = 60.0

@@ -120,7 +120,7 @@ async def test_write_to_a_standby_returns_busy_and_closes_the_connection(
         assert await backend(database) != before
 
 
-async def test_write_in_read_only_transaction_on_primary_keeps_the_error(
+async def test_read_only_error_on_primary_is_not_reported_as_busy(
     place: ServerDatabase,
 ) -> None:
     not_busy = pytest.raises(psycopg.errors.ReadOnlySqlTransaction)

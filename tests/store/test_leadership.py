@@ -15,7 +15,7 @@ from waybook.store.driver.pool import ConnectionPool
 
 
 class Leading:
-    """Task that becomes the leader and holds the leadership until it ends."""
+    """Task that becomes the leader, and remains the leader until the task ends."""
 
     def __init__(self, place: ServerDatabase, *, has_webhook: bool = False) -> None:
         self.leadership = Leadership()
@@ -30,7 +30,7 @@ class Leading:
                 await asyncio.sleep(0.01)
 
     async def end(self) -> None:
-        """Cancel the task; this closes its database connection."""
+        """Cancel the task, which closes the database connection of the task."""
         self.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await self.task
@@ -51,7 +51,7 @@ async def test_second_process_does_not_lead_until_the_first_process_ends(
     await third.end()
 
 
-async def test_process_with_webhook_settings_delivers_if_the_leader_lacks_settings(
+async def test_process_with_webhook_settings_delivers_if_leader_lacks_settings(
     own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PROBE_SECONDS", 0.01)

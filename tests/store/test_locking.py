@@ -1,4 +1,4 @@
-"""A call that waited for a row lock reads the updated row, with any query plan."""
+"""A call that waited for a row lock reads the updated row, even if an index finds the row."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ from waybook.accounts.model import LOCAL_ORG
 from waybook.store.plans import load
 from waybook.store.plans.load import PlanRequest
 
-#: SQL that inserts so many plans and steps that PostgreSQL uses their indexes.
+#: SQL that inserts enough plans and steps for PostgreSQL to use an index instead of a full scan.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()

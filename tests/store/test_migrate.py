@@ -31,7 +31,7 @@ from waybook.store.maintenance.migrate import (
     split_statements,
 )
 
-#: The table of migrations in a database of an earlier build, with two of its 39 rows.
+#: SQL that creates the table of migrations of an earlier build, with two of the 39 rows.
 EARLIER_BUILD = """
 create table schema_migration (
   number             integer     not null primary key,

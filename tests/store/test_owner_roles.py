@@ -43,8 +43,8 @@ NAME = "Zoë Twin"
 #: Tables from which retention deletes old rows, besides the tables of plans and runs.
 OLD_TABLES = {"idempotency_answer", "mcp_tool_call_log", "web_session"}
 KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
-#: Tables that may be empty or missing, because agents' calls do not fill them or because not every
-#: server has them.
+#: Tables that may be empty or missing: no call of an agent fills the table, or only some servers
+#: have the table.
 SOMETIMES = LEFT | {"passage_vector"}
 
 
@@ -217,7 +217,7 @@ async def test_erasure_by_rls_exempt_owner_needs_the_maintenance_role(server: Se
             with pytest.raises(Misconfigured, match="nothing was changed"):
                 apply_retention(place.owner_dsn, KEEP)
             assert rows_of(place, world.agent.org_id) == before
-            # The call still created partitions, because that reads no data of any org.
+            # `apply_retention` still created partitions, because this reads no data of any org.
             assert has_weekly_partitions(place)
             follow(place)
             await change_ours_in_every_way(world)

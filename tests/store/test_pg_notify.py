@@ -81,7 +81,7 @@ async def test_change_event_reaches_other_processes_but_not_other_orgs(own_world
 async def test_change_poller_detects_a_change_that_no_process_has_announced(
     own_world: OrgEnv,
 ) -> None:
-    """A process that is killed sends no event for its last change; the poller must find it."""
+    """A killed process sends no event for its last change, so the poller must find the change."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
     run = await own_world.agent.run()

@@ -37,7 +37,7 @@ async def make_filled_library(
     return mine
 
 
-async def test_pgvector_search_returns_the_same_hits_as_the_portable_search(
+async def test_search_returns_the_same_hits_with_and_without_pgvector(
     pgvector_place: ServerDatabase,
 ) -> None:
     async with open_test_database(pgvector_place) as database:

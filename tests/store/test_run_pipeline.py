@@ -1,4 +1,4 @@
-"""Calls on one run decide one after another; a pipeline commits their decisions in batches."""
+"""Calls on a run make decisions one after another; a pipeline commits decisions in batches."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -163,7 +163,7 @@ class Fault(Enum):
 
 
 class FakeDatabase:
-    """Stand-in that stores one run, accepts only decisions on its latest state, and can fail."""
+    """Stand-in for a database with one run: it accepts decisions on the latest state, or fails."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.seq = 1

@@ -82,7 +82,7 @@ def test_server_refuses_to_start_if_an_applied_migration_was_edited() -> None:
 
 
 @given(known=st.integers(1, 8), requirements=st.lists(st.integers(1, 12), min_size=1, max_size=12))
-def test_schema_without_gaps_or_newer_requirements_is_usable(
+def test_schema_is_usable_if_migrations_are_complete_and_compatible(
     known: int, requirements: list[int]
 ) -> None:
     bundled = [Migration(number, "m", str(number)) for number in range(1, known + 1)]

@@ -179,7 +179,7 @@ def test_waiting_reviews_query_does_not_scan_all_reviews(full: ServerDatabase) -
 
 
 def unbounded_reads() -> dict[str, Statement]:
-    """Return the queries that consider all plans of an org."""
+    """Return the queries that have no condition on a single plan, and so concern all plans."""
     look = overview.overview_statements(
         overview.LastLook(), most=10, wide=100, long=200, patience=3_600
     )

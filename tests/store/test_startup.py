@@ -62,7 +62,7 @@ async def test_startup_continues_once_the_database_is_reachable(own_place: Serve
     assert reports
 
 
-async def test_startup_succeeds_whenever_a_connection_is_reset(
+async def test_startup_succeeds_despite_connection_reset_after_any_answer(
     own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "PAUSE_SECONDS", 0.0)

@@ -99,7 +99,7 @@ CHECKS: dict[str, tuple[Callable[..., bool], str, tuple[tuple[object, ...], ...]
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_database_check_accepts_exactly_the_allowed_combinations_of_values(
+def test_check_function_accepts_exactly_the_allowed_value_combinations(
     catalog: psycopg.Connection, check: str
 ) -> None:
     allows, types, values = CHECKS[check]
@@ -124,7 +124,7 @@ def test_database_check_accepts_exactly_the_allowed_combinations_of_values(
         ("audit_entry", "audit_entry_event"),
     ],
 )
-def test_database_check_applies_to_the_table_and_all_partitions(
+def test_check_constraint_exists_on_table_and_all_partitions(
     catalog: psycopg.Connection, table: str, constraint: str
 ) -> None:
     checked = catalog.execute(

@@ -31,8 +31,8 @@ EXCEPTIONS = {
     # A sweep also sees the records of erasures in all orgs: time, actor and counts.
     ("erasure", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
 }
-#: Row-level security policies for credentials. A credential does not contain its owner, so its hash
-#: alone makes its row visible, and no other row.
+#: Row-level security policies for credentials. A credential does not contain its owner, so a caller
+#: sees exactly the row with the hash that the caller has set.
 BY_HASH = {
     (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
     for table in ("access_link", "api_token", "web_session")
