@@ -157,7 +157,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def is_left_alone(place: ServerDatabase) -> bool:
-    """Return whether this database has no other connection."""
+    """Return whether no other process is connected to this database."""
     with psycopg.connect(place.admin_dsn) as admin:
         ((others,),) = admin.execute(
             """select count(*) from pg_stat_activity

@@ -83,7 +83,7 @@ def test_audit_verify_reports_first_broken_entry_of_tampered_chain(
     assert message in shown.stdout
 
 
-def test_audit_verify_reports_a_chain_whose_plan_is_missing(
+def test_audit_verify_reports_a_chain_with_a_missing_plan_row(
     terminal: Terminal, attachment: Attachment, worked_on: str
 ) -> None:
     plan_id = worked_on

@@ -19,7 +19,7 @@ PROGRAM = Path(sys.executable).with_name("waybook")
 
 
 def output_of(*command: str, **variables: str) -> str:
-    """Run a program without `waybook` on the PATH; return the output, and check the empty log."""
+    """Run a program without `waybook` on the PATH; return stdout; stderr must be empty."""
     bare = {**os.environ, "PATH": os.defpath, **variables}
     ran = subprocess.run(command, check=True, capture_output=True, text=True, env=bare)
     assert ran.stderr == ""

@@ -40,7 +40,7 @@ LIBRARIES = (
     "starlette uvicorn waybook.app.registry waybook.bootstrap waybook.dag.diagram.svg "
     "waybook.dag.templates.engine yaml"
 )
-#: Commands by the libraries that they may import. They must not import the others in `LIBRARIES`.
+#: Commands by the libraries that they may import. They import no other name in `LIBRARIES`.
 NEEDED = {
     "": (
         "plans",

@@ -86,7 +86,8 @@ def test_reply_has_working_url_after_dashboard_process_was_killed(data_dir: Path
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         first.review("Killed")
         second.call("ping")
-        # Pause the second process, because otherwise it would take over the port of the killed one.
+        # Pause the second process, because otherwise it would take over the port of the killed
+        # process.
         os.kill(second.process.pid, signal.SIGSTOP)
         eventually(second.process.is_stopped, "the second process is stopped")
         os.kill(first.process.pid, signal.SIGKILL)

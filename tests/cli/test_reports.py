@@ -37,7 +37,7 @@ NO_SNAPSHOT: Body = {"jobs": []}
 
 
 def run(*words: str, typed: object = None) -> Result:
-    """Run a command; `typed` is its input: a string as it is, any other value as JSON."""
+    """Run a command with `typed` as input: a string unchanged, any other value as JSON."""
     text = typed if isinstance(typed, str) else json.dumps(typed)
     return CliRunner().invoke(app, words, input=text)
 

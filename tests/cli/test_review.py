@@ -92,7 +92,7 @@ def test_review_stays_open_if_rejection_is_not_confirmed_at_prompt(
     assert status_of(terminal, plan_id) == "awaiting_review"
 
 
-# Tests of tasks, with a new server process for each request.
+# Tests of reviews as MCP tasks. Each request starts a new server process.
 
 
 PLAN = {

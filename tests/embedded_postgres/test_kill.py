@@ -97,7 +97,7 @@ def test_client_restarts_database_server_after_sigterm_to_supervisor(used: Path)
 
 
 def make_orphan(used: Path) -> int:
-    """Kill a supervisor and its client; return the process id of the server that is left."""
+    """Kill a supervisor and its client; return the process id of the server that still runs."""
     client = start_client(used)
     client.complete()
     client.process.send_signal(signal.SIGSTOP)

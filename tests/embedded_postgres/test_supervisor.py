@@ -95,7 +95,7 @@ def test_data_directory_that_cannot_be_created_raises_misconfigured(data_dir: Pa
 
 @contextmanager
 def open_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process that could be mistaken for the server, as the user of the server."""
+    """As the user of the server, run a process that could be mistaken for the server."""
     account = server_account()
     user = account.uid if account.is_other_user else None
     process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")

@@ -23,7 +23,8 @@ def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.Comple
         shutil.copy(TESTS / name, folder)
     settings = ["-c", f"{ROOT}/pyproject.toml", f"--rootdir={folder}", "-p", "no:cacheprovider"]
     paths = ["-o", f"pythonpath={folder} {ROOT / 'harness'} {TESTS} {TESTS / 'support'}"]
-    # Remove `PLACE`, so that the new test run creates a directory of its own.
+    # Remove the variable that names the directory of this test run, because the new test run
+    # creates a directory of its own.
     variables = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *settings, *paths, *options, *files],

@@ -16,8 +16,8 @@ READS = frozenset(
         *("read_org", "read_directory", "read_global", "read_by_secret", "read_by_slug"),
     }
 )
-#: Kinds of values by the depth of their lists: results of several statements contain rows, rows
-#: contain single rows, and a row contains values.
+#: Kinds of values. A list of kind `RESULTS` contains the `ROWS` of each statement, `ROWS` contains
+#: single rows of kind `ROW`, and a `ROW` contains other values.
 RESULTS, ROWS, ROW, OTHER = 3, 2, 1, 0
 
 

@@ -99,7 +99,7 @@ async def test_change_to_a_row_of_another_org_has_no_effect(
 
 
 async def test_query_for_rows_of_another_org_returns_no_rows(world: OrgEnv) -> None:
-    """Row-level security hides the rows even if the org parameter of the query names their org."""
+    """Row-level security hides the rows even if the org parameter of the query is the other org."""
     await world.agent.plan(1)
     query = Query("plans_of", "select id from plan where org_id = %(of)s::uuid")
     for _ in range(ROUNDS):

@@ -105,7 +105,7 @@ def test_log_partition_is_dropped_when_all_the_rows_are_expired(
 async def test_retention_deletes_only_expired_calls_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
-    """The calls are from weeks without a partition, because no server ran to create one."""
+    """No server ran in the weeks of these calls, so these weeks have no partition."""
     own_world.database.frozen_now = today(admin)
     for agent in (own_world.agent, own_world.other_org):
         await agent.refused("get_next_step", planId="nope")

@@ -169,7 +169,7 @@ async def test_local_org_is_usable_after_erasure(own_world: OrgEnv) -> None:
 
 
 async def test_erasing_the_local_org_starts_a_new_audit_chain(own_world: OrgEnv) -> None:
-    """Only erasure records remain of the old chain; verification must not continue from them."""
+    """The old chain keeps only erasure records, from which verification must not continue."""
     place = own_world.place
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)

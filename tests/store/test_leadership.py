@@ -1,4 +1,4 @@
-"""Leadership: one process per database leads; another takes over if the connection is lost."""
+"""One process per database is the leader; another takes over if the leader's connection ends."""
 
 import asyncio
 

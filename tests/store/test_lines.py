@@ -26,7 +26,7 @@ async def backend(tx: Transaction) -> int:
 
 
 async def used(database: Database) -> int:
-    """Return the process id of the database backend that runs the next transaction."""
+    """Run a transaction; return the process id of the database backend that ran it."""
     async with database.org_transaction(LOCAL_ORG) as tx:
         return await backend(tx)
 

@@ -13,8 +13,8 @@ from plan_walk_on_database import execute_sample
 #: Total number of decisions to execute for all plans in `SHAPES`. `make harness NAME=model-db` sets
 #: 10,000.
 DECISIONS = int(os.environ.get("WAYBOOK_SAMPLED_DECISIONS", "100"))
-#: Maximum number of states that the test explores for one plan in `SHAPES`; it executes decisions
-#: from only a few of these states.
+#: Maximum number of states that the test explores for one plan in `SHAPES`. The test executes
+#: decisions from only a few of these states.
 MAX_STATES = max(300, DECISIONS * 3 // 10)
 
 
