@@ -183,7 +183,7 @@ def fit(slow: Measured, fast: Measured, servers: int) -> Costs:
 
 
 def _line(slow: Measured, fast: Measured, slow_cpu: float, fast_cpu: float) -> tuple[float, float]:
-    """Return the cores that do not depend on the rate of calls, and the CPU ms of each call."""
+    """Return the number of cores that are used even without calls, and the CPU ms of each call."""
     cores = slow_cpu / slow.seconds, fast_cpu / fast.seconds
     rates = slow.calls / slow.seconds, fast.calls / fast.seconds
     per_call = (cores[1] - cores[0]) / (rates[1] - rates[0])

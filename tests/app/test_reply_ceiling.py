@@ -104,7 +104,7 @@ async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
     yield "ping", {}
 
 
-#: Tools that read, but return no stored data.
+#: Read-only tools whose replies contain no stored data.
 WITHOUT_STORED = {"extract_data"}
 
 

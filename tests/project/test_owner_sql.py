@@ -82,7 +82,7 @@ def test_every_query_of_the_database_owner_filters_by_org() -> None:
     assert errors == {}
 
 
-def test_owner_queries_across_orgs_never_update_or_delete() -> None:
+def test_queries_of_the_database_owner_change_no_rows_across_orgs() -> None:
     for module in owner_modules():
         queries = dict(pair for file in LOADED.findall(module.text) for pair in load(file).items())
         run = {name for name in RUN_UNCHECKED.findall(module.text) if name in queries}

@@ -48,8 +48,8 @@ async def send(
 ) -> httpx2.Response:
     """Load the page at `address`, and submit a form with these fields and the page's CSRF token.
 
-    The form is submitted to `at`, or to `address` if `at` is None. If the page contains this form,
-    it must have all of these fields, except those in `CONFIRMATION_FIELDS`.
+    The form is submitted to `at`, by default to `address`. If the page contains this form, it must
+    have all of these fields, except those in `CONFIRMATION_FIELDS`.
     """
     shown = (await browser.get(address)).text
     match = FORM_TOKEN.search(shown)

@@ -1,4 +1,4 @@
-"""Parser of JSON-RPC messages, compared with the MCP library, and the compact JSON encoder."""
+"""The JSON-RPC parser agrees with the MCP library, and replies are compact JSON."""
 
 import json
 

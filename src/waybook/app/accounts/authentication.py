@@ -111,7 +111,7 @@ async def database_time(services: Services) -> datetime:
 
 
 async def _read_member(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> Member:
-    """Look up the org and the user. `user_id` is None if the org does not have this user yet."""
+    """Look up the org and the user. A user who is new to the org has no `user_id` yet."""
     database, identity = services.database, (issuer.settings.issuer, who.subject)
     rows: list[Member] = []
     if not await database.is_cluster():

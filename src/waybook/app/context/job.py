@@ -298,7 +298,7 @@ def _context(
 
 
 _MAX_DOCUMENT_LIST_BYTES = 12_000
-#: The text of a list is always shorter, because the size of documents is limited.
+#: Upper limit for the text of a list. Documents are limited in size, so no list reaches this limit.
 _MAX_LIST_CHARACTERS = 1 << 24
 MIN_SHARE_BYTES = 200
 PROMPT = "$prompt"

@@ -86,7 +86,7 @@ class DocumentCache:
         self._writes: dict[tuple[str, str], int] = {}
         self._documents = self._characters = 0
         #: Number of new versions of existing documents. Only such versions change the inputs of
-        #: free jobs.
+        #: jobs that no agent has claimed yet.
         self.regenerated = 0
 
     def get(self, slot: DocumentSlot) -> tuple[DocumentInfo, ...] | None:

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from waybook.json_values import Json
 
-#: A list for whose items a step has one job each. The fields are the name and length of the list,
-#: the id of the document that contains the list, and the newer version of the list, if any.
+#: A list that splits the work of a step: the step has one job for each item. The fields are the
+#: name and length of the list, the id of the document that contains the list, and the newer version
+#: of the list, if any.
 RunListRow: TypeAlias = tuple[str, int, str | None, tuple[int, str] | None]
 
 

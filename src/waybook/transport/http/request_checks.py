@@ -294,7 +294,7 @@ def mask_token(token: str) -> str:
 
 
 def _unmask(text: str) -> bytes:
-    """Return the CSRF token in a form field. An invalid field gives a wrong token."""
+    """Return the CSRF token in a form field. An invalid field gives bytes that match no token."""
     try:
         data = urlsafe_b64decode(text.encode())
     except ValueError:
