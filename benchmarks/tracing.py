@@ -155,7 +155,7 @@ async def main(cycles: int, rounds: int) -> None:
             freeze_gc()
             modes = ["without", *LIMITS]
             for turn in range(rounds + 1):
-                # Each round begins with another mode, because plans add up in the database.
+                # Each round begins with a different mode, because the database grows.
                 for place in range(len(modes)):
                     mode = modes[(place + turn) % len(modes)]
                     costs[mode].append(await measure(system, mode, turn, each))

@@ -181,7 +181,7 @@ class RateLimited(Refused):
 
 
 class BadRecipe(WaybookError):
-    """The recipe is not a valid graph."""
+    """The steps of the workflow definition do not form a valid graph."""
 
     code = "BAD_RECIPE"
 

@@ -1,6 +1,6 @@
-"""Programs and rights that some tests need, with what they test and how to install them.
+"""Programs and permissions that some tests need; for each, what is tested and how to get it.
 
-The summary at the end of a test run lists the programs and rights that are missing.
+The summary at the end of a test run lists those that are missing.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Draw the output of `waybook watch` during the demo, for the README: docs/pictures/watch.svg.
 
-The demo uses a temporary database: `make harness NAME=pictures`.
+`make harness NAME=pictures` runs this module. The demo uses a temporary database.
 """
 
 import asyncio

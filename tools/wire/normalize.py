@@ -72,7 +72,7 @@ class Normalizer:
         return self.numbers[kind, value]
 
     def text(self, text: str, *, human_readable: bool = False) -> str:
-        """Return a text with placeholders. Pages and terminal output need `human_readable`."""
+        """Return a text with placeholders for ids and times, also for dates in words on request."""
         for literal, placeholder in self.literals:
             text = text.replace(literal, placeholder)
         text = VOLATILE.sub(self._replaced, text)

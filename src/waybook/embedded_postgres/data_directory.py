@@ -54,8 +54,8 @@ def server_account(owner: int | None = None) -> Account:
         if entry.pw_uid != 0 and owner in (None, entry.pw_uid):
             return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid, is_other_user=True)
     raise Misconfigured(
-        "PostgreSQL does not run as root, and this system has neither a user `postgres` nor "
-        "`nobody` to run it as (or the cluster belongs to somebody else); start Waybook as an "
+        "PostgreSQL does not run as root, and no other user can run it: the users `postgres` and "
+        "`nobody` are missing, or the data directory belongs to another user; start Waybook as an "
         "ordinary user, or name a server with --database-url"
     )
 

@@ -298,7 +298,9 @@ class Issuer:
         finally:
             await exchange.close()
         if not isinstance(response, dict):
-            raise Unauthenticated("the issuer's answer to the code is not a JSON object")
+            raise Unauthenticated(
+                "the identity provider's reply to the authorization code is not a JSON object"
+            )
         return response
 
     def _as_client(

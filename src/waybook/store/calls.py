@@ -73,7 +73,7 @@ class ToolCallStats(NamedTuple):
 class ModelUsageRow(NamedTuple):
     usage: Totals
     model: str | None
-    #: Number of models on all pages.
+    #: Number of language models in the whole list.
     total: int
 
 

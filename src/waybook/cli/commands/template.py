@@ -146,7 +146,9 @@ def use_command(
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name or name in values:
-            raise InvalidInput(f"write --set once for each parameter, like topic=rivers: {word}")
+            raise InvalidInput(
+                f"write --set NAME=VALUE once for each parameter; found --set {word}"
+            )
         values[name] = value
     arguments = fill_template(_find(settings, template), values)
     if not as_json:
