@@ -226,7 +226,7 @@ def test_only_a_modify_decision_in_chat_form_keeps_the_holder(
 
 
 @pytest.mark.parametrize(("session", "holder"), [("a", "ann"), ("b", None), (None, None)])
-def test_only_a_holder_who_relays_modify_keeps_the_step(
+def test_holder_keeps_the_step_after_relaying_the_decision_modify(
     session: str | None, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)
