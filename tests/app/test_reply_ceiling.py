@@ -99,9 +99,10 @@ async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
     yield "get_job_input", {"jobId": job["jobId"]}
     yield "search_sources", {"query": "Full", "limit": 50}
     yield "list_active_plans", {"limit": 100}
-    yield "list_dags", {}
-    yield "list_skills", {}
-    yield "ping", {}
+    for name, tool in TOOLS.items():
+        needed = any(field.is_required() for field in tool.arguments.model_fields.values())
+        if tool.reads_only and not needed:
+            yield name, {}
 
 
 #: Read-only tools whose replies contain no stored data.
