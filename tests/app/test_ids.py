@@ -132,11 +132,19 @@ async def test_step_removal_repeated_in_other_process_gets_stored_answer(
     assert error["code"] == "INVALID_STEP_REFERENCE"
 
 
-async def test_new_plan_gets_another_id_if_the_first_is_taken(
-    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_added", [False, True], ids=["new plan", "added step"])
+async def test_object_gets_another_id_if_the_first_is_taken(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch, *, is_added: bool
 ) -> None:
     plan = await agent.plan(1)
-    fresh = iter([plan["planId"]])
+    fresh = iter([plan["stepIds"][0] if is_added else plan["planId"]])
     monkeypatch.setattr(locking, "new_id", lambda: next(fresh, None) or new_id())
-    other = await agent.plan(1, name="Lakes")
-    assert other["planId"] != plan["planId"]
+    if is_added:
+        change = {"action": "add_steps", "steps": [make_step()]}
+        reply = await agent.call("modify_plan", planId=plan["planId"], modifications=[change])
+        made = [step["stepId"] for step in reply["steps"]]
+        assert made[0] == plan["stepIds"][0]
+    else:
+        made = [plan["planId"], (await agent.plan(1, name="Lakes"))["planId"]]
+    assert len(set(made)) == 2
+    assert next(fresh, None) is None, "the id that is taken was tried"

@@ -112,7 +112,7 @@ def test_call_command_with_dash_reads_arguments_from_stdin(terminal: Terminal) -
 
 
 def test_call_command_exits_with_1_and_suggestion_after_tool_error(terminal: Terminal) -> None:
-    failed = terminal.run("call", "get_plan_status", '{"planId": "nobody"}')
+    failed = terminal.run("call", "get_plan_status", '{"planId": "unknown"}')
     assert failed.exit_code == 1
     assert failed.stderr.startswith("✗ NOT_FOUND: ")
     assert "try: waybook plans" in failed.stderr

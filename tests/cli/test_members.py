@@ -272,12 +272,12 @@ def test_org_erase_with_yes_needs_no_confirmation_and_prints_json(
 def test_user_erase_requires_confirmation_and_leaves_audit_valid(
     terminal: Terminal, attachment: Attachment
 ) -> None:
-    plan_id = terminal.plan("Of somebody")
+    plan_id = terminal.plan("Plan of the user")
     with psycopg.connect(attachment.admin_dsn) as admin:
         ((name,),) = admin.execute(
             "select created_by from plan_brief where plan_id = %s", (plan_id,)
         ).fetchall()
-    failed = terminal.run("user", "erase", "local", name, typed="nobody\n")
+    failed = terminal.run("user", "erase", "local", name, typed="another\n")
     assert failed.exit_code == 1
     reply = terminal.json_output("user", "erase", "local", name, "--yes")
     assert reply["pseudonym"].startswith("erased-")

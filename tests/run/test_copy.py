@@ -1,4 +1,4 @@
-"""A copy of a run from a stage contains the earlier stages, and starts that stage anew."""
+"""A copy of a run from a stage contains the earlier stages, and repeats that stage."""
 
 import pytest
 

@@ -32,7 +32,7 @@ from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.direct_calls import ToolServer
 from waybook.transport.mcp.server import build_server
 
-CALLER = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
+CALLER = Caller(org_id=UUID(int=1), user="ann", channel=Channel.MCP)
 
 PLANS = [
     {"planId": f"plan-{number}", "name": f"Plan {number}", "status": "executing", "progress": 40}

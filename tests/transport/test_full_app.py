@@ -181,7 +181,7 @@ async def test_readyz_reports_ready_when_database_answers(address: str) -> None:
 
 async def test_metrics_count_calls_by_tool_and_outcome(address: str) -> None:
     async with Client(f"{address}/mcp") as client, httpx2.AsyncClient() as http:
-        await client.call_tool("get_plan_status", {"planId": "nobody"})
+        await client.call_tool("get_plan_status", {"planId": "unknown"})
         metrics = (await http.get(f"{address}/metrics")).text
     assert 'waybook_calls_total{tool="get_plan_status",outcome="NOT_FOUND"}' in metrics
     assert "waybook_call_log_dropped_total 0" in metrics

@@ -73,7 +73,7 @@ async def test_mcp_handshake_returns_the_protocol_version_of_the_client(
         "initialize",
         protocolVersion=version,
         capabilities={},
-        clientInfo={"name": "somebody", "version": "1"},
+        clientInfo={"name": "test", "version": "1"},
     )
     headers = {key: value for key, value in LEGACY.items() if key != "mcp-protocol-version"}
     reply = await http.post("/mcp", headers=headers, content=hello)

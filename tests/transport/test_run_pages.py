@@ -176,7 +176,7 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
     assert "Version 1" in main_text(await browser.get("/dags/dialectic"))
     assert (await browser.get("/dags/dialectic?version=1")).status_code == 200
     assert (await browser.get("/dags/dialectic?version=x")).status_code == 400
-    assert (await browser.get("/dags/nobody")).status_code == 404
+    assert (await browser.get("/dags/unknown")).status_code == 404
 
 
 @pytest.mark.parametrize(

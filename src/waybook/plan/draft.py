@@ -58,7 +58,9 @@ def step_row(step: Step, text: StepText) -> dict[str, Json]:
     names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
     row = {name: as_json(getattr(step, name)) for name in names}
     text_fields = {"instructions": text.instructions, "result_schema": text.result_schema}
-    return {**row, **text_fields, **_required(text.required_sources)}
+    sources = text.required_sources
+    required: dict[str, Json] = {} if sources is None else {"required_sources": sources}
+    return {**row, **text_fields, **required}
 
 
 def condition_row(condition: Condition) -> dict[str, Json]:
@@ -85,10 +87,6 @@ def _new_condition_row(new: NewCondition) -> dict[str, Json]:
     row = {name: as_json(getattr(new, name)) for name in names}
     steps: dict[str, Json] = {"steps": [_new_step_row(s) for s in new.steps]} if new.steps else {}
     return {**{name: value for name, value in row.items() if value is not None}, **steps}
-
-
-def _required(sources: int | None) -> dict[str, Json]:
-    return {} if sources is None else {"required_sources": sources}
 
 
 def review_row(review: Review) -> dict[str, Json]:

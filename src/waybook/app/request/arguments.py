@@ -57,28 +57,15 @@ def fill_blank(value: object) -> object:
     return BLANK if isinstance(value, str) and value.isspace() else value
 
 
-_MAX_LINE_LENGTH = 2_000
 _MAX_TEXT_LENGTH = 20_000
 #: Longer than every id and slug, so a text that was cut to this length is not the id of anything.
 _MAX_ID_LENGTH = 201
-
-
-def _cut_line(text: str) -> str:
-    return text if len(text) <= _MAX_LINE_LENGTH else text[: _MAX_LINE_LENGTH - 1] + "…"
 
 
 Name = Annotated[
     str,
     StringConstraints(min_length=1, max_length=200, strip_whitespace=True),
     BeforeValidator(fill_blank),
-]
-#: Reason, question or similar text. A long text is cut, not refused, because the published schema
-#: does not contain the maximum length.
-Line = Annotated[
-    str,
-    StringConstraints(min_length=1),
-    BeforeValidator(fill_blank),
-    AfterValidator(_cut_line),
 ]
 Text = Annotated[
     str,

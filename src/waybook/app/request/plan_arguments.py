@@ -16,7 +16,6 @@ from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.arguments import (
     LenientJson,
-    Line,
     Minutes,
     Name,
     Nested,
@@ -135,7 +134,7 @@ class ActionParams(Nested):
     on_exhausted: Literal["continue", "review", "fail"] | None = Field(
         default=None, description="for repeat: what to do if still true after max"
     )
-    reason: Line | None = Field(default=None, description="why")
+    reason: Text | None = Field(default=None, description="why")
 
 
 class StepConditionArgument(Nested):

@@ -210,10 +210,8 @@ class Query:
         form = self._forms.get(rows)
         if form is None:
             text = self._numbered(rows, width).encode()
-            name, merges = (
-                self._prepared_name(rows),
-                self if self._listed == _MERGED_PLACE else None,
-            )
+            name = self._prepared_name(rows)
+            merges = self if self._listed == _MERGED_PLACE else None
             form = _PreparedForm(name, text, self.make_row, self.takes_org, merges, rows)
             if form.name is not None:
                 self._forms[rows] = form

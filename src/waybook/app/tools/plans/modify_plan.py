@@ -9,7 +9,6 @@ from pydantic_core import PydanticCustomError
 from waybook.app.request.arguments import (
     Attempt,
     LenientJson,
-    Line,
     MutatingArguments,
     Name,
     Nested,
@@ -86,7 +85,7 @@ class UpdateInstructions(_StepChange):
 
 
 class FailStep(_StepChange):
-    reason: Line = Field(description="why it failed")
+    reason: Text = Field(description="why it failed")
     attempt: Attempt | None = Field(default=None, description="from get_next_step")
     #: If true, the step becomes pending again. Not published, because `retry_step` after
     #: `fail_step` has the same effect.
@@ -133,7 +132,7 @@ class SetBudget(Nested):
 
 
 class CancelPlan(_SingleArgument):
-    reason: Line
+    reason: Text
 
     def change(self) -> modify.Modification:
         return modify.CancelPlan(self.reason)
@@ -205,7 +204,7 @@ class _ModifyPlan(MutatingArguments):
     modifications: LenientJson[list[ModificationArgument]] = Field(
         min_length=1, max_length=50, description="in order"
     )
-    modification_rationale: Line | None = Field(default=None, description="why you change the plan")
+    modification_rationale: Text | None = Field(default=None, description="why you change the plan")
     expected_revision: Offset | None = Field(
         default=None, description="refuse if the plan has another revision"
     )

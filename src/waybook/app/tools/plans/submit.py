@@ -12,7 +12,6 @@ from waybook.app.request.arguments import (
     AnyJson,
     Attempt,
     LenientJson,
-    Line,
     MutatingArguments,
     Name,
     PlanIdField,
@@ -206,7 +205,7 @@ def _outcome(decision: Decision[StepDone]) -> Body:
 class _RequestUserReview(MutatingArguments):
     step_id: StepIdField
     summary: Text = Field(description="what to decide")
-    questions: LenientJson[list[Line]] | None = Field(
+    questions: LenientJson[list[Text]] | None = Field(
         default=None, max_length=50, description="questions for the person"
     )
     result_summary: AnyJson = Field(default=None, description="result if approved")
