@@ -29,7 +29,7 @@ async def test_replies_about_a_canceled_plan_suggest_no_step_or_review(
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
     reply = await modify(agent, plan, {"cancel_plan": "not needed"})
-    assert reply["next"]["tool"] == "get_research_context"
+    assert (reply["outcome"], reply["next"]["tool"]) == ("canceled", "get_research_context")
     named = {"planId": plan["planId"]}
     for tool in ("get_next_step", "get_research_context", "get_plan_status", "get_run_progress"):
         shown = await agent.call(tool, **named)
@@ -159,6 +159,7 @@ WRONG: list[tuple[Body, str]] = [
     ({"action": "fail_step", "stepId": "x"}, "fail_step.reason: is missing"),
     ({"action": "remove_step", "stepId": "x", "reason": "y"}, ".reason: unknown argument"),
     ({"action": "delete"}, "unknown action; use add_steps, remove_step"),
+    ({"cancel": "late"}, "unknown action; use add_steps, remove_step"),
 ]
 
 

@@ -99,6 +99,16 @@ def test_watch_command_shows_stall_without_writing_audit_entry(terminal: Termina
     assert newest["event"] == "step_started"
 
 
+def test_watch_command_shows_reason_of_canceled_plan_without_error_mark(
+    terminal: Terminal,
+) -> None:
+    plan_id = terminal.plan("Canceled")
+    terminal.call("modify_plan", planId=plan_id, modifications=[{"cancel_plan": "not needed"}])
+    shown = terminal.say("watch", plan_id, "--once")
+    assert "canceled: not needed" in shown
+    assert "✗ not needed" not in shown
+
+
 def test_status_command_accepts_part_of_plan_name(terminal: Terminal) -> None:
     plan_id = terminal.plan("The Amazon and its sources")
     assert terminal.json_output("status", "amazon")["planId"] == plan_id

@@ -47,6 +47,17 @@ async def make_stalled_plan(world: OrgEnv, name: str) -> Body:
     return plan
 
 
+async def test_overview_shows_only_the_beginning_of_long_reasons(
+    browser: Browser, agent: AgentClient
+) -> None:
+    long = "word " * 2_000
+    await fail_step(agent, await agent.take(await agent.plan(2)), long)
+    await agent.modify(await agent.plan(1), "cancel_plan", reason=long)
+    page = (await browser.get("/")).text
+    assert "word word" in section(page, "trouble")
+    assert page.count("word") < 200
+
+
 async def test_overview_of_an_empty_org_shows_the_connect_command(browser: Browser) -> None:
     text = (await browser.get("/")).text
     assert "No plans yet" in text

@@ -54,6 +54,15 @@ async def test_plan_page_with_stalled_step_shows_advice_and_writes_nothing(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
+async def test_page_of_canceled_plan_shows_reason_without_error_band(
+    browser: Browser, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    await agent.modify(plan, "cancel_plan", reason="not needed")
+    page = await shown(browser, plan)
+    assert '<p class="card">Canceled: not needed</p>' in page
+
+
 async def test_edit_page_form_adds_step(browser: Browser, agent: AgentClient) -> None:
     plan = await agent.plan(2)
     address = f"/plans/{plan['planId']}"

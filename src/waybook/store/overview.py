@@ -152,8 +152,8 @@ def overview_statements(
 ) -> tuple[Statement, Statement, Statement, Statement, Statement]:
     """Select work that waits for a person, has problems, is running, or finished recently.
 
-    Each list has up to `most` rows. Error texts are cut to `wide` characters and review summaries
-    to `long` characters. A review is overdue after `patience` seconds.
+    Each list has up to `most` rows. Reasons and error texts are cut to `wide` characters, and
+    review summaries to `long` characters. A review is overdue after `patience` seconds.
     """
     since, looked_at = look
     waiting, running = _fixed_statements(most, wide, long, patience)
@@ -168,7 +168,9 @@ def overview_statements(
             walked=_MAX_CANDIDATES,
         ),
         running,
-        SQL["work_finished"](since=since, looked_at=looked_at, newest=_MAX_CANDIDATES, most=most),
+        SQL["work_finished"](
+            since=since, looked_at=looked_at, newest=_MAX_CANDIDATES, most=most, wide=wide
+        ),
         SQL["work_totals"](since=since, looked_at=looked_at, counted=max_read(most)),
     )
 

@@ -41,10 +41,12 @@ select w.kind, w.id::text, w.name, w.since, w.is_overdue, left(w.summary, %(long
 -- its stages with failed jobs, each with the job that failed last. Each row also has one letter of
 -- `TroubleKind` for each plan and run found. With `offset 0`, each plan and run is looked up by its
 -- id.
-select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_reason,
+select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at,
+       left(w.fail_reason, %(wide)s) as fail_reason,
        case when w.kind = 'plan'
             then (select json_agg(json_build_array(s.inactive_since, s.id, s.step_order,
-                                                   :title_of_step, s.held_by, s.fail_reason)
+                                                   :title_of_step, s.held_by,
+                                                   left(s.fail_reason, %(wide)s))
                                   order by s.step_order)
                     from ((select null::timestamptz as inactive_since, s.id, s.step_order, s.title,
                                   s.held_by, s.fail_reason
@@ -221,7 +223,7 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
 -- name: work_finished
 -- Return plans and runs that were completed or canceled since a time, latest first. Only a limited
 -- number of those that ended last is read.
-select w.kind, w.id::text, w.name, w.canceled, w.reason,
+select w.kind, w.id::text, w.name, w.canceled, left(w.reason, %(wide)s) as reason,
        case when w.kind = 'run' then w.canceled_by
             when w.canceled
             then (select :last_change_of_plan from (values (w.id)) as p (id))

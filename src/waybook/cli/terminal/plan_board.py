@@ -143,6 +143,8 @@ def _matters(board: PlanDetail) -> list[Text]:
         ask = Text.assemble(("! ", "bold magenta"), summary)
         return [ask, Text(f"  decide: waybook review {board.plan.id}", style="dim")]
     if board.plan.fail_reason:
+        if board.plan.canceled:
+            return [Text(f"canceled: {board.plan.fail_reason}", style="dim")]
         return [Text(f"✗ {board.plan.fail_reason}", style="red")]
     if board.stalled:
         step, gap = board.stalled[0]

@@ -27,7 +27,7 @@ from waybook.app.request.plan_arguments import (
     StepOrder,
     to_budget,
 )
-from waybook.app.request.reply import fit_reply, next_call, step_view
+from waybook.app.request.reply import canceled_view, fit_reply, next_call, step_view
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, non_empty
@@ -181,12 +181,14 @@ class ModificationArgument(Nested):
     @classmethod
     def _accept_flat_form(cls, value: object) -> object:
         """Also accept the form `{"action": "remove_step", "stepId": …}`."""
-        if not isinstance(value, dict) or not isinstance(value.get("action"), str):
+        if not isinstance(value, dict):
             return value
-        if value["action"] not in cls.model_fields:
+        if isinstance(action := value.get("action"), str):
+            value = {action: {n: inner for n, inner in value.items() if n != "action"}}
+        if not value.keys() <= cls.model_fields.keys():
             known = ", ".join(cls.model_json_schema()["properties"])
             raise PydanticCustomError("action", "unknown action; use {known}", {"known": known})
-        return {value["action"]: {n: inner for n, inner in value.items() if n != "action"}}
+        return value
 
     @model_validator(mode="after")
     def _require_single_action(self) -> Self:
@@ -235,6 +237,7 @@ async def modify_plan(ctx: RequestContext, args: _ModifyPlan) -> ToolReply:
         body = non_empty(
             planId=plan.id,
             planStatus=str(plan.status),
+            **canceled_view(plan),
             revision=plan.revision,
             steps=[step_view(step, attempt=step.attempt) for step in plan.steps],
             applied=sum(entry.event == "plan_modified" for entry in decision.entries),
