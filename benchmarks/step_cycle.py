@@ -2,9 +2,9 @@
 
 Waybook and the SQL functions run alternately on the same embedded server, with 16 concurrent
 workers. Each worker has its own plans of ten steps, created before the measurement. The SQL
-functions (the "peer") give the same guarantees, which `step_cycle_peer.sql` lists. Each call of an
-SQL function is a single message through the same driver. Waybook also applies all of its other
-rules.
+functions (the "peer") give the same guarantees, which `step_cycle_peer.sql` lists. As in Waybook,
+calls that wait at the same time are sent in one message and are committed together. Waybook also
+applies all of its other rules.
 
 With `--cold`, Waybook is compared with itself in four modes:
 
@@ -135,25 +135,48 @@ async def create_peer_plans(owner: Pool, first: int, count: int) -> list[int]:
     return list(range(first, first + count))
 
 
-async def work_through_as_peer(pool: Pool, session: str, plans: list[int]) -> None:
+class Groups:
+    """Calls of the SQL functions. Calls that wait at the same time are committed together."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[tuple[str, tuple[object, ...], asyncio.Future[TupleRow]]]
+        self._waiting = asyncio.Queue()
+
+    async def call(self, query: str, *values: object) -> TupleRow:
+        done = asyncio.get_running_loop().create_future()
+        await self._waiting.put((query, values, done))
+        row: TupleRow = await done
+        return row
+
+    async def commit_groups(self, connection: AsyncConnection[TupleRow]) -> None:
+        """Run all waiting calls in one transaction, again and again, until canceled."""
+        while True:
+            group = [await self._waiting.get()]
+            while not self._waiting.empty():
+                group.append(self._waiting.get_nowait())
+            async with connection.pipeline(), connection.transaction():
+                cursors = [await connection.execute(query, values) for query, values, _ in group]
+                rows = [await cursor.fetchone() for cursor in cursors]
+            for (_, _, done), row in zip(group, rows, strict=True):
+                assert row
+                done.set_result(row)
+
+
+async def work_through_as_peer(groups: Groups, session: str, plans: list[int]) -> None:
     """Claim and submit every step of these plans, through the two SQL functions."""
     for plan in plans:
         for step in range(STEPS):
-            async with pool.connection() as connection:
-                values: tuple[object, ...] = (LOCAL_ORG, plan, session, f"t{plan}-{step}")
-                row = await (await connection.execute(TAKE, values)).fetchone()
-                assert row
-            async with pool.connection() as connection:
-                held = (row[0]["step"], row[0]["attempt"])
-                values = (LOCAL_ORG, plan, *held, RESULT, session, f"s{plan}-{step}")
-                await connection.execute(SUBMIT, values)
+            (took,) = await groups.call(TAKE, LOCAL_ORG, plan, session, f"t{plan}-{step}")
+            held = (took["step"], took["attempt"])
+            key = f"s{plan}-{step}"
+            await groups.call(SUBMIT, LOCAL_ORG, plan, *held, RESULT, session, key)
 
 
-async def peer_round(owner: Pool, pool: Pool, turn: int, each: int) -> tuple[float, float]:
+async def peer_round(owner: Pool, groups: Groups, turn: int, each: int) -> tuple[float, float]:
     """Run one round of the peer (SQL functions); return its rate and CPU time per cycle."""
     firsts = [(turn * WORKERS + n) * each for n in range(WORKERS)]
     plans = [await create_peer_plans(owner, first, each) for first in firsts]
-    workers = [work_through_as_peer(pool, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
+    workers = [work_through_as_peer(groups, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
     return await rate(list(workers), WORKERS * each * STEPS)
 
 
@@ -181,16 +204,19 @@ async def main(cycles: int, rounds: int) -> None:
             start_application(settings, sweeping=False) as system,
             database_server(settings) as postgres,
             Pool(postgres.owner_dsn, min_size=1, kwargs=CONNECTION_OPTIONS) as owner,
-            Pool(
-                postgres.app_dsn, min_size=WORKERS, max_size=WORKERS, kwargs=CONNECTION_OPTIONS
-            ) as pool,
+            await AsyncConnection.connect(postgres.app_dsn, autocommit=True) as first,
+            await AsyncConnection.connect(postgres.app_dsn, autocommit=True) as second,
         ):
             async with owner.connection() as connection:
                 await connection.execute(PEER.read_bytes())
             freeze_gc()
+            groups = Groups()
+            committing = [asyncio.create_task(groups.commit_groups(c)) for c in (first, second)]
             for turn in range(rounds + 1):
                 own.append(await waybook_round(system, turn, each))
-                peers.append(await peer_round(owner, pool, turn, each))
+                peers.append(await peer_round(owner, groups, turn, each))
+            for task in committing:
+                task.cancel()
     report(own[1:], peers[1:])
 
 
