@@ -48,9 +48,7 @@ def _by(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-COMMIT: Final = (
-    "            await self.send_last(self._all_statements(proposal, written), on_commit)\n"
-)
+COMMIT: Final = "        await self.send_last(self._all_statements(proposal, written), on_commit)\n"
 HOLDER: Final = "return self.session is not None and self == other"
 
 BUGS: Final = (
@@ -84,11 +82,11 @@ BUGS: Final = (
             Edit(
                 "app/request/locks/locking.py",
                 COMMIT,
-                """            unanswered = proposal._replace(is_answer=False)
-            await self.send_last(self._all_statements(unanswered, written), on_commit)
-            if proposal.is_answer:
-                async with self.ctx.transaction() as tx:
-                    await tx.commit(*self.ctx.answer_statements(proposal.body, self.now))
+                """        unanswered = proposal._replace(is_answer=False)
+        await self.send_last(self._all_statements(unanswered, written), on_commit)
+        if proposal.is_answer:
+            async with self.ctx.transaction() as tx:
+                await tx.commit(*self.ctx.answer_statements(proposal.body, self.now))
 """,
             ),
         ),
@@ -163,8 +161,8 @@ BUGS: Final = (
             ),
             Edit(
                 "app/request/locks/locking.py",
-                "from enum import Enum, auto\n",
-                "from contextlib import suppress\nfrom enum import Enum, auto\n",
+                "from functools import partial\n",
+                "from contextlib import suppress\nfrom functools import partial\n",
             ),
         ),
     ),

@@ -14,10 +14,10 @@ from waybook.run.model import Run
 from waybook.store.audit import ChainHead
 from waybook.store.driver.connection import Message
 from waybook.store.driver.queries import raw_statement
-from waybook.store.driver.wire import KeyConflict, StaleCache
+from waybook.store.driver.wire import DroppedDecision, KeyConflict, StaleCache
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentCache
-from waybook.store.runs.pipeline import DecidedCall, DroppedDecision
+from waybook.store.runs.pipeline import DecidedCall
 from waybook.store.runs.rows import RunBriefRow
 from waybook.store.runs.slots import RunSlot
 

@@ -17,7 +17,6 @@ from waybook.accounts.manage import revoke_token as revoke
 from waybook.accounts.model import Org, Token, TokenUse, User, generate_token, hash_token
 from waybook.app.request.caller import require_scope
 from waybook.app.request.locks.locked_org import LockedOrg, OrgDecision
-from waybook.app.request.locks.locking import Commit, Proposal
 from waybook.app.request.request_context import RequestContext, uuid_or_nil
 from waybook.core.changes import Entry
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
@@ -25,6 +24,7 @@ from waybook.core.org_codes import with_org
 from waybook.errors import InvalidInput, NotFound
 from waybook.store.accounts import accounts
 from waybook.store.driver.queries import first_value
+from waybook.store.driver.wire import KeyConflict
 
 
 async def change_org(
@@ -46,9 +46,11 @@ async def start_org_audit(ctx: RequestContext) -> None:
 async def add_user(ctx: RequestContext, new: NewUser) -> User:
     async with LockedOrg(ctx) as locked:
         user, entry = manage.add_user(new, locked.decision_context)
-        if await locked.commit(Proposal(OrgDecision((entry,)), {})) is not Commit.DONE:
+        try:
+            await locked.write(OrgDecision((entry,)))
+        except KeyConflict:
             message = f"there is already a user {user.name}; choose another name"
-            raise InvalidInput(message, argument="name")
+            raise InvalidInput(message, argument="name") from None
     return user
 
 

@@ -59,6 +59,10 @@ class StaleCache(Exception):
     """A call used outdated cached data and wrote nothing. The call must be repeated."""
 
 
+class DroppedDecision(Exception):
+    """The call's changes were dropped, because an earlier call on the run was not committed."""
+
+
 #: Maps the SQLSTATE of a failed transaction, which wrote nothing, to the exception to raise. The
 #: SQL function `app_refuse_unless` raises the codes that begin with WB.
 REFUSALS: Final[Mapping[str | None, type[Exception]]] = {

@@ -13,7 +13,7 @@ from waybook.errors import WaybookError
 from waybook.store.driver.connection import Message
 from waybook.store.driver.group_commit import merge_inserts
 from waybook.store.driver.queries import Statement
-from waybook.store.driver.wire import KeyConflict, StaleCache
+from waybook.store.driver.wire import DroppedDecision, KeyConflict, StaleCache
 from waybook.store.runs import writer
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.writer import RunWrite
@@ -21,10 +21,6 @@ from waybook.store.runs.writer import RunWrite
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 MAX_CALLS = 16
-
-
-class DroppedDecision(Exception):
-    """The call's changes were dropped, because an earlier call on the run was not committed."""
 
 
 class DecidedCall(NamedTuple):

@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 from typing import TypeAlias
 
 from waybook.app.request.access import load_definition, run_not_found
-from waybook.app.request.locks.locking import Commit, Locked, Proposal, Written
+from waybook.app.request.locks.locking import Locked, Proposal, Written
 from waybook.app.request.outbox import run_notification_statements
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Event
@@ -24,13 +24,12 @@ from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction, pending_check
 from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement
-from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs import cache, writer
 from waybook.store.runs import load as runs
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
-from waybook.store.runs.pipeline import DecidedCall, DroppedDecision
+from waybook.store.runs.pipeline import DecidedCall
 from waybook.store.runs.rows import RunBriefRow
 from waybook.store.runs.slots import RunCache
 from waybook.store.runs.turns import TURN_TIMEOUT_SECONDS
@@ -229,9 +228,10 @@ class LockedRun(Locked[RunDecision[object]]):
         self._state = self._state.advance(proposal.decision, write.head) if self._state else None
         self.run, self.head = proposal.decision.run, write.head
 
-    async def commit(self, proposal: RunProposal) -> Commit:
+    async def commit(self, proposal: RunProposal) -> None:
         if not self.is_cached:
-            return await super().commit(proposal)
+            await super().commit(proposal)
+            return
         before, state = self._before, self._state
         if not self._is_sharing or before is None or state is None:
             raise RuntimeError("a decision on the cached run was made without a turn")
@@ -245,17 +245,9 @@ class LockedRun(Locked[RunDecision[object]]):
             more.append(check.statement)
         decided = DecidedCall(before, after, [*self._deferred, write], more, self._send_batch)
         self._is_sharing = False
-        try:
-            with check or nullcontext():
-                await self._slot.pipeline.commit(decided)
-        except StaleCache:
-            return Commit.STALE
-        except KeyConflict:
-            return Commit.KEY_TAKEN
-        except DroppedDecision:
-            return Commit.DROPPED
+        with check or nullcontext():
+            await self._slot.pipeline.commit(decided)
         self._after_commit((*self._written_before, written))
-        return Commit.DONE
 
     async def _send_batch(self, statements: Message) -> None:
         # `on_commit` does nothing, because each call of the batch updates its own caches.

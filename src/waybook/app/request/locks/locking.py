@@ -7,7 +7,6 @@ If the plan or run is cached, the first round trip is not needed.
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from enum import Enum, auto
 from functools import partial
 from typing import Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
@@ -23,22 +22,13 @@ from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction, TransactionScope
 from waybook.store.driver.queries import Statement, new_id, new_uuid
-from waybook.store.driver.wire import KeyConflict, StaleCache
+from waybook.store.driver.wire import DroppedDecision, KeyConflict, StaleCache
 
 #: Up to three attempts can fail, each for a different reason, before the last one succeeds.
 MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
 DecisionT_co = TypeVar("DecisionT_co", covariant=True)
-
-
-class Commit(Enum):
-    DONE = auto()
-    STALE = auto()
-    #: A row with the same idempotency key or id already exists. Nothing was written.
-    KEY_TAKEN = auto()
-    #: This decision was not sent, because an earlier decision that it builds on was not committed.
-    DROPPED = auto()
 
 
 class Proposal(NamedTuple, Generic[DecisionT_co]):
@@ -148,27 +138,22 @@ class Locked(ABC, Generic[DecisionT]):
         Raises:
             Refused: the decision is a refusal; its audit entries are committed.
         """
-        outcome = await self.commit(Proposal(decision, {}, jobs=jobs, is_answer=False))
-        if outcome is not Commit.DONE:
-            raise RuntimeError(f"the commit failed under the lock: {outcome.name}")
+        await self.commit(Proposal(decision, {}, jobs=jobs, is_answer=False))
 
-    async def commit(self, proposal: Proposal[DecisionT]) -> Commit:
+    async def commit(self, proposal: Proposal[DecisionT]) -> None:
         """Write the decision, store the answer and commit, in one round trip.
 
         Raises:
             Refused: the decision is a refusal; its audit entries are committed.
+            StaleCache: the cached copy was outdated; nothing was written.
+            KeyConflict: a row with the same idempotency key or id exists; nothing was written.
+            DroppedDecision: an earlier decision, on which this one builds, was not committed.
         """
         written = self.written(proposal)
         on_commit = partial(self._after_commit, (*self._written_before, written))
-        try:
-            await self.send_last(self._all_statements(proposal, written), on_commit)
-        except StaleCache:
-            return Commit.STALE
-        except KeyConflict:
-            return Commit.KEY_TAKEN
+        await self.send_last(self._all_statements(proposal, written), on_commit)
         if written.refusal is not None:
             raise written.refusal
-        return Commit.DONE
 
     def _after_commit(self, parts: Sequence[Written]) -> None:
         services = self.ctx.services
@@ -216,13 +201,14 @@ async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolRe
                     raise
                 continue
             if isinstance(proposal, Proposal):
-                outcome = await locked.commit(proposal)
-                if outcome is Commit.DONE:
-                    return proposal.body
-                if outcome is Commit.STALE:
-                    locked.mark_stale()
-            elif proposal is not None:
+                await locked.commit(proposal)
+                return proposal.body
+            if proposal is not None:
                 return proposal
+        except StaleCache:
+            locked.mark_stale()
+        except (KeyConflict, DroppedDecision):
+            continue  # The next attempt finds the row that exists, or the state that was committed.
         finally:
             await locked.leave()
     raise RuntimeError(f"no commit in {MAX_ATTEMPTS} attempts")
