@@ -9,8 +9,8 @@ import pytest
 from foreign_ids import PLACES, foreign_id_calls
 from org_env import AgentClient, OrgEnv, make_step
 from tool_calls import MUTATING, valid_call
+from waybook.app.dispatcher import dump_arguments
 from waybook.app.registry import TOOLS
-from waybook.app.request.argument_json import dump_arguments
 from waybook.app.request.arguments import parse_arguments
 from waybook.app.request.locks import locking
 from waybook.core.ids import ALPHABET

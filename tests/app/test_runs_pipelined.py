@@ -15,7 +15,7 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.app.request.call_records import outcome_of
+from waybook.app.dispatcher import outcome_of
 from waybook.app.request.caller import Answer
 from waybook.errors import Unavailable
 from waybook.store.driver.connection import DbConnection, Message, Results

@@ -5,23 +5,32 @@ The dispatcher checks the arguments, calls the tool, turns errors into answers, 
 
 import logging
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache, lru_cache
 from hashlib import sha256
-from typing import Final
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from uuid import UUID
 
+from pydantic import BaseModel
+
 from waybook.app.registry import TOOLS
-from waybook.app.request.answers import error_answer, retry_call, within_ceiling
-from waybook.app.request.argument_json import dump_arguments
-from waybook.app.request.arguments import ToolArguments, parse_large_arguments
-from waybook.app.request.call_records import CallFigures, Measured, log_entry, outcome_of
+from waybook.app.request.answers import dumped, error_answer, retry_call, within_ceiling
+from waybook.app.request.arguments import (
+    ToolArguments,
+    id_not_found,
+    is_blank,
+    parse_large_arguments,
+)
 from waybook.app.request.caller import Answer, Caller, require_scope
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.app.request.tool import Tool
-from waybook.app.request.unknown_ids import name_unknown_id
 from waybook.core.decision_context import Channel
-from waybook.core.ids import is_id, normalize_id
+from waybook.core.histograms import DURATION_BOUNDS, Histogram
+from waybook.core.ids import IdKind, is_id, normalize_id
 from waybook.errors import (
     NotFound,
     RateLimited,
@@ -29,9 +38,13 @@ from waybook.errors import (
     Unavailable,
     WaybookError,
 )
+from waybook.json_values import Json
+from waybook.redaction import redact
+from waybook.store import agents
 from waybook.store.calls import (
     CallLog,
     Key,
+    LoggedCall,
     StoredAnswer,
     hash_arguments,
     lookup_statement,
@@ -50,6 +63,26 @@ OPERATIONS_PER_CALL: Final = 5_000
 NOT_HASHED: Final = {"idempotency_key"}
 #: A session id or idempotency key that is longer than this is replaced by its hash.
 MAX_KEY_LENGTH: Final = 200
+_ID_KINDS: Final = {
+    "plan_id": IdKind.PLAN,
+    "step_id": IdKind.STEP,
+    "run_id": IdKind.RUN,
+    "job_id": IdKind.JOB,
+    "review_id": IdKind.REVIEW,
+}
+_JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
+
+
+class CallFigures:
+    """Counts and durations of answered calls, for the metrics."""
+
+    def __init__(self) -> None:
+        self.counted: Counter[tuple[str, str]] = Counter()
+        self.durations = defaultdict[str, Histogram](lambda: Histogram(DURATION_BOUNDS))
+
+    def record(self, tool: str, outcome: str, seconds: float) -> None:
+        self.counted[tool, outcome] += 1
+        self.durations[tool].observe(seconds)
 
 
 class Dispatcher:
@@ -91,9 +124,10 @@ class Dispatcher:
         seconds = time.perf_counter() - started
         self.figures.record(tool.name, outcome_of(answer), seconds)
         if tool.logged:
-            step_id = _first_id(arguments.get("stepId"), plain.body.get("stepId"))
-            measured = Measured(size, seconds, self.services.database.now())
-            self.calls.record(log_entry(tool, caller, arguments, answer, measured, step_id))
+            named = (arguments.get("stepId"), plain.body.get("stepId"))
+            ids = (normalize_id(text) for text in named if isinstance(text, str))
+            step_id = next(filter(is_id, ids), None)
+            self._log(tool, caller, arguments, answer, step_id, (size, seconds))
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
@@ -129,9 +163,40 @@ class Dispatcher:
         error.next_call = retry_call(error, tool, {}) if tool else None
         self.figures.counted[tool.name if tool else UNATTRIBUTED, error.code] += 1
         if limit.is_first_refusal(_bucket_key(caller)) and tool is not None and tool.logged:
-            refusal = Answer(error.as_json(), is_error=True)
-            self.calls.record(log_entry(tool, caller, {}, refusal, Measured()))
+            self._log(tool, caller, {}, Answer(error.as_json(), is_error=True))
         return error
+
+    def _log(
+        self,
+        tool: Tool,
+        caller: Caller,
+        arguments: Mapping[str, object],
+        answer: Answer,
+        step_id: str | None = None,
+        measured: tuple[int, float] = (0, 0.0),
+    ) -> None:
+        """Log a call. `measured` is the size of the reply, and the duration in seconds."""
+        size, seconds = measured
+        session = arguments.get("sessionId")
+        named = session if isinstance(session, str) and not is_blank(session) else None
+        self.calls.record(
+            LoggedCall(
+                org_id=caller.org_id,
+                at=self.services.database.now() or datetime.fromtimestamp(time.time(), UTC),
+                tool=tool.name,
+                actor=caller.user,
+                channel=caller.channel,
+                session=named and _logged_session(named[:MAX_KEY_LENGTH]),
+                duration_ms=round(seconds * 1000, 3),
+                request_bytes=len(dumped(arguments)),
+                response_bytes=size,
+                is_error=answer.is_error,
+                error_code=outcome_of(answer) if answer.is_error else None,
+                replayed=bool(answer.body.get("replayed")),
+                step_id=step_id,
+                client=caller.client,
+            )
+        )
 
     async def _answer(self, tool: Tool, caller: Caller, arguments: Mapping[str, object]) -> Answer:
         try:
@@ -163,7 +228,7 @@ class Dispatcher:
             # of the first call.
             stored = await _find_stored(ctx)
             if stored is None:
-                raise await name_unknown_id(ctx, args, error) from None
+                raise await _name_unknown_id(ctx, args, error) from None
             return _replayed_answer(stored)
         finally:
             if ctx.operations:
@@ -173,10 +238,14 @@ class Dispatcher:
         return Answer({**reply})
 
 
-def _first_id(*named: object) -> str | None:
-    """Return the first of these values that is an id, in normal form."""
-    usual = (normalize_id(text) for text in named if isinstance(text, str))
-    return next(filter(is_id, usual), None)
+@lru_cache(maxsize=1024)
+def _logged_session(session: str) -> str:
+    return redact(session)
+
+
+def outcome_of(answer: Answer) -> str:
+    error = answer.body.get("error")
+    return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"
 
 
 def _hash(key: str) -> str:
@@ -206,3 +275,45 @@ async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
     """Return the rate-limit key. The dashboard has its own key, so that agents cannot block it."""
     return caller.org_id, caller.channel is Channel.DASHBOARD
+
+
+async def _name_unknown_id(ctx: RequestContext, args: ToolArguments, error: NotFound) -> NotFound:
+    """Return an error that names the argument with the unknown id.
+
+    If all ids exist and have the right kind, return the given error.
+    """
+    named = {name: text for name in _ID_KINDS if (text := getattr(args, name, None)) is not None}
+    if "argument" in error.details or not named:
+        return error
+    (rows,) = await ctx.read(agents.names_statement(list(named.values())))
+    kinds = {row.id: row.kind for row in rows}
+    for name, text in named.items():
+        if kinds.get(text) != _ID_KINDS[name]:
+            at = str(type(args).model_fields[name].alias)
+            return id_not_found(_ID_KINDS[name], at, text, kinds.get(text))
+    return error
+
+
+def dump_arguments(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
+    values = args.__dict__
+    for name in _converted_fields(type(args)):
+        if values[name] is not None:
+            return args.model_dump(mode="json", exclude=exclude)
+    return {name: value for name, value in values.items() if name not in exclude}
+
+
+@cache
+def _converted_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    fields = model.model_fields.items()
+    return tuple(name for name, field in fields if not _is_json(field.annotation))
+
+
+def _is_json(annotation: object) -> bool:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _is_json(inner[0])
+    if origin is Literal:
+        return all(type(choice) in _JSON_TYPES for choice in inner)
+    if origin in {Union, UnionType, list}:
+        return all(map(_is_json, inner))
+    return annotation in {*_JSON_TYPES, Any}
