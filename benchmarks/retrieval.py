@@ -28,7 +28,7 @@ import uvloop
 from psycopg.conninfo import make_conninfo
 
 from waybook.accounts.model import LOCAL_ORG
-from waybook.app.request.search.portable_search import PortableSearch, VectorCache
+from waybook.app.request.search_backend import PortableSearch, VectorCache
 from waybook.application import database_server, open_database
 from waybook.cli.demo.environment import temporary_database
 from waybook.research.embedding import Backend, builtin_embedder, cosine_similarity

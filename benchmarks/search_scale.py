@@ -44,7 +44,7 @@ from search_corpus import (
     timed,
 )
 from server_cpu import TICKS_PER_SECOND
-from waybook.app.request.search.portable_search import PortableSearch, VectorCache
+from waybook.app.request.search_backend import PortableSearch, VectorCache
 from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
 from waybook.research.embedding import Backend

@@ -16,7 +16,7 @@ from waybook.app.operations.sweeps import count_work, remind_of_reviews, sweep_s
 from waybook.app.request.background import OrgSignal
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search.search_backend import search_backend
+from waybook.app.request.search_backend import search_backend
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel
 from waybook.loops import repeat

@@ -13,7 +13,7 @@ from waybook.app.operations.checks import CheckState, examined_owner
 from waybook.app.registry import TOOLS
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.rate_limit import SharedTimes
-from waybook.app.request.search.search_backend import search_backend
+from waybook.app.request.search_backend import search_backend
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.tools.plans.skills import installed_skills
 from waybook.application import BasicApplication, cancel, open_application

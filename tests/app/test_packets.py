@@ -8,11 +8,11 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv, make_step
 from packet_checks import completed, hostile_texts, store_all
-from waybook.app.request.search.search_backend import search_backend
+from waybook.app.request.search_backend import search_backend
 from waybook.json_values import Json
 from waybook.research.packet import as_text
 from waybook.store.driver.connection import DbConnection
-from waybook.store.research.search import CapabilitiesRow, SearchCapabilities
+from waybook.store.research.search import SearchCapabilities
 
 MAX_STEPS = 48_000
 BUDGETS = (500, 700, 1_500, 6_000, 20_000, 200_000)
@@ -153,16 +153,15 @@ async def test_step_context_ranks_relevant_artifacts_before_newer_ones(agent: Ag
 async def test_step_context_ranks_artifacts_by_words_if_vectors_are_missing(
     agent: AgentClient,
 ) -> None:
-    search_backend(agent.dispatcher.services).store_capabilities(
-        [[CapabilitiesRow(has_pgvector=False, indexed=False)]]
-    )
+    words_alone = SearchCapabilities(backend=None, indexed=False)
+    search_backend(agent.dispatcher.services)._abilities = words_alone
     plan = await agent.plan([make_step("How deep is Lake Baikal?")])
     notes = [(None, "Baikal", "Lake Baikal is 1,642 metres deep.")]
     notes += [(None, f"Tax {n}", f"Paragraph {n} of a law.") for n in range(50)]
     await store_all(agent, plan, notes)
     context = await agent.call("get_step_context", stepId=plan["stepIds"][0])
     assert context["artifacts"][0]["title"] == "Baikal"
-    assert SearchCapabilities(backend=None, indexed=False).describe.startswith("full text alone")
+    assert words_alone.describe.startswith("full text alone")
 
 
 async def test_step_context_shows_matching_passage_of_long_artifact(agent: AgentClient) -> None:

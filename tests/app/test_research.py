@@ -8,7 +8,7 @@ import pytest
 
 from fake_endpoint import Writer, answer, fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
-from waybook.app.request.search.search_backend import SearchBackend
+from waybook.app.request.search_backend import SearchBackend
 from waybook.background import index_all_orgs
 from waybook.integrations.embeddings import EmbeddingsClient
 from waybook.research.embedding import builtin_embedder

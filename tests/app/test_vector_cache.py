@@ -12,9 +12,8 @@ import pytest
 from org_env import NOON, open_test_database
 from postgres_servers import ServerDatabase
 from store.search_corpus import EMBEDDER, SearchCorpus, make_search_corpus
-from waybook.app.request.search import portable_search
-from waybook.app.request.search.portable_search import Held, VectorCache
-from waybook.app.request.search.search_backend import SearchBackend
+from waybook.app.request import search_backend
+from waybook.app.request.search_backend import Held, SearchBackend, VectorCache
 from waybook.errors import Misconfigured
 from waybook.research.embedding import Backend, cosine_similarity
 from waybook.research.query import parse_query
@@ -168,7 +167,7 @@ async def test_vector_cache_reloads_all_vectors_after_a_change_of_database(
 async def test_org_too_large_for_vector_cache_is_searched_in_pages(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (embeddings, portable_search):
+    for module in (embeddings, search_backend):
         monkeypatch.setattr(module, "PAGE_ROWS", 3)
     kinds = ("odd", "even")
     ids = [await library.store(f"n {n}", f"{FLOOD} {n}", kind=kinds[n % 2]) for n in range(8)]
@@ -224,7 +223,7 @@ async def test_vector_search_with_broad_filter_returns_every_match(
     await library.store("tagged", FLOOD, tags=("wet",), kind="finding")
     plain = await near(library, FLOOD, kinds=("note",))
     monkeypatch.setattr(embeddings, "FEW", 1)
-    monkeypatch.setattr(portable_search, "CANDIDATES", 2)
+    monkeypatch.setattr(search_backend, "CANDIDATES", 2)
     assert await near(library, FLOOD, kinds=("note",)) == plain
     assert set(plain) == set(ids[::2])
     assert len(await near(library, FLOOD, tags=("wet",))) == 1

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from org_env import NOON
 from postgres_servers import ServerDatabase
-from waybook.app.request.search.portable_search import PortableSearch, VectorCache
+from waybook.app.request.search_backend import PortableSearch, VectorCache
 from waybook.plan.research import ResearchSource
 from waybook.research.embedding import Backend, builtin_embedder
 from waybook.research.fusion import RankedPassage, fuse

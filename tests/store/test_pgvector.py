@@ -9,7 +9,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 from store.search_corpus import SearchCorpus, make_search_corpus
 from store.test_queries import prepared
 from store.test_search import NOTES
-from waybook.app.request.search.search_backend import SearchBackend
+from waybook.app.request.search_backend import SearchBackend
 from waybook.research.embedding import Backend
 from waybook.research.fusion import fuse
 from waybook.store.driver.database import Database

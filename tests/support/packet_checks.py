@@ -7,7 +7,7 @@ from typing import Any
 from org_env import AgentClient, Body
 from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search.search_backend import search_backend
+from waybook.app.request.search_backend import search_backend
 from waybook.core.changes import Entity, Event, as_json
 from waybook.plan.draft import Draft
 from waybook.store.driver.queries import new_uuid

@@ -14,8 +14,7 @@ from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.settings_display import display_setting
 from waybook.app.request.background import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search.portable_search import rank_records
-from waybook.app.request.search.search_backend import search_backend
+from waybook.app.request.search_backend import rank_records, search_backend
 from waybook.app.skills.loader import find_skills
 from waybook.dag.templates.rendering import render
 from waybook.errors import Misconfigured, Unavailable, WaybookError

@@ -8,7 +8,7 @@ import logging
 from datetime import timedelta
 
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search.search_backend import search_backend
+from waybook.app.request.search_backend import search_backend
 from waybook.errors import Unavailable
 from waybook.research.embedding import Backend
 from waybook.store.driver.queries import Statement, first_value

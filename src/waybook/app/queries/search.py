@@ -14,7 +14,7 @@ from typing import Final, cast
 from waybook.app.request.definition_cache import builtin_dags
 from waybook.app.request.reply import fit_views, next_call
 from waybook.app.request.request_context import RequestContext, not_found, uuid_or_nil
-from waybook.app.request.search.search_backend import search_backend
+from waybook.app.request.search_backend import PortableSearch, search_backend
 from waybook.core.ids import is_id, normalize_id
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
@@ -70,7 +70,7 @@ async def run_search(
     )
     statements = search.search_statements(question, query_vector, scope, able)
     if query_vector is not None and able.backend is Backend.PORTABLE:
-        portable = library.portable_search(ctx.services.database, query_vector, scope)
+        portable = PortableSearch(library.cache, ctx.services.database, query_vector, scope)
         more = await portable.begin()
         results = await ctx.read(*extra_statements, *statements, *more)
         split = len(results) - len(more)

@@ -2,7 +2,7 @@
 
 Full-text search ranks passages by BM25, in which words that are rare in the org weigh more.
 Semantic search ranks passages by vector similarity: in the database with pgvector, or else in this
-process with `app.request.search.portable_search`. `research.fusion` merges the two ranked lists.
+process with `app.request.search_backend`. `research.fusion` merges the two ranked lists.
 
 The best query plan depends on the search terms, the filters and the number of passages, so
 PostgreSQL plans these queries again for each set of parameters.

@@ -31,7 +31,6 @@ from waybook.app.request.reply import (
     step_header,
 )
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool
 from waybook.app.tools.plans.step_context import (
     EXCERPT_BYTES,
@@ -130,7 +129,6 @@ async def get_research_context(ctx: RequestContext, args: _GetResearchContext) -
 async def _material(
     ctx: RequestContext, plan_id: str, args: _GetResearchContext, most: int
 ) -> _PlanMaterial:
-    library = search_backend(ctx.services)
     page = Page(args.offset if args.part else 0, most)
     wanted = PlanRequest(plan_id=plan_id, holder=ctx.actor().holder)
     loaded, result_sets = await load_plan(
@@ -143,10 +141,8 @@ async def _material(
         audit.SQL["tail"](subject_id=plan_id, most=_RECENT_EVENTS)
         if args.since is None
         else audit.SQL["entries"](subject_id=plan_id, since=args.since, most=_MAX_EVENTS_SINCE),
-        *library.pending_statements(),
     )
-    (brief,), instructions, results, newest, entries, *able = result_sets
-    library.store_capabilities(able)
+    (brief,), instructions, results, newest, entries = result_sets
     hits: dict[str, int] = {}
     if args.part is None and args.since is not None:
         hits = dict.fromkeys(sorted(_changed(entries, Entity.ARTIFACT)), 0)

@@ -25,7 +25,6 @@ from waybook.app.request.reply import (
     work_call,
 )
 from waybook.app.request.request_context import RequestContext, not_found
-from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.draft import copy_call
@@ -87,13 +86,10 @@ async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
     The call also counts as a heartbeat.
     """
     step_id = args.step_id
-    library = search_backend(ctx.services)
-    _, rows, *able = await ctx.write_and_read(
+    _, rows = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
         contexts.about_step_statement(step_id),
-        *library.pending_statements(),
     )
-    library.store_capabilities(able)
     if not rows:
         raise not_found("step")
     about: StepSubject = rows[0]

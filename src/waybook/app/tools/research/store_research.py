@@ -33,7 +33,7 @@ from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import NIL_UUID, RequestContext, ToolReply
-from waybook.app.request.search.search_backend import search_backend
+from waybook.app.request.search_backend import search_backend
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, non_empty
 from waybook.plan.model import StepId

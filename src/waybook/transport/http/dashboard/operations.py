@@ -18,7 +18,7 @@ from waybook.app.operations.diagnostics import (
 from waybook.app.operations.settings_display import effective_settings
 from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_costs, count_deliveries
 from waybook.app.request.caller import require_scope
-from waybook.app.request.search.search_backend import search_backend
+from waybook.app.request.search_backend import search_backend
 from waybook.core.decision_context import Scope
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard.page import PageRequest

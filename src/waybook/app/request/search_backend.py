@@ -1,4 +1,4 @@
-"""Semantic search without a database extension.
+"""Search by meaning: the embedding model, and vector search without a database extension.
 
 This process ranks embeddings itself. It keeps the embeddings of recently searched orgs in memory,
 up to a limit. Each search also reads the embeddings that other processes have added or deleted
@@ -6,28 +6,43 @@ since the last read.
 """
 
 import asyncio
+import logging
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib import import_module
 from types import ModuleType
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
+from waybook.app.request.services import Services
+from waybook.errors import EndpointFailed
+from waybook.research.embedding import (
+    Backend,
+    EmbeddingModel,
+    StaticEmbedder,
+    Vector,
+    builtin_embedder,
+)
 from waybook.research.fusion import RankedPassage
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Statement, first_column
-from waybook.store.research import embeddings
+from waybook.store.research import embeddings, search
+from waybook.store.research.artifacts import Embeddings, PassageDraft
 from waybook.store.research.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
 from waybook.store.research.search import (
     MAX_RANKED,
     MAX_UNINDEXED_SCAN,
     QueryVector,
     Scope,
+    SearchCapabilities,
     filters,
 )
+
+log = logging.getLogger(__name__)
 
 _Owner: TypeAlias = tuple[UUID, str]
 
@@ -211,9 +226,17 @@ class PortableSearch:
                 return await self._rank(few)
         if vectors is None:
             return await self._stream()
-        if self._narrowed:
-            return await self._filtered(vectors)
-        return await asyncio.to_thread(vectors.nearest, self.query_vector.vector, MAX_RANKED)
+        if not self._narrowed:
+            return await asyncio.to_thread(vectors.nearest, self.query_vector.vector, MAX_RANKED)
+        # Rank the nearest cached vectors, and then further ones until enough match the filters.
+        most = CANDIDATES
+        while True:
+            ranked = await asyncio.to_thread(vectors.nearest, self.query_vector.vector, most)
+            statement = embeddings.fitting_statement(ranked, MAX_RANKED, **filters(self.scope))
+            (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
+            if len(rows) == MAX_RANKED or len(ranked) < most:
+                return [ranked[place - 1] for place in first_column(rows)]
+            most *= _WIDER
 
     @property
     def _owner(self) -> _Owner:
@@ -225,17 +248,6 @@ class PortableSearch:
 
     async def _rank(self, blob: bytes) -> list[RankedPassage]:
         return await asyncio.to_thread(rank_records, blob, self.query_vector.vector, MAX_RANKED)
-
-    async def _filtered(self, vectors: _Vectors) -> list[RankedPassage]:
-        """Rank the nearest cached vectors, and then further ones until enough match the filters."""
-        most = CANDIDATES
-        while True:
-            ranked = await asyncio.to_thread(vectors.nearest, self.query_vector.vector, most)
-            statement = embeddings.fitting_statement(ranked, MAX_RANKED, **filters(self.scope))
-            (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
-            if len(rows) == MAX_RANKED or len(ranked) < most:
-                return [ranked[place - 1] for place in first_column(rows)]
-            most *= _WIDER
 
     async def _stream(self) -> list[RankedPassage]:
         """Rank all embeddings page by page, because they do not fit into memory."""
@@ -276,3 +288,89 @@ def _ranking() -> ModuleType:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+class _BuiltinEmbeddingModel:
+    name = StaticEmbedder.model
+
+    async def vectors(self, texts: Sequence[str]) -> list[Vector]:
+        return await asyncio.to_thread(lambda: [*map(builtin_embedder().embed, texts)])
+
+    async def warm(self) -> None:
+        await asyncio.to_thread(builtin_embedder)
+
+
+class SearchBackend:
+    def __init__(
+        self,
+        model: EmbeddingModel | None = None,
+        *,
+        backend: str = "auto",
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> None:
+        """Use this embedding model, or the built-in one.
+
+        `backend` selects how vectors are ranked. `max_bytes` limits the memory for embeddings.
+        """
+        self.model: EmbeddingModel = model or _BuiltinEmbeddingModel()
+        #: For each org, the time up to which all artifacts are indexed.
+        self.swept: dict[UUID, datetime] = {}
+        #: For each passage, how often the database connection broke while it was written.
+        self.broken: Counter[tuple[UUID, str, int]] = Counter()
+        self.cache = VectorCache(max_bytes)
+        self._backend = backend
+        self._abilities: SearchCapabilities | None = None
+
+    async def capabilities(self, database: Database, org_id: UUID) -> SearchCapabilities:
+        """Return the search methods of the database. Only the first call queries the database.
+
+        Raises:
+            Misconfigured: the settings require a backend that the database lacks.
+        """
+        if self._abilities is None:
+            (rows,) = await database.read_org(org_id, search.SQL["search_capabilities"]())
+            self._abilities = search.read_capabilities(rows, self._backend)
+        return self._abilities
+
+    async def check(self, database: Database, org_id: UUID) -> None:
+        """Raise `Misconfigured` if the settings require a backend that the database lacks."""
+        if self._backend == Backend.PGVECTOR:
+            await self.capabilities(database, org_id)
+
+    async def warm(self) -> None:
+        """Load the embedding model and libraries, so that the first search is not slow."""
+        await self.model.warm()
+        await asyncio.to_thread(make_vectors)
+
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector] | None:
+        """Return a vector for each text, or None if the embedding model is unavailable."""
+        try:
+            return await self.model.vectors(texts)
+        except EndpointFailed as error:
+            log.info("search goes by words alone for now: %s", error)
+            return None
+
+    async def embed_passages(
+        self, pieces: Sequence[PassageDraft], abilities: SearchCapabilities
+    ) -> Embeddings | None:
+        """Return the embeddings of these passages.
+
+        Return None if the database cannot store them, or if the model is unavailable.
+        """
+        if abilities.backend is None or not pieces:
+            return None
+        made = await self.embed_texts([piece.embedding_text for piece in pieces])
+        return Embeddings(self.model.name, made, abilities.backend) if made is not None else None
+
+
+def search_backend(services: Services) -> SearchBackend:
+    """Return the search backend of this process, as configured."""
+    settings = services.settings
+    return services.shared(
+        SearchBackend,
+        lambda: SearchBackend(
+            services.embedder,
+            backend=settings.search_vectors,
+            max_bytes=settings.search_memory_mb * MEGABYTE,
+        ),
+    )
