@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from org_env import AgentClient, Body
-from waybook.app.queries.plans.status_results import decode_beginning
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.request_context import RequestContext
+from waybook.app.tools.plans.status import decode_beginning
 from waybook.store.plans import load
 
 RESULT = "All of it is x. " * 15_000

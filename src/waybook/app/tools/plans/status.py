@@ -2,6 +2,8 @@
 
 import base64
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import cast
 
@@ -10,8 +12,7 @@ from pydantic import Field
 
 from waybook.app.operations.sweeps import record_stall
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.app.queries.plans.status_results import shown_results
-from waybook.app.queries.work_list import ListOrder, PlanFilter, PlanSummary, plan_summaries
+from waybook.app.queries.work_list import ListOrder, PlanFilter, plan_summaries
 from waybook.app.request.arguments import DetailField, Id, PlanIdField, ReadArguments
 from waybook.app.request.caller import review_url
 from waybook.app.request.reply import (
@@ -21,14 +22,17 @@ from waybook.app.request.reply import (
     author_view,
     budget_view,
     completion_view,
+    cut_result,
     fit_reply,
     holder_view,
     next_call,
     origin_view,
     reply_limit,
+    result_share,
     review_view,
     stalled_view,
     step_view,
+    truncate_results,
     wait_call,
 )
 from waybook.app.request.request_context import RequestContext
@@ -46,6 +50,8 @@ from waybook.plan.model import (
 )
 from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops
+from waybook.store.plans import load
+from waybook.store.plans.rows import ResultRow
 
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
 
@@ -71,7 +77,7 @@ async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
         loaded, _ = await record_stall(ctx, args.plan_id)
         detail = detail.with_plan(loaded)
     plan_id, rows = detail.plan.id, detail.results
-    shown = await shown_results(ctx, plan_id, rows, most, None if args.detail else RESULTS_BUDGET)
+    shown = await _shown_results(ctx, plan_id, rows, most, None if args.detail else RESULTS_BUDGET)
     body = _status_view(ctx, detail, shown)
     if not args.detail:
         detail_call = next_call("get_plan_status", "Get full lists.", planId=plan_id, detail=True)
@@ -91,7 +97,7 @@ async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
         if len(orjson.dumps(result)) <= RESULTS_BUDGET:
             body["openReview"] = {**cast("Body", body["openReview"]), "resultSummary": result}
     if len(orjson.dumps(body)) > limit:
-        fewer = await shown_results(ctx, plan_id, rows, most, DETAIL_RESULTS_BUDGET)
+        fewer = await _shown_results(ctx, plan_id, rows, most, DETAIL_RESULTS_BUDGET)
         body["completedSteps"] = _completed(detail.plan, fewer)
     rest = next_call("get_research_context", "Read the plan in parts.", planId=plan_id)
     return fit_reply(body, LISTS, rest, limit)
@@ -168,6 +174,58 @@ def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:
     return views
 
 
+async def _shown_results(
+    ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], most: int, budget: int | None
+) -> dict[str, Body]:
+    """Return the result and confidence of each step. Results are cut to fit into `budget`."""
+    if sum(row.octets for row in rows) <= most:
+        results: dict[str, Json] = {row.step_id: row.result for row in rows}
+        shown = (
+            {step_id: Body(resultSummary=value) for step_id, value in results.items()}
+            if budget is None
+            else truncate_results(results, budget=budget)
+        )
+    else:
+        sizes = {row.step_id: row.octets for row in rows}
+        share = result_share([*sizes.values()], budget or DETAIL_RESULTS_BUDGET)
+        most_bytes = MAX_BYTES_PER_CHARACTER * share + 2
+        (prefixes,) = await ctx.read(load.SQL["results_cut"](plan_id=plan_id, most=most_bytes))
+        shown = {
+            row.step_id: _beginning(row.step_id, row.beginning, sizes[row.step_id], share)
+            for row in prefixes
+            if row.step_id in sizes
+        }
+    return {
+        row.step_id: {**shown.get(row.step_id, {}), "confidence": row.confidence} for row in rows
+    }
+
+
+def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
+    """Return a result or, if the result is long, its beginning and the length of the rest."""
+    if text is None:
+        return {"resultSummary": None}
+    if size <= share or (len(text) <= share and len(text.encode()) >= size):
+        return {"resultSummary": orjson.loads(text)}
+    if not text.startswith('"'):
+        piece = text[:share]
+        return cut_result(step_id, piece, size - len(piece.encode()))
+    piece = decode_beginning(text)[:share]
+    return cut_result(step_id, piece, size - len(orjson.dumps(piece)))
+
+
+def decode_beginning(text: str) -> str:
+    r"""Return the decoded beginning of a truncated JSON string.
+
+    >>> decode_beginning('"It rai'), decode_beginning(r'"a\n\u00')
+    ('It rai', 'a\n')
+    """
+    # The text may end within an escape sequence, or between the two sequences of one character.
+    for end in range(len(text), 0, -1):
+        with suppress(orjson.JSONDecodeError):
+            return str(orjson.loads(f'{text[:end]}"'))
+    return ""
+
+
 class _ListActivePlans(ReadArguments):
     limit: int = Field(default=20, ge=1, le=100, description="default 20")
     cursor: Id | None = Field(default=None, description="nextCursor of the last reply")
@@ -193,33 +251,34 @@ async def list_active_plans(ctx: RequestContext, args: _ListActivePlans) -> Body
         why = "Read the plan before you continue it."
         following = next_call("get_research_context", why, planId=page.plans[0].id)
     return {
-        "plans": [_view(plan, ctx.services.base_url) for plan in page.plans],
+        "plans": [
+            {
+                "planId": plan.id,
+                "name": plan.name,
+                "status": str(plan.state),
+                **non_empty(
+                    reviewUrl=review_url(plan.id, ctx.services.base_url)
+                    if plan.state is PlanState.AWAITING_REVIEW
+                    else None
+                ),
+                "progress": plan.progress.percent,
+                "counts": {
+                    "done": plan.progress.done,
+                    "total": plan.progress.total,
+                    "failed": plan.progress.failed,
+                    "inProgress": plan.progress.in_progress,
+                },
+                "revision": plan.revision,
+                "lastActivityAt": format_time(plan.updated_at),
+                "createdBy": plan.created_by,
+                "createdAt": format_time(plan.created_at),
+            }
+            for plan in page.plans
+        ],
         "total": page.total,
         **({"totalIsMinimum": True} if page.is_minimum() else {}),
         "nextCursor": cursor,
         "next": following,
-    }
-
-
-def _view(plan: PlanSummary, base_url: str) -> Json:
-    waits = plan.state is PlanState.AWAITING_REVIEW
-    progress = plan.progress
-    return {
-        "planId": plan.id,
-        "name": plan.name,
-        "status": str(plan.state),
-        **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
-        "progress": progress.percent,
-        "counts": {
-            "done": progress.done,
-            "total": progress.total,
-            "failed": progress.failed,
-            "inProgress": progress.in_progress,
-        },
-        "revision": plan.revision,
-        "lastActivityAt": format_time(plan.updated_at),
-        "createdBy": plan.created_by,
-        "createdAt": format_time(plan.created_at),
     }
 
 
