@@ -2,13 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.accounts import manage
-from waybook.accounts.manage import NewToken, NewUser
+from waybook.accounts.manage import NewUser
 from waybook.accounts.model import Org, User, row_of
 from waybook.app.accounts import authentication
 from waybook.app.request import definition_cache
@@ -43,9 +44,11 @@ def make_user(*scopes: Scope) -> User:
     return manage.add_user(NewUser(name="ann", scopes=scopes or (Scope.ADMIN,)), make_moment())[0]
 
 
-def make_token(*scopes: Scope, label: str = "laptop", lasts: timedelta | None = None) -> NewToken:
+def make_token(
+    *scopes: Scope, label: str = "laptop", lasts: timedelta | None = None
+) -> dict[str, Any]:
     until = None if lasts is None else NOON + lasts
-    return NewToken(label=label, hash=HASH, scopes=scopes, expires_at=until)
+    return {"label": label, "secret_hash": HASH, "scopes": scopes, "expires_at": until}
 
 
 @given(SCOPES, SCOPES)
@@ -54,11 +57,11 @@ def test_add_token_with_more_scopes_than_the_user_raises_forbidden(
 ) -> None:
     user, new = make_user(*may), make_token(*requested)
     if expand_scopes(requested) <= expand_scopes(may):
-        token, _ = manage.add_token(user, new, make_moment())
+        token, _ = manage.add_token(user, make_moment(), **new)
         assert set(token.scopes) == set(requested)
     else:
         with pytest.raises(Forbidden) as refused:
-            manage.add_token(user, new, make_moment())
+            manage.add_token(user, make_moment(), **new)
         assert set(refused.value.details["beyond"]) == expand_scopes(requested) - expand_scopes(may)  # type: ignore[call-overload]
 
 
@@ -72,18 +75,18 @@ def test_add_token_rejects_missing_scopes_bad_label_and_bad_lifetime() -> None:
         make_token(Scope.REVIEW, lasts=timedelta(0)),
     ):
         with pytest.raises(InvalidInput):
-            manage.add_token(user, new, make_moment())
+            manage.add_token(user, make_moment(), **new)
 
 
 def test_add_token_for_disabled_user_raises_invalid_transition() -> None:
     disabled, _ = manage.disable_user(make_user(), make_moment())
     with pytest.raises(InvalidTransition):
-        manage.add_token(disabled, make_token(Scope.REVIEW), make_moment())
+        manage.add_token(disabled, make_moment(), **make_token(Scope.REVIEW))
 
 
 def test_revoking_token_or_disabling_user_twice_raises_invalid_transition() -> None:
     user, moment = make_user(), make_moment()
-    token, _ = manage.add_token(user, make_token(Scope.REVIEW), moment)
+    token, _ = manage.add_token(user, moment, **make_token(Scope.REVIEW))
     revoked, _ = manage.revoke_token(token, moment)
     disabled, _ = manage.disable_user(user, moment)
     with pytest.raises(InvalidTransition):
@@ -119,7 +122,9 @@ def test_replay_of_org_audit_entries_rebuilds_org_users_and_tokens() -> None:
     recorded = manage.record_org(ORG, moment)
     org, changed = manage.change_org(ORG, moment, name=" Acme ", policy=ReviewPolicy.HUMAN)
     user, added = manage.add_user(NewUser(name="ann", scopes=(Scope.REVIEW,)), moment)
-    token, issued = manage.add_token(user, make_token(Scope.PLAN_READ, lasts=timedelta(1)), moment)
+    token, issued = manage.add_token(
+        user, moment, **make_token(Scope.PLAN_READ, lasts=timedelta(1))
+    )
     limited, less = manage.change_scopes(user, (Scope.PLAN_READ,), moment)
     disabled, shut = manage.disable_user(limited, moment)
     revoked, ended = manage.revoke_token(token, moment)

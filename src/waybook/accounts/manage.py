@@ -22,14 +22,6 @@ class NewUser:
     subject: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewToken:
-    label: str
-    hash: str
-    scopes: tuple[Scope, ...]
-    expires_at: datetime | None
-
-
 def record_org(org: Org, context: DecisionContext) -> Entry:
     return _entry("org_recorded", context, _made(org), slug=org.slug)
 
@@ -90,7 +82,15 @@ def change_scopes(
     return changed, _entry("user_scopes_changed", context, _changed(user, changed), **fields)
 
 
-def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Token, Entry]:
+def add_token(
+    user: User,
+    context: DecisionContext,
+    *,
+    label: str,
+    secret_hash: str,
+    scopes: Iterable[Scope],
+    expires_at: datetime | None,
+) -> tuple[Token, Entry]:
     """Create an API token for a user.
 
     Raises:
@@ -102,22 +102,22 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
         raise InvalidTransition(
             f"{user.name} is disabled; enable the user first", old="disabled", new=""
         )
-    scopes = _sound_scopes(new.scopes)
-    if beyond := sorted(expand_scopes(scopes) - expand_scopes(user.scopes)):
+    sound = _sound_scopes(scopes)
+    if beyond := sorted(expand_scopes(sound) - expand_scopes(user.scopes)):
         raise Forbidden(
             f"the token has scopes that {user.name} lacks: {', '.join(beyond)}", beyond=beyond
         )
-    if new.expires_at is not None and new.expires_at <= context.now:
+    if expires_at is not None and expires_at <= context.now:
         raise InvalidInput("a token must expire in the future", argument="expires")
     token = Token(
         id=context.new_uuid(),
         user_id=user.id,
-        label=validate_name(new.label, argument="label"),
-        hash=new.hash,
-        scopes=scopes,
+        label=validate_name(label, argument="label"),
+        hash=secret_hash,
+        scopes=sound,
         created_at=context.now,
         created_by=context.actor.user,
-        expires_at=new.expires_at,
+        expires_at=expires_at,
     )
     fields = {"user": user.name, "tokenId": token.id}
     return token, _entry("token_added", context, _made(token), **fields)

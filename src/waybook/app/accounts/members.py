@@ -7,31 +7,61 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from waybook.accounts import manage
-from waybook.accounts.manage import NewToken, NewUser
-from waybook.accounts.manage import add_token as add
-from waybook.accounts.manage import change_org as change
-from waybook.accounts.manage import revoke_token as revoke
+from waybook.accounts.manage import NewUser
 from waybook.accounts.model import Org, Token, TokenUse, User, generate_token, hash_token
 from waybook.app.request.caller import require_scope
-from waybook.app.request.locks.locked_org import LockedOrg, OrgDecision
+from waybook.app.request.locks.locking import Locked, Proposal, Written
 from waybook.app.request.request_context import RequestContext, uuid_or_nil
 from waybook.core.changes import Entry
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
 from waybook.core.org_codes import with_org
 from waybook.errors import InvalidInput, NotFound
 from waybook.store.accounts import accounts
-from waybook.store.driver.queries import first_value
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Transaction
+from waybook.store.driver.queries import Statement, first_value
 from waybook.store.driver.wire import KeyConflict
+
+
+class OrgDecision(NamedTuple):
+    entries: tuple[Entry, ...]
+    #: The org after the change. None if only users and tokens change.
+    org: Org | None = None
+
+
+class LockedOrg(Locked[OrgDecision]):
+    """The caller's org, locked while its users and tokens change."""
+
+    org: Org
+
+    def __init__(self, ctx: RequestContext, *more: Statement) -> None:
+        require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
+        lock = (accounts.SQL["lock_org"](), accounts.SQL["last_entry_of_org"]())
+        super().__init__(ctx, *lock, *more)
+
+    async def read(self, results: Results, tx: Transaction) -> None:
+        await super().read(results, tx)
+        rows, last, *self.results = self.results
+        self.org, self.head = accounts.read_org(rows, last)
+        self.now = self.head.after(self.now)
+
+    def written(self, proposal: Proposal[OrgDecision]) -> Written:
+        entries, org = proposal.decision
+        if not self.head.seq:  # The first audit entry of an org records the org itself.
+            entries = (manage.record_org(self.org, self.decision_context), *entries)
+        return Written(accounts.statements(org or self.org, entries, self.write_context))
 
 
 async def change_org(
     ctx: RequestContext, *, name: str | None = None, policy: ReviewPolicy | None = None
 ) -> Org:
     async with LockedOrg(ctx) as locked:
-        org, entry = change(locked.org, locked.decision_context, name=name, policy=policy)
+        org, entry = manage.change_org(
+            locked.org, locked.decision_context, name=name, policy=policy
+        )
         if entry is not None:
             await locked.write(OrgDecision((entry,), org))
         return org
@@ -116,10 +146,14 @@ async def add_token(
     secret = generate_token(secrets.choice)
     async with LockedOrg(ctx, accounts.SQL["user_by_name"](name=user_name)) as locked:
         user = _require_user(locked.results[0], user_name)
-        lasts = None if days is None else locked.now + timedelta(days=days)
-        hash_ = hash_token(secret).hex()
-        new = NewToken(label=label, hash=hash_, scopes=scopes, expires_at=lasts)
-        token, entry = add(user, new, locked.decision_context)
+        token, entry = manage.add_token(
+            user,
+            locked.decision_context,
+            label=label,
+            secret_hash=hash_token(secret).hex(),
+            scopes=scopes,
+            expires_at=None if days is None else locked.now + timedelta(days=days),
+        )
         await locked.write(OrgDecision((entry,)))
     if await ctx.services.database.is_cluster():
         secret = with_org(secret, ctx.caller.org_id)
@@ -133,7 +167,7 @@ async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
         tokens = accounts.read_tokens(locked.results[0])
         if not tokens:
             raise NotFound("there is no token with this id in this org")
-        token, entry = revoke(tokens[0].token, locked.decision_context)
+        token, entry = manage.revoke_token(tokens[0].token, locked.decision_context)
         await locked.write(OrgDecision((entry,)))
     return token
 
