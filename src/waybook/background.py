@@ -159,10 +159,6 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
     )
 
 
-async def deliver_all_orgs(services: Services) -> int:
-    return await _in_every_org(services, deliver_notifications)
-
-
 async def leadership_loop(services: Services) -> None:
     async def turn() -> None:
         has_webhook = services.webhook_sender is not None

@@ -13,7 +13,7 @@ from transport.full_app import full_app, make_client
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
 from waybook.app.tools.plans.skills import InstalledSkills
-from waybook.background import deliver_all_orgs, index_all_orgs, render_all_orgs, sweep_all_orgs
+from waybook.background import index_all_orgs, render_all_orgs, sweep_all_orgs
 
 
 @dataclass
@@ -111,7 +111,7 @@ async def written(agent: AgentClient, text: str) -> int:
 
 async def run_tasks_and_load_pages(agent: AgentClient, plan: Body) -> None:
     """Run all background tasks, and load the dashboard pages."""
-    for at_work in (render_all_orgs, index_all_orgs, sweep_all_orgs, deliver_all_orgs):
+    for at_work in (render_all_orgs, index_all_orgs, sweep_all_orgs):
         await at_work(agent.dispatcher.services)
     async with make_client(full_app(agent)) as client:
         for page in ("/", "/inbox", "/runs", "/dags", "/outputs", f"/plans/{plan['planId']}"):

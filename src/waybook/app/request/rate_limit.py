@@ -15,21 +15,18 @@ NANOSECONDS: Final = 1_000_000_000
 _MAX_REFUSED: Final = 10_000
 
 
-class _LocalTimes:
+class LocalTimes:
     def __init__(self) -> None:
-        self._until: dict[Hashable, int] = {}
+        self.until: dict[Hashable, int] = {}
 
     def get(self, who: Hashable, now: int) -> int:
-        return self._until.get(who, now)
+        return self.until.get(who, now)
 
     def put(self, who: Hashable, until: int, now: int) -> None:
-        self._until.pop(who, None)
-        while self._until and self._until[first := next(iter(self._until))] <= now:
-            del self._until[first]
-        self._until[who] = until
-
-    def count(self) -> int:
-        return len(self._until)
+        self.until.pop(who, None)
+        while self.until and self.until[first := next(iter(self.until))] <= now:
+            del self.until[first]
+        self.until[who] = until
 
 
 class SharedTimes:
@@ -48,28 +45,25 @@ class SharedTimes:
 
         >>> times = SharedTimes()
         >>> times.put((1, True), 50, now=20)
-        >>> times.get((1, True), now=20), times.get((1, True), now=60), times.count()
-        (50, 60, 1)
+        >>> times.get((1, True), now=20), times.get((1, True), now=60)
+        (50, 60)
         """
         return max(self._memory[hash(who) % self.SLOTS], now)
 
     def put(self, who: Hashable, until: int, now: int) -> None:  # noqa: ARG002 - slots are not deleted
         self._memory[hash(who) % self.SLOTS] = until
 
-    def count(self) -> int:
-        return sum(1 for until in self._memory if until)
-
 
 class TokenBuckets:
     def __init__(
-        self, per_second: int, burst: int, times: _LocalTimes | SharedTimes | None = None
+        self, per_second: int, burst: int, times: LocalTimes | SharedTimes | None = None
     ) -> None:
         """Allow `per_second` calls a second on average, and bursts of `burst` calls."""
         self.per_second = per_second
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
-        self._times = times or _LocalTimes()
+        self._times = times or LocalTimes()
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:
@@ -130,6 +124,3 @@ class TokenBuckets:
             callsPerSecond=self.per_second,
             burst=self.burst,
         )
-
-    def tracked_count(self) -> int:
-        return self._times.count()
