@@ -80,8 +80,6 @@ class Refused(WaybookError):
 class InvalidInput(Refused):
     """The arguments do not match the tool's schema."""
 
-    code = "INVALID_INPUT"
-
 
 class TooLarge(InvalidInput):
     """The arguments exceed a limit."""
@@ -170,8 +168,6 @@ class Forbidden(Refused):
 class Unauthenticated(Forbidden):
     """A valid credential is required: it is missing, unknown, expired or revoked."""
 
-    code = "FORBIDDEN"
-
 
 class RateLimited(Refused):
     """Too many calls in too short a time."""
@@ -203,14 +199,12 @@ class DiskFull(Busy):
 class Unavailable(WaybookError):
     """The database is not reachable; try again."""
 
-    code = "UNAVAILABLE"
     retry_after: ClassVar[int | None] = 5
 
 
 class EndpointFailed(Unavailable):
     """The model endpoint returned no usable answer."""
 
-    code = "UNAVAILABLE"
     # It is unknown when the endpoint will work again.
     retry_after: ClassVar[int | None] = None
 
