@@ -12,7 +12,6 @@ from database_dump import dump
 from erasure_checks import LEFT, add_user, erased, rows_of, verdicts, verified
 from foreign_records import all_foreign_records
 from org_env import AgentClient, Body, OrgEnv, make_step
-from waybook.core.changes import Change, Entity
 from waybook.core.decision_context import Channel
 from waybook.core.pseudonyms import Pseudonymization, pseudonymize_details
 from waybook.errors import InvalidInput, NotFound, Refused
@@ -191,16 +190,14 @@ async def test_audit_verification_reports_hashes_recomputed_after_user_erasure(
 def test_pseudonym_replaces_only_user_fields_of_audit_details() -> None:
     to = Pseudonymization("ann", "erased-1")
     row: dict[str, Json] = {"created_by": "ann", "name": "ann", "content": {"by": "ann"}}
-    made = Change(Entity.PLAN, "p", "*", None, row).as_json()
-    held = Change(Entity.STEP, "s", "held_by", "ann", None).as_json()
-    title = Change(Entity.STEP, "s", "title", "ann", "bob").as_json()
-    details = pseudonymize_details(
-        {"takenFrom": "ann", "rationale": "ann", "changes": [made, held, title]}, to
-    )
+    changes: list[Json] = [
+        ["plan", "p", {"*": [row]}],
+        ["step", "s", {"held_by": ["ann", None], "title": ["ann", "bob"]}],
+    ]
+    details = pseudonymize_details({"takenFrom": "ann", "rationale": "ann", "changes": changes}, to)
     assert details["takenFrom"] == "erased-1"
     assert details["rationale"] == "ann"
     assert details["changes"] == [
-        {**made, "to": {**row, "created_by": "erased-1"}},
-        {**held, "from": "erased-1"},
-        title,
+        ["plan", "p", {"*": [{**row, "created_by": "erased-1"}]}],
+        ["step", "s", {"held_by": ["erased-1", None], "title": ["ann", "bob"]}],
     ]

@@ -9,7 +9,7 @@ import pytest
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import Browser, visible_text
 from waybook.app.queries.plans import plan_history
-from waybook.core.changes import Row, changes_from_json, replay
+from waybook.core.changes import Change, Entity, Row, replay
 
 ID = re.compile(r'href="/plans/([0-9a-z]{12})"')
 OLDER = re.compile(r'rel="next" href="([^"]+)"')
@@ -200,8 +200,11 @@ async def test_replay_of_audit_in_plan_export_gives_the_stored_steps(
     assert export["sources"][0]["url"] == "https://example.org/atlas"
     entries = await world.entries(agent.org_id, plan["planId"])
     assert [entry["seq"] for entry in export["audit"]] == [entry.seq for entry in entries]
-    items = (item for entry in export["audit"] for item in entry["changes"])
-    changes = (change for item in items for change in changes_from_json(item))
+    changes = [
+        Change(Entity(item["entity"]), item["id"], item["field"], item["from"], item["to"])
+        for entry in export["audit"]
+        for item in entry["changes"]
+    ]
     stored = await world.stored(agent.org_id, plan["planId"])
     assert without_nulls(replay(changes)["step"]) == without_nulls(stored["step"])
 

@@ -190,17 +190,15 @@ def differences(replayed: Rows, stored: Rows) -> list[str]:
 def changes_from_json(raw: Json) -> Iterator[Change]:
     """Yield the row changes that one element of an audit entry describes."""
     match raw:
-        case {
-            "entity": str(entity),
-            "id": str(row_id),
-            "field": str(field),
-            "from": old,
-            "to": new,
-        } if entity in _ENTITIES:
-            yield Change(Entity(entity), row_id, field, old, new)
         case [str(entity), str(row_id), dict(fields)] if entity in _ENTITIES:
             for field, values in fields.items():
-                yield Change(Entity(entity), row_id, field, *_old_and_new(values))
+                match values:
+                    case [new]:
+                        yield Change(Entity(entity), row_id, field, None, new)
+                    case [old, new]:
+                        yield Change(Entity(entity), row_id, field, old, new)
+                    case _:
+                        raise ReplayError(f"not the values of a change: {values!r}")
         case _:
             raise ReplayError(f"not a change: {raw!r}")
 
@@ -222,13 +220,3 @@ def new_value(values: Json) -> Json:
     if not isinstance(values, list) or not values:
         raise ReplayError(f"not the values of a change: {values!r}")
     return values[-1]
-
-
-def _old_and_new(values: Json) -> tuple[Json, Json]:
-    match values:
-        case [new]:
-            return None, new
-        case [old, new]:
-            return old, new
-        case _:
-            raise ReplayError(f"not the values of a change: {values!r}")

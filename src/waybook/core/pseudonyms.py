@@ -73,21 +73,14 @@ def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> d
     }
     changes = details.get("changes")
     if isinstance(changes, list):
-        fields["changes"] = [_renamed_change(change, to) for change in changes]
+        fields["changes"] = [
+            _with_values(group, lambda field, value: _renamed_value(field, value, to))
+            for group in changes
+        ]
     return fields
 
 
-def _renamed_change(change: Json, to: Pseudonymization) -> Json:
-    if isinstance(change, list):
-        return _with_values(change, lambda field, value: _renamed_value(field, value, to))
-    if not isinstance(change, dict):
-        return change
-    field = str(change.get("field"))
-    ends = {end: _renamed_value(field, change.get(end), to) for end in ("from", "to")}
-    return {**change, **ends}
-
-
-def _with_values(group: list[Json], convert: Callable[[str, Json], Json]) -> Json:
+def _with_values(group: Json, convert: Callable[[str, Json], Json]) -> Json:
     match group:
         case [entity, row_id, dict() as fields]:
             converted: dict[str, Json] = {
@@ -114,16 +107,15 @@ def remove_member_details(
     changes = details.get("changes")
     if not isinstance(changes, list):
         return dict(details)
-    return {**details, "changes": [_without_member(change, gone, to) for change in changes]}
-
-
-def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) -> Json:
-    if isinstance(change, list):
-        is_gone = len(change) > 1 and change[1] in gone
-        return _with_values(change, lambda _, value: _blank(value, to)) if is_gone else change
-    if not isinstance(change, dict) or change.get("id") not in gone:
-        return change
-    return {word: _blank(value, to) for word, value in change.items()}
+    return {
+        **details,
+        "changes": [
+            _with_values(group, lambda _, value: _blank(value, to))
+            if isinstance(group, list) and len(group) > 1 and group[1] in gone
+            else group
+            for group in changes
+        ],
+    }
 
 
 def _blank(value: Json, to: Pseudonymization) -> Json:

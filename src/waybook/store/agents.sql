@@ -195,8 +195,7 @@ select s.*, coalesce(a.clients, '{}') as clients
 -- audit entries are read.
 select count(*) filter (where c.event = 'step_completed') as completed,
        count(*) filter (where c.event = 'step_completed'
-                          and strpos(c.details::text, '["usage",') = 0
-                          and strpos(c.details::text, '"entity":"usage"') = 0) as unreported,
+                          and strpos(c.details::text, '["usage",') = 0) as unreported,
        count(*) as counted
   from (select e.event, e.details
           from audit_entry e
