@@ -35,6 +35,11 @@ d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineag
 length(d.content), (select j.held_by from job j where j.org_id = :org
                                                   and j.id = d.job_id) as by, d.created_at as at;
 
+-- name: row_of_job
+j.id, j.stage_slug as stage, j.step_key, j.job_type, j.model, j.rank, j.unit, j.ready_at, j.status,
+j.attempt, j.tries, j.held_by, j.held_session, j.started_at, j.completed_at, j.error,
+j.continues_id as continues, j.part, j.document_id::text as document, j.counted;
+
 -- name: row_of_input
 -- Columns of an input document. The text is included while the total length of all texts is within
 -- a limit.

@@ -19,7 +19,7 @@ from waybook.store.runs import jobs, load
 from waybook.store.runs.inputs import DocumentCache
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
-from waybook.store.runs.rows import JobRow, RunBriefRow
+from waybook.store.runs.rows import RunBriefRow
 
 JobFilter: TypeAlias = tuple[str | None, str | None]
 
@@ -34,7 +34,7 @@ MAX_FREE_JOB_COUNT = 128
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
 MAX_INPUT_LENGTH = 65_536
 
-SQL = queries.load("runs/cache", held_jobs=JobRow, free_jobs=JobRow, free_jobs_for_model=JobRow)
+SQL = queries.load("runs/cache", held_jobs=Job, free_jobs=Job, free_jobs_for_model=Job)
 
 _WAITS_FOR_CLAIM = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
 

@@ -1,7 +1,7 @@
 """Queries for jobs and documents of runs."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from waybook.core.decision_context import Holder
 from waybook.dag.expansion.units import ProducedDocument, Unit
@@ -19,7 +19,6 @@ from waybook.store.runs.rows import (
     DocumentSliceRow,
     DocumentVersionRow,
     FailedJobRow,
-    JobRow,
     ReadableRow,
     RenderedRow,
     RenderRow,
@@ -29,15 +28,15 @@ from waybook.store.runs.rows import (
 SQL = load(
     "runs/jobs",
     versions=DocumentVersionRow,
-    load_job=JobRow,
-    held_job=JobRow,
-    claimable_job=JobRow,
-    claimable_job_for_model=JobRow,
-    failed_jobs=JobRow,
+    load_job=Job,
+    held_job=Job,
+    claimable_job=Job,
+    claimable_job_for_model=Job,
+    failed_jobs=Job,
     to_render=RenderRow,
     workers=WorkerRow,
     failures=FailedJobRow,
-    finished_jobs=JobRow,
+    finished_jobs=Job,
     original_documents=OriginalDocument,
     content=DocumentSliceRow,
     contents="id content",
@@ -105,32 +104,16 @@ def open_statement(run_id: str, most: int) -> Statement:
     return SQL["open_jobs"](run_id=run_id, first=MAX_OPEN_COUNTED, most=most)
 
 
-def read_job(row: JobRow) -> Job:
-    return Job(
-        id=row.id,
-        stage=row.stage_slug,
-        step_key=row.step_key,
+def read_job(row: Job) -> Job:
+    """Convert the columns of a job to the types of the class `Job`."""
+    return row._replace(
         job_type=JobType(row.job_type),
-        model=row.model,
-        rank=row.rank,
-        unit=_unit(row.step_key, row.model, row.unit) if row.unit else None,
         status=JobStatus(row.status),
-        attempt=row.attempt,
-        tries=row.tries,
-        ready_at=row.ready_at,
-        held_by=row.held_by,
-        held_session=row.held_session,
-        started_at=row.started_at,
-        completed_at=row.completed_at,
-        error=row.error,
-        continues=row.continues_id,
-        part=row.part,
-        document=row.document_id,
-        counted=row.counted,
+        unit=row.unit and _unit(row.step_key, row.model, cast("dict[str, Any]", row.unit)),
     )
 
 
-def first_job(rows: Sequence[JobRow]) -> Job | None:
+def first_job(rows: Sequence[Job]) -> Job | None:
     return read_job(rows[0]) if rows else None
 
 

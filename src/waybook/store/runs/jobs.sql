@@ -1,12 +1,12 @@
 -- name: load_job
-select :select_of_job
+select :row_of_job
   from job j
  where j.org_id = :org and j.id = %(job_id)s;
 
 -- name: held_job
 -- Return the job that the caller holds and has not submitted. If there are several, return the job
 -- claimed first.
-select :select_of_job
+select :row_of_job
   from job j
  where j.org_id = :org
    and j.run_id = %(run_id)s
@@ -22,14 +22,14 @@ select :select_of_job
 -- name: claimable_job
 -- Lock and return the first claimable job of a run. A job is claimable again if its holder sent no
 -- heartbeat for longer than the lease.
-select :select_of_job
+select :row_of_job
   from :jobs_to_claim
  limit 1
    for update of j skip locked;
 
 -- name: claimable_job_for_model
 -- Lock and return the first claimable job of a run for one model.
-select :select_of_job
+select :row_of_job
   from :jobs_to_claim_for_model
  limit 1
    for update of j skip locked;
@@ -118,7 +118,7 @@ select coalesce(j.held_session, j.held_by) as name, j.stage_slug as stage, j.ste
  limit %(most)s;
 
 -- name: failed_jobs
-select :select_of_job
+select :row_of_job
   from job j
  where j.org_id = :org
    and j.run_id = %(run_id)s
@@ -144,7 +144,7 @@ select (select p.content from job_part p where p.org_id = :org and p.job_id = b.
 
 -- name: to_render
 -- Lock and return the render jobs of a run that no other process has locked, oldest first.
-select :select_of_job,
+select :row_of_job,
        d.document_key, d.model as document_model, d.lineage, d.version, d.content
   from job j
   join document d on d.org_id = :org and d.id = j.document_id
@@ -175,7 +175,7 @@ select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.mo
 
 -- name: finished_jobs
 -- For each part (`unit`) of a step, return the last job that submitted documents.
-select distinct on (j.stage_slug, j.step_key, (j.unit ->> 'number')::integer) :select_of_job
+select distinct on (j.stage_slug, j.step_key, (j.unit ->> 'number')::integer) :row_of_job
   from job j
  where j.org_id = :org
    and j.run_id = %(run_id)s

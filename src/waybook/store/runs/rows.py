@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from waybook.json_values import Json
+from waybook.run.model import Job
 
 #: A list that splits the work of a step: the step has one job for each item. The fields are the
 #: name and length of the list, the id of the document that contains the list, and the newer version
@@ -81,31 +82,8 @@ class VersionRow(NamedTuple):
     created_by: str
 
 
-class JobRow(NamedTuple):
-    id: str
-    stage_slug: str
-    step_key: str
-    job_type: str
-    model: str
-    rank: int
-    unit: dict[str, Any] | None
-    status: str
-    attempt: int
-    tries: int
-    ready_at: datetime
-    held_by: str | None
-    held_session: str | None
-    started_at: datetime | None
-    completed_at: datetime | None
-    error: str | None
-    continues_id: str | None
-    part: int
-    document_id: str | None
-    counted: bool
-
-
 class RenderRow(NamedTuple):
-    job: JobRow
+    job: Job
     document_key: str
     document_model: str
     lineage: str
