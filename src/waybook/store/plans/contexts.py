@@ -20,18 +20,6 @@ class TextPrefix(NamedTuple):
     length: int
 
 
-class StoredArtifact(NamedTuple):
-    id: str
-    step_id: str | None
-    kind: str
-    title: str
-    superseded: bool
-    created_at: datetime
-    created_by: str
-    content: TextPrefix
-    passage: str | None
-
-
 class StepSubject(NamedTuple):
     """The plan of a step, and the question by which research for the step is found."""
 
@@ -73,7 +61,7 @@ class FailureRow(NamedTuple):
     total: int
 
 
-class ArtifactRow(NamedTuple):
+class StoredArtifact(NamedTuple):
     id: str
     step_id: str | None
     kind: str
@@ -83,9 +71,16 @@ class ArtifactRow(NamedTuple):
     created_by: str
     content_type: str
     length: int
-    content: str | None
+    text: str | None
     passage: str | None
+    #: Number of artifacts on all pages.
     total: int
+
+    @property
+    def content(self) -> TextPrefix:
+        if self.text is None:
+            return TextPrefix(None, 4)
+        return read_prefix(self.content_type, self.length, self.text)
 
 
 class TextSliceRow(NamedTuple):
@@ -100,8 +95,8 @@ SQL = load(
     instruction_prefixes=InstructionPrefixRow,
     feedback=FeedbackRow,
     failures=FailureRow,
-    newest_artifacts=ArtifactRow,
-    artifacts_by_id=ArtifactRow,
+    newest_artifacts=StoredArtifact,
+    artifacts_by_id=StoredArtifact,
     plan_text_slice=TextSliceRow,
     step_text_slice=TextSliceRow,
 )
@@ -169,21 +164,5 @@ def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
     return TextPrefix(orjson.loads(text), length)
 
 
-def read_stored(row: ArtifactRow) -> StoredArtifact:
-    return StoredArtifact(
-        id=row.id,
-        step_id=row.step_id,
-        kind=row.kind,
-        title=row.title,
-        superseded=row.superseded,
-        created_at=row.created_at,
-        created_by=row.created_by,
-        content=TextPrefix(None, 4)
-        if row.content is None
-        else read_prefix(row.content_type, row.length, row.content),
-        passage=row.passage,
-    )
-
-
-def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
+def total_count(rows: Sequence[StoredArtifact | FeedbackRow | FailureRow]) -> int:
     return rows[0].total if rows else 0

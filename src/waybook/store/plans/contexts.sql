@@ -51,7 +51,7 @@ offset %(offset)s limit %(page)s;
 -- originals, with the beginning of each content.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
        json_typeof(a.content) as content_type, length(a.content #>> '{}') as length,
-       left(a.content #>> '{}', %(most)s) as content,
+       left(a.content #>> '{}', %(most)s) as text,
        null::text as passage, n.total
   from (select m.id, count(*) over () as total
           from :plan_and_originals w
@@ -73,7 +73,7 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
 -- Return these artifacts of a plan or of its originals, each with the passage that a search found in it.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
        json_typeof(a.content) as content_type, length(a.content #>> '{}') as length,
-       left(a.content #>> '{}', %(most)s) as content,
+       left(a.content #>> '{}', %(most)s) as text,
        (select p.body
           from passage p
          where p.org_id = :org

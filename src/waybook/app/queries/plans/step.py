@@ -96,7 +96,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
         result=next(iter(result), None),
         conditions=about,
         reviews=load.read_reviews(reviews),
-        research=[contexts.read_stored(row) for row in research],
+        research=research,
         research_total=contexts.total_count(research),
         sources=sources,
         status_changes=details.read_status_changes(moves),

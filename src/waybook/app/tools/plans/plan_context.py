@@ -48,13 +48,11 @@ from waybook.store.audit import SealedEntry
 from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import (
     FIRST_PAGE,
-    ArtifactRow,
     InstructionPrefixRow,
     Page,
     ResultPrefixRow,
     StoredArtifact,
     TextPrefix,
-    read_stored,
     total_count,
 )
 from waybook.store.plans.load import PlanRequest
@@ -80,7 +78,7 @@ class _PlanMaterial:
     brief: PlanBrief
     instructions: Sequence[InstructionPrefixRow]
     results: Sequence[ResultPrefixRow]
-    newest: Sequence[ArtifactRow]
+    newest: Sequence[StoredArtifact]
     entries: Sequence[SealedEntry]
     base_url: str
     #: Artifacts that a search found, best first. If `since` is set, the artifacts that were stored
@@ -120,7 +118,7 @@ async def get_research_context(ctx: RequestContext, args: _GetResearchContext) -
     if args.part == "steps":
         entries, total = [*_entries(steps[page.offset :], material, reader)], len(steps)
     else:
-        entries = [reader.artifact(read_stored(row)) for row in material.newest]
+        entries = [reader.artifact(stored) for stored in material.newest]
         total = total_count(material.newest)
     part = reader.page(args.part, entries, page, total)
     return reader.reply({"planId": plan_id}, [part], following, most)
@@ -190,8 +188,9 @@ def _frame(of: _PlanMaterial) -> Body:
 
 def _parts(of: _PlanMaterial, reader: PacketReader) -> list[Part]:
     brief = of.brief
-    newest, total = [read_stored(row) for row in of.newest], total_count(of.newest)
-    if of.since is not None:
+    if of.since is None:
+        newest, total = of.newest, total_count(of.newest)
+    else:
         newest, total = [], len(of.ranked)
     return [
         *reader.text("name", of.plan.name),

@@ -34,7 +34,6 @@ from waybook.research.packet import Entry, EntryList, Part, SingleEntry
 from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import (
     FIRST_PAGE,
-    ArtifactRow,
     FailureRow,
     FeedbackRow,
     Page,
@@ -42,7 +41,6 @@ from waybook.store.plans.contexts import (
     StepSubject,
     StoredArtifact,
     TextPrefix,
-    read_stored,
     total_count,
 )
 from waybook.store.plans.load import PlanRequest
@@ -68,8 +66,8 @@ class _StepMaterial:
     results: Sequence[ResultPrefixRow]
     feedback: Sequence[FeedbackRow]
     failures: Sequence[FailureRow]
-    so_far: Sequence[ArtifactRow]
-    newest: Sequence[ArtifactRow]
+    so_far: Sequence[StoredArtifact]
+    newest: Sequence[StoredArtifact]
     ranked: Sequence[StoredArtifact] = ()
     page: Page = FIRST_PAGE
 
@@ -101,7 +99,7 @@ async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
         if args.part is None:
             return reader.reply(_frame(material), _parts(material, reader), following, most)
         if args.part == "artifacts":
-            stored = [reader.artifact(read_stored(row)) for row in material.newest]
+            stored = [reader.artifact(each) for each in material.newest]
             total = total_count(material.newest)
             parts: list[Part] = [reader.page(args.part, stored, material.page, total)]
         else:
@@ -155,8 +153,8 @@ async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -
     return {hit.subject_id: hit.part for hit in results.hits[:_MAX_MATCHES]}
 
 
-def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredArtifact]:
-    stored = {row.id: contexts.read_stored(row) for row in rows}
+def order_by_hits(rows: list[StoredArtifact], hits: dict[str, int]) -> list[StoredArtifact]:
+    stored = {row.id: row for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 
 
@@ -227,11 +225,10 @@ def _lists(of: _StepMaterial, reader: PacketReader) -> Iterator[Part]:
         )
         for row in of.failures
     ]
-    mine = [read_stored(row) for row in of.so_far]
     results = results_by_step(of.results)
     yield reader.page("feedback", decided, of.page, total_count(of.feedback), counts=2)
     yield reader.page("failures", failed, of.page, total_count(of.failures), counts=2)
-    stored = [reader.artifact(artifact) for artifact in mine]
+    stored = [reader.artifact(artifact) for artifact in of.so_far]
     yield reader.page("soFar", stored, of.page, total_count(of.so_far), counts=3)
     if of.step.id in results:
         confidence, read = results[of.step.id]
@@ -241,10 +238,9 @@ def _lists(of: _StepMaterial, reader: PacketReader) -> Iterator[Part]:
         )
         yield SingleEntry(name="result", entry=own_result, counts=2)
     yield _earlier(of, results, reader)
-    newest = [read_stored(row) for row in of.newest]
     # In a copied plan, artifacts of this step have the id of the original step.
-    own = {of.step.id, *(artifact.step_id for artifact in mine)}
-    others = [s for s in newest if s.step_id not in own]
+    own = {of.step.id, *(artifact.step_id for artifact in of.so_far)}
+    others = [s for s in of.newest if s.step_id not in own]
     matter = [s for s in of.ranked if s.step_id not in own]
     yield reader.artifacts(
         matter, others, total_count(of.newest) - total_count(of.so_far), counts=4
