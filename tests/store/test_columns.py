@@ -6,7 +6,6 @@ import pytest
 from postgres_servers import ServerDatabase
 from waybook.plan.model import Step
 from waybook.store.columns import TABLES, Table
-from waybook.store.plans.rows import ConditionRow
 
 #: Columns, besides `org_id`, that `TABLES` omits: a few statements read and write them by name.
 OTHERS = {"plan": {"stall_check_at"}, "run": {"awaiting_since"}, "job": {"seen_at"}}
@@ -41,8 +40,3 @@ def test_row_reader_refuses_columns_in_the_wrong_order() -> None:
     lines[held_by], lines[held_session] = lines[held_session], lines[held_by]
     with pytest.raises(TypeError, match="not the fields of Step"):
         Table("plan_step", "s", lines).reader(Step, {})
-
-
-def test_row_class_fields_have_the_order_of_the_column_list() -> None:
-    conditions = TABLES["branching_condition"].read
-    assert ConditionRow._fields == tuple(column.name for column in conditions)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from waybook.json_values import Json
 from waybook.plan.model import MAX_OUTPUTS, Output, Review, StepStatus
 from waybook.store.driver.queries import Ids, Statement, load
-from waybook.store.plans.rows import ConditionRow
 
 EXCERPT_LENGTH = 300
 NAME = 200
@@ -116,7 +115,6 @@ SQL = load(
     history=HistoryEntry,
     research=Research,
     result=Result,
-    conditions_about=ConditionRow,
     reviews_of=Review,
     sources_of=Source,
     outputs=Output,

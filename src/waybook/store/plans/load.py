@@ -1,6 +1,6 @@
 """Queries that load plans, with a lock for changes or as a snapshot for reading."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ from waybook.plan.model import (
     BranchOutcome,
     Budget,
     Condition,
-    ConditionId,
     DecisionKind,
     NewCondition,
     NewStep,
@@ -36,8 +35,6 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.plans.rows import (
     CallRow,
-    ConditionRow,
-    LockRow,
     PlanBrief,
     PlanRow,
     ResultRow,
@@ -68,7 +65,7 @@ class PlanRequest(NamedTuple):
 SQL = load(
     "plans/load",
     load_plan=PlanRow,
-    lock_if_unchanged=LockRow,
+    lock_if_unchanged="locked now",
     load_call=CallRow,
     load_review=Review,
     brief=PlanBrief,
@@ -88,6 +85,12 @@ _READ_STEPS = TABLES["plan_step"].reader(
         "text[]": lambda ids: tuple(ids.split()) if ids else (),
     },
 )
+_CONDITION_FIELDS = [column.name for column in TABLES["branching_condition"].read]
+_CONDITION_KINDS = {
+    "action": BranchAction,
+    "outcome": BranchOutcome,
+    "on_exhausted": OnExhausted,
+}.items()
 _LOAD_PLAN = SQL["load_plan"]
 _LOCK_PLAN = _LOAD_PLAN.for_update("p")
 
@@ -174,7 +177,7 @@ def build_plan(
         seq=row.audit_seq,
         steps=steps,
         texts=texts,
-        conditions=tuple([read_condition(ConditionRow(*c)) for c in conditions or ()]),
+        conditions=tuple([read_condition(c) for c in conditions or ()]),
         sessions=frozenset((session,)) if session else NO_SESSIONS,
         usage=totals_from_json(row.usage),
         budget=Budget(**row.budget) if row.budget else None,
@@ -228,23 +231,12 @@ def read_reviews(rows: Iterable[Review]) -> list[Review]:
     ]
 
 
-def read_condition(row: ConditionRow) -> Condition:
-    return Condition(
-        id=ConditionId(row.id),
-        step_id=StepId(row.step_id),
-        position=row.position,
-        expression=row.expression,
-        action=BranchAction(row.action),
-        target_step_id=StepId(row.target_step_id) if row.target_step_id else None,
-        steps=tuple(_new_step(new) for new in row.steps or ()),
-        reason=row.reason,
-        outcome=BranchOutcome(row.outcome) if row.outcome else None,
-        from_step_id=StepId(row.from_step_id) if row.from_step_id else None,
-        max_repeats=row.max_repeats,
-        repeats=row.repeats,
-        on_exhausted=OnExhausted(row.on_exhausted) if row.on_exhausted else None,
-        cause=row.cause,
-    )
+def read_condition(row: Sequence[Any]) -> Condition:
+    """Convert the columns of a condition, which are in the order of the column list."""
+    fields = dict(zip(_CONDITION_FIELDS, row, strict=True))
+    kinds = {name: kind(fields[name]) for name, kind in _CONDITION_KINDS if fields[name]}
+    steps = tuple(map(_new_step, fields["steps"] or ()))
+    return Condition(**{**fields, **kinds, "steps": steps})
 
 
 def _new_step(fields: dict[str, Any]) -> NewStep:

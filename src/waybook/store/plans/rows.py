@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from waybook.json_values import Json
-from waybook.plan.model import Cause
 
 
 class PlanRow(NamedTuple):
@@ -50,23 +49,6 @@ class CallRow(NamedTuple):
     conditions: list[list[Any]] | None
 
 
-class ConditionRow(NamedTuple):
-    id: str
-    step_id: str
-    position: int
-    expression: str
-    action: str
-    target_step_id: str | None
-    steps: list[dict[str, Any]] | None
-    reason: str | None
-    outcome: str | None
-    from_step_id: str | None
-    max_repeats: int | None
-    repeats: int | None
-    on_exhausted: str | None
-    cause: Cause | None
-
-
 class PlanBrief(NamedTuple):
     """The fields of a plan that never change."""
 
@@ -86,8 +68,3 @@ class ResultRow(NamedTuple):
     result: Json
     confidence: float | None
     octets: int
-
-
-class LockRow(NamedTuple):
-    locked: int
-    now: datetime

@@ -30,7 +30,6 @@ from waybook.store.driver.queries import (
     new_row,
     scalar,
 )
-from waybook.store.plans.rows import LockRow
 from waybook.store.plans.step_writer import step_statements
 
 
@@ -44,7 +43,7 @@ class SkillExecutionRow(NamedTuple):
     started_at: datetime
 
 
-SQL = load("plans/writer", update_plan_if_unchanged=LockRow, lock_execution=SkillExecutionRow)
+SQL = load("plans/writer", update_plan_if_unchanged="updated now", lock_execution=SkillExecutionRow)
 
 
 def statements(

@@ -25,7 +25,7 @@ with changed as (
      and audit_hash = %(old_hash)s
      and :time_is_expected
   returning id)
-select :one_row_or_stale as locked, app_statement_time() as now from changed;
+select :one_row_or_stale as updated, app_statement_time() as now from changed;
 
 -- name: check_stalls
 -- Check a limited number of executing plans that are due, longest overdue first, and return those

@@ -194,8 +194,3 @@ class RenderedRow(NamedTuple):
     created_at: datetime
     markdown: str
     html: str
-
-
-class UpdatedRow(NamedTuple):
-    updated: int
-    now: datetime

@@ -19,13 +19,12 @@ from waybook.store.audit import (
 )
 from waybook.store.columns import TABLES
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, fill, load, new_row
-from waybook.store.runs.rows import UpdatedRow
 
 SQL = load(
     "runs/writer",
-    update_unchanged_run=UpdatedRow,
-    advance_unchanged_run=UpdatedRow,
-    advance_run_with_job=UpdatedRow,
+    update_unchanged_run="updated now",
+    advance_unchanged_run="updated now",
+    advance_run_with_job="updated now",
 )
 
 _RUN_COLUMNS = frozenset({Entity.RUN, Entity.STAGE_RUN})
