@@ -19,8 +19,7 @@ FEEDBACK = "feedback"
 _OWN_DOCUMENTS = frozenset({Strategy.PER_MODEL, Strategy.PER_ITEM_AND_MODEL})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(NamedTuple):
     id: str
     stage: str
     step_key: str

@@ -8,20 +8,22 @@ from waybook.dag.expansion.inputs import Document, DocumentSlot
 from waybook.json_values import Body, Json
 from waybook.run.model import NewDocument
 from waybook.store.driver.queries import AsJson, Statement, load
-from waybook.store.runs.rows import DocumentRow, DocumentVersionRow
-
-SQL = load("runs/inputs", documents_of=DocumentRow, documents_of_lineage=DocumentRow)
 
 _MAX_CACHED_DOCUMENTS = 2_000
 MAX_CACHED_CHARACTERS = 131_072
 
 
 class DocumentInfo(NamedTuple):
+    """Latest version of a document, without its text if the text exceeds the limit."""
+
     document: Document
     length: int
     by: str | None
     at: datetime
     content: str | None = None
+
+
+SQL = load("runs/inputs", documents_of=DocumentInfo, documents_of_lineage=DocumentInfo)
 
 
 def documents_statements(
@@ -49,23 +51,8 @@ def documents_statements(
     return statements
 
 
-def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
-    return {
-        row.id: DocumentInfo(document_of(row), row.length, row.by, row.at, row.content)
-        for row in rows
-    }
-
-
-def document_of(row: DocumentRow | DocumentVersionRow) -> Document:
-    return Document(
-        id=row.id,
-        stage=row.stage,
-        step_key=row.step_key,
-        document_key=row.document_key,
-        model=row.model,
-        lineage=row.lineage,
-        reviewer=row.reviewer,
-    )
+def read_documents(rows: Iterable[DocumentInfo]) -> dict[str, DocumentInfo]:
+    return {row.document.id: row for row in rows}
 
 
 def documents_in(slot: DocumentSlot, documents: Iterable[DocumentInfo]) -> tuple[DocumentInfo, ...]:

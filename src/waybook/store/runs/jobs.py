@@ -12,12 +12,10 @@ from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
 from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Ids, Statement, load
-from waybook.store.runs.inputs import document_of
 from waybook.store.runs.rows import (
     AvailableRow,
     DocumentJobRow,
     DocumentSliceRow,
-    DocumentVersionRow,
     FailedJobRow,
     ReadableRow,
     RenderedRow,
@@ -27,7 +25,7 @@ from waybook.store.runs.rows import (
 
 SQL = load(
     "runs/jobs",
-    versions=DocumentVersionRow,
+    versions=DocumentVersion,
     load_job=Job,
     held_job=Job,
     claimable_job=Job,
@@ -152,15 +150,10 @@ def contents_statement(ids: Iterable[str], most: int) -> Statement:
     return SQL["contents"](ids=Ids(ids), most=most)
 
 
-def read_versions(rows: Iterable[DocumentVersionRow]) -> list[DocumentVersion]:
+def read_versions(rows: Sequence[DocumentVersion]) -> list[DocumentVersion]:
+    """Convert the column `unit`, which has the model of the job and its unit."""
+    units = (cast("tuple[str, dict[str, Any]]", row.unit) for row in rows)
     return [
-        DocumentVersion(
-            document=document_of(row),
-            version=row.version,
-            created_at=row.created_at,
-            job_id=row.job_id,
-            unit=_unit(row.step_key, row.job_model, row.unit),
-            read_at=row.read_at,
-        )
-        for row in rows
+        row._replace(unit=_unit(row.document.step_key, model, fields))
+        for row, (model, fields) in zip(rows, units, strict=True)
     ]

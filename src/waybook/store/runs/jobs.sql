@@ -238,7 +238,7 @@ select d.run_id::text, d.id::text as document_id
 -- Return all versions of all documents of a run, with the part of the step (`unit`) and the time of
 -- the claim of their jobs. Unless `always`, return nothing if no document was regenerated.
 select d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
-       d.reviewer, d.version, d.created_at, d.job_id::text, j.model as job_model, j.unit,
+       d.reviewer, d.version, d.created_at, d.job_id::text, json_build_array(j.model, j.unit) as unit,
        coalesce(j.started_at, d.created_at) as read_at
   from document d
   join job j on j.org_id = :org and j.id = d.job_id

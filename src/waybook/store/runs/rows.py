@@ -1,7 +1,7 @@
 """Row classes with the columns of the queries for runs."""
 
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from waybook.json_values import Json
 from waybook.run.model import Job
@@ -112,22 +112,6 @@ class FailedJobRow(NamedTuple):
     at: datetime
 
 
-class DocumentRow(NamedTuple):
-    """Latest version of a document, without its text if the text exceeds the limit."""
-
-    id: str
-    stage: str
-    step_key: str
-    document_key: str
-    model: str
-    lineage: str
-    reviewer: str | None
-    length: int
-    by: str | None
-    at: datetime
-    content: str | None
-
-
 class DocumentSliceRow(NamedTuple):
     document_key: str
     model: str
@@ -142,22 +126,6 @@ class DocumentJobRow(NamedTuple):
     job_id: str
     version: int
     document_id: str
-
-
-class DocumentVersionRow(NamedTuple):
-    id: str
-    stage: str
-    step_key: str
-    document_key: str
-    model: str
-    lineage: str
-    reviewer: str | None
-    version: int
-    created_at: datetime
-    job_id: str
-    job_model: str
-    unit: dict[str, Any]
-    read_at: datetime
 
 
 class AvailableRow(NamedTuple):

@@ -15,11 +15,12 @@ from waybook.core.usage import NO_USAGE, Totals
 from waybook.dag.model import JobStatus
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Json, non_empty
+from waybook.run.made_from import DocumentVersion as VersionRow
 from waybook.run.made_from import InputVersion, input_versions
 from waybook.run.model import CompiledDag
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, work
-from waybook.store.runs.rows import DocumentVersionRow, ReadableRow, RenderedRow
+from waybook.store.runs.rows import ReadableRow, RenderedRow
 from waybook.store.runs.work import JobEventRow, MarkdownRow, RunJobRow
 
 DocumentVersion: TypeAlias = ReadableRow
@@ -212,7 +213,7 @@ async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocume
 
 
 def _inputs(
-    compiled_dag: CompiledDag, document_id: str, rows: Sequence[DocumentVersionRow]
+    compiled_dag: CompiledDag, document_id: str, rows: Sequence[VersionRow]
 ) -> Sequence[InputVersion]:
     versions = jobs.read_versions(rows)
     (inputs,) = input_versions(compiled_dag, versions, {document_id}).values()
