@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 from waybook.core.changes import Entity
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision
-from waybook.run.model import Job, NewDocument, Run, origins_json
+from waybook.run.model import Job, Run
 from waybook.store.audit import (
     ChainHead,
     Patch,
@@ -81,18 +81,8 @@ def statements(
     ]
 
 
-def add_definition(
-    *, slug: str, version: int, name: str, body: Json, body_hash: bytes, now: datetime, by: str
-) -> Statement:
-    return SQL["insert_definition"](
-        slug=slug,
-        version=version,
-        name=name,
-        body=AsJson(body),
-        body_hash=body_hash,
-        now=now,
-        created_by=by,
-    )
+def add_definition(*, body: Json, **values: Value) -> Statement:
+    return SQL["insert_definition"](body=AsJson(body), **values)
 
 
 def _run(
@@ -119,16 +109,13 @@ def _run(
     if is_cached and _RUN_COLUMNS.isdisjoint(patches.entities):
         yield _advance(writes, patches, head)
         return
-    values: dict[str, Value] = {
+    changes = patches.updates[Entity.RUN]
+    changed = changes[0].values if changes else {}
+    values = run._asdict() | {
         **head,
-        "id": run.id,
-        "completed_at": run.completed_at,
-        "canceled_at": run.canceled_at,
-        "canceled_by": run.canceled_by,
-        "cancel_reason": run.cancel_reason,
         "awaiting_since": _awaiting_since(run),
-        "usage": AsJson(_read_update(patches, "usage")),
-        "lists": AsJson(_read_update(patches, "lists")),
+        "usage": AsJson(changed.get("usage")),
+        "lists": AsJson(changed.get("lists")),
     }
     query = SQL["update_unchanged_run"] if is_cached else SQL["update_run"]
     yield query(**values)
@@ -156,56 +143,26 @@ def _awaiting_since(run: Run) -> datetime | None:
     return since if is_waiting else None
 
 
-def _read_update(patches: Patches, name: str) -> Json:
-    changes = patches.updates[Entity.RUN]
-    return changes[0].values.get(name) if changes else None
-
-
 def _stages(run: Run, patches: Patches) -> Iterator[Statement]:
     for patch in patches.inserts[Entity.STAGE_RUN]:
-        stage = run.stages[patch.id]
-        yield SQL["insert_stage"](
-            run_id=run.id,
-            stage_slug=stage.slug,
-            models=AsJson([*stage.models]),
-            prior=AsJson(origins_json(stage.prior)),
-            started_at=stage.started_at,
-            completed_at=stage.completed_at,
-            feedback=stage.feedback,
-            feedback_at=stage.feedback_at,
-            feedback_by=stage.feedback_by,
-        )
+        yield fill(SQL["insert_stage"], patch.values, run_id=run.id, stage_slug=patch.id)
     for patch in patches.updates[Entity.STAGE_RUN]:
         stage = run.stages[patch.id]
-        yield SQL["update_stage"](
-            run_id=run.id,
-            stage_slug=stage.slug,
-            completed_at=stage.completed_at,
-            feedback=stage.feedback,
-            feedback_at=stage.feedback_at,
-            feedback_by=stage.feedback_by,
-        )
+        yield SQL["update_stage"](run_id=run.id, stage_slug=stage.slug, **stage._asdict())
 
 
 def _steps(run: Run, patches: Patches) -> Iterator[Statement]:
     rows = []
     for patch in patches.inserts[Entity.STAGE_STEP]:
-        step, values = run.steps[patch.id], patch.values
-        times = {"opened_at": step.opened_at, "closed_at": step.closed_at}
+        step = run.steps[patch.id]
         key = {"run_id": run.id, "stage_slug": step.stage, "step_key": step.key}
-        rows.append(new_row(TABLES["stage_step"], values, **key, **times))
+        rows.append(new_row(TABLES["stage_step"], patch.values, **key))
     for part in _parts(rows):
         yield SQL["insert_steps"](rows=part)
     for patch in patches.updates[Entity.STAGE_STEP]:
         step = run.steps[patch.id]
-        yield SQL["update_step"](
-            run_id=run.id,
-            stage_slug=step.stage,
-            step_key=step.key,
-            done=step.done,
-            failed=step.failed,
-            closed_at=step.closed_at,
-        )
+        key = {"run_id": run.id, "stage_slug": step.stage, "step_key": step.key}
+        yield SQL["update_step"](**key, **step._asdict())
 
 
 def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
@@ -213,17 +170,14 @@ def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
         yield SQL["update_job"](**update)
     run_id, new = writes[0].decision.run.id, patches.inserts[Entity.JOB]
     if len(new) == 1:
-        row, unit = cast("dict[str, Value]", new[0].values), AsJson(new[0].values["unit"])
-        yield SQL["insert_job"](**{**row, "run_id": run_id, "id": new[0].id, "unit": unit})
+        yield fill(SQL["insert_job"], new[0].values, run_id=run_id, id=new[0].id)
         return
     for start in range(0, len(new), MAX_ROWS):
         rows = AsJson([{"id": p.id, **p.values} for p in new[start : start + MAX_ROWS]])
         yield SQL["insert_jobs"](run_id=run_id, jobs=rows)
 
 
-def _job_updates(
-    writes: Sequence[RunWrite], patches: Sequence[Patch]
-) -> Iterator[dict[str, Value]]:
+def _job_updates(writes: Sequence[RunWrite], patches: Sequence[Patch]) -> Iterator[dict[str, Any]]:
     loaded, jobs, seen_at = dict[str, Job](), dict[str, Job](), dict[str, datetime]()
     for decision, before, (now, *_), *_ in writes if patches else ():
         loaded = {**before, **loaded}
@@ -232,27 +186,25 @@ def _job_updates(
             seen_at[job_id] = now
     for patch in patches:
         job = jobs[patch.id]
-        yield {
-            "id": job.id,
-            "status": job.status,
-            "old_attempt": loaded[job.id].attempt,
-            "attempt": job.attempt,
-            "tries": job.tries,
-            "ready_at": job.ready_at,
-            "seen_at": seen_at.get(job.id),
-            "held_by": job.held_by,
-            "held_session": job.held_session,
-            "started_at": job.started_at,
-            "completed_at": job.completed_at,
-            "error": job.error,
-        }
+        old_attempt = loaded[job.id].attempt
+        yield {**job._asdict(), "old_attempt": old_attempt, "seen_at": seen_at.get(job.id)}
 
 
 def _documents(writes: Sequence[RunWrite]) -> Iterator[Statement]:
     run, made = writes[-1].decision.run, list[tuple[Value, ...]]()
     for write in writes:
-        now, new = write.write_context.now, write.decision.documents
-        made += [_document_row(run.id, d, now) for d in new if d.copied_from is None]
+        made += [
+            new_row(
+                TABLES["document"],
+                document.as_row(),
+                run_id=run.id,
+                id=document.id,
+                content=document.content,
+                created_at=write.write_context.now,
+            )
+            for document in write.decision.documents
+            if document.copied_from is None
+        ]
     for part in _parts(made):
         yield SQL["insert_documents"](rows=part)
     for write in writes:
@@ -269,27 +221,6 @@ def _copied_documents(write: RunWrite) -> Iterator[Statement]:
         ]
         yield SQL["copy_documents"](run_id=run.id, items=AsJson(items), now=now)
         yield SQL["check_copies"](ids=Ids(d.id for d in part), count=len(part))
-
-
-def _document_row(run_id: str, document: NewDocument, now: datetime) -> tuple[Value, ...]:
-    made = document.origin
-    return new_row(
-        TABLES["document"],
-        {},
-        run_id=run_id,
-        id=document.id,
-        stage_slug=document.stage,
-        step_key=document.step_key,
-        job_id=document.job_id,
-        document_key=document.document_key,
-        model=made.model,
-        lineage=made.lineage,
-        reviewer=made.reviewer,
-        version=document.version,
-        content=document.content,
-        content_hash=document.content_hash,
-        created_at=now,
-    )
 
 
 def _texts(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
