@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 from waybook.core.changes import Entity, Entry
 from waybook.core.decision_context import Holder
 from waybook.json_values import Json
-from waybook.plan.draft import Decision
-from waybook.plan.model import Plan
+from waybook.plan.draft import RESULT_FIELDS, Decision
+from waybook.plan.model import Plan, StepId, StepStatus
 from waybook.store.audit import (
     ChainHead,
+    Patch,
     Patches,
     SealedEntry,
     WriteContext,
@@ -30,7 +32,6 @@ from waybook.store.driver.queries import (
     new_row,
     scalar,
 )
-from waybook.store.plans.step_writer import step_statements
 
 
 class SkillExecutionRow(NamedTuple):
@@ -44,6 +45,16 @@ class SkillExecutionRow(NamedTuple):
 
 
 SQL = load("plans/writer", update_plan_if_unchanged="updated now", lock_execution=SkillExecutionRow)
+
+#: The new statuses in the most frequent write: a call completes one step and claims the next one.
+_PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
+_COMPLETED_FIELDS = {"status", "completed_at"}
+_STARTED_FIELDS = {"status", "in_progress_since", "held_by"}
+_SESSION_FIELDS = {"held_session"}
+
+_OWN_COLUMNS = [column.field for column in TABLES["plan_step"].inserted if column.role != "parent"]
+_OWN_VALUES = attrgetter(*_OWN_COLUMNS)
+_DEPENDS_ON = 1 + _OWN_COLUMNS.index("depends_on")
 
 
 def statements(
@@ -64,7 +75,7 @@ def statements(
     written = _plan(before, decision.plan, patches, sealed, write_context, is_cached=is_cached)
     if conditions := patches.deletes[Entity.CONDITION]:
         written.append(SQL["delete_conditions"](ids=Ids(conditions)))
-    written += step_statements(before, decision, patches, write_context)
+    written += _steps(before, decision, patches, write_context)
     # These rows refer to the plan or its steps, so they are written last.
     written += _children(decision.plan, patches)
     if Entity.ARTIFACT in patches.entities:
@@ -79,6 +90,115 @@ def statements(
         ChainHead(sealed[-1].seq, sealed[-1].hash, sealed[-1].at) if sealed else write_context.head
     )
     return written + audit_statements(sealed), head
+
+
+def _steps(
+    before: Plan | None, decision: Decision[object], patches: Patches, write_context: WriteContext
+) -> list[Statement]:
+    written: list[Statement] = []
+    if made := patches.inserts[Entity.STEP]:
+        written += _new_steps(decision.plan, made)
+    if before is None:
+        return written
+    match patches.updates[Entity.STEP]:
+        case [completed, started] if _is_pair(completed, started, decision.touched):
+            written += _completed_and_started(
+                before, decision.plan, completed, started, write_context
+            )
+        case updates:
+            for patch in updates:
+                written += _changed_step(before, decision, patch, write_context)
+    if removed := patches.deletes[Entity.STEP]:
+        written += (
+            SQL["delete_step_briefs"](ids=Ids(removed)),
+            SQL["delete_steps"](ids=Ids(removed)),
+        )
+    if decision.touched:
+        old = {step.id: step for step in before.steps}
+        same = [i for i in decision.touched if old.get(i) is decision.plan.step(i)]
+        if same:
+            written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
+    return written
+
+
+def _new_steps(plan: Plan, made: list[Patch]) -> list[Statement]:
+    rows = []
+    for patch in made:
+        step = plan.step(StepId(patch.id))
+        row: list[Value] = [plan.id, *_OWN_VALUES(step)]
+        row[_DEPENDS_ON] = Ids(step.depends_on) if step.depends_on else None
+        rows.append(tuple(row))
+    carried = [patch for patch in made if not patch.values.keys().isdisjoint(RESULT_FIELDS)]
+    return [
+        SQL["insert_steps"](rows=Rows(rows)),
+        SQL["insert_step_briefs"](
+            rows=Rows(
+                [new_row(TABLES["step_brief"], patch.values, step_id=patch.id) for patch in made]
+            )
+        ),
+        *map(_new_result, carried),
+    ]
+
+
+def _changed_step(
+    before: Plan, decision: Decision[object], patch: Patch, write_context: WriteContext
+) -> Iterator[Statement]:
+    step_id, values = StepId(patch.id), patch.values
+    old, new = before.step(step_id), decision.plan.step(step_id)
+    if new is not old:
+        yield SQL["update_step"](
+            **new._asdict(),
+            plan_id=before.id,
+            old_status=old.status,
+            seen_at=write_context.now if step_id in decision.touched else None,
+        )
+    if "title" in values:
+        yield SQL["update_title"](plan_id=before.id, id=step_id, title=new.title)
+    if "depends_on" in values:
+        before_it = Ids(new.depends_on)
+        yield SQL["update_dependencies"](plan_id=before.id, id=step_id, depends_on=before_it)
+    if "instructions" in values:
+        yield fill(SQL["update_instructions"], values, step_id=step_id)
+    if not values.keys().isdisjoint(RESULT_FIELDS):
+        yield _new_result(patch)
+
+
+def _is_pair(completed: Patch, started: Patch, touched: tuple[StepId, ...]) -> bool:
+    """Return whether the write completes one step, starts another, and changes nothing else."""
+    return (
+        (completed.values.get("status"), started.values.get("status")) == _PAIR
+        and started.values.keys() - _SESSION_FIELDS == _STARTED_FIELDS
+        and completed.values.keys() - RESULT_FIELDS == _COMPLETED_FIELDS
+        and "result_summary" in completed.values
+        and touched == (started.id,)
+    )
+
+
+def _completed_and_started(
+    before: Plan, plan: Plan, completed: Patch, started: Patch, write_context: WriteContext
+) -> list[Statement]:
+    first, second = StepId(completed.id), StepId(started.id)
+    taken = plan.step(second)
+    return [
+        SQL["complete_and_start"](
+            plan_id=plan.id,
+            completed=first,
+            old_completed=before.step(first).status,
+            completed_at=plan.step(first).completed_at,
+            started=second,
+            old_started=before.step(second).status,
+            started_at=taken.in_progress_since,
+            seen_at=write_context.now,
+            held_by=taken.held_by,
+            held_session=taken.held_session,
+        ),
+        _new_result(completed),
+    ]
+
+
+def _new_result(patch: Patch) -> Statement:
+    row = new_row(TABLES["step_result"], patch.values, step_id=patch.id)
+    return SQL["insert_result"](merged_rows=Rows([row]))
 
 
 def start_skill(
@@ -171,16 +291,16 @@ def _children(plan: Plan, patches: Patches) -> Iterator[Statement]:
         table = TABLES["branching_condition"]
         rows = [new_row(table, patch.values, id=patch.id, plan_id=plan_id) for patch in made]
         yield SQL["insert_conditions"](rows=Rows(rows))
-    for patch in updates[Entity.CONDITION]:
-        yield fill(SQL["update_condition"], patch.values, id=patch.id)
-    for patch in inserts[Entity.REVIEW]:
-        yield fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan_id)
-    for patch in updates[Entity.REVIEW]:
-        yield fill(SQL["decide_review"], patch.values, id=patch.id)
     for patch in inserts[Entity.SESSION]:
         yield fill(SQL["insert_session"], patch.values, plan_id=plan_id, session=patch.id)
-    for patch in inserts[Entity.USAGE]:
-        yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan_id)
+    for patches_of, entity, query in (
+        (updates, Entity.CONDITION, SQL["update_condition"]),
+        (inserts, Entity.REVIEW, SQL["insert_review"]),
+        (updates, Entity.REVIEW, SQL["decide_review"]),
+        (inserts, Entity.USAGE, SQL["insert_usage"]),
+    ):
+        for patch in patches_of[entity]:
+            yield fill(query, patch.values, id=patch.id, plan_id=plan_id)
 
 
 def _artifact(artifact_id: str, values: dict[str, Json], **extra_values: Value) -> Statement:
