@@ -12,7 +12,7 @@ from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
 from waybook.store.calls import Key, StoredAnswer, store_answer
 from waybook.store.driver.connection import Results
-from waybook.store.driver.database import TransactionScope, pending_check
+from waybook.store.driver.database import Transaction, pending_check
 from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement, is_uuid
 
@@ -82,7 +82,7 @@ class RequestContext:
             aggregate_id, [*statements], lambda: None, waits=True, is_read=True
         )
 
-    def transaction(self) -> TransactionScope:
+    def transaction(self) -> Transaction:
         return self.services.database.org_transaction(self.caller.org_id)
 
     def cache_step_plan(self, step_id: str, plan_id: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -92,12 +92,34 @@ _COMMIT = Query("commit", "commit")()
 
 class Transaction:
     def __init__(
-        self, line: DbConnection, opening: Message, check: CredentialCheck | None = None
+        self,
+        pool: ConnectionPool,
+        opening: Message,
+        turn: UUID | None,
+        org: bytes = NO_ORG,
+        check: CredentialCheck | None = None,
     ) -> None:
-        self._line = line
+        """Prepare a transaction.
+
+        The pool shares connections fairly between different values of `turn`, normally org ids.
+        """
+        self._pool = pool
         self._opening = opening
+        self._turn = None if turn is None else turn.int
+        self._org = org
         self._check = check
+        self._line: DbConnection | None = None
         self.is_traced = True
+
+    async def __aenter__(self) -> Self:
+        self._line = await self._pool.acquire(self._turn)
+        self._line.org = self._org
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            await self._pool.release(line, self._turn)
 
     async def send(self, *statements: Statement | str) -> Results:
         """Send statements in the transaction. The first call also begins it."""
@@ -111,49 +133,15 @@ class Transaction:
     async def _send(self, statements: Message) -> Results:
         opening, self._opening = self._opening, ()
         check, self._check = self._check, None
+        if self._line is None:
+            raise RuntimeError("the transaction has no connection")
         if check is None:
             return await self._line.send(opening, statements)
-        try:
-            results = await self._line.send(opening, (check.statement, *statements))
-        except StaleCredential:
-            check.is_failed = True
-            raise
-        check.is_passed = True
-        return results[1:]
+        with check:
+            return (await self._line.send(opening, (check.statement, *statements)))[1:]
 
     async def commit(self, *statements: Statement | str) -> Results:
         return (await self.send(*statements, _COMMIT))[:-1]
-
-
-class TransactionScope:
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        opening: Message,
-        turn: UUID | None,
-        org: bytes = NO_ORG,
-        check: CredentialCheck | None = None,
-    ) -> None:
-        """Prepare a transaction.
-
-        The pool shares connections fairly between different values of `turn`, normally org ids.
-        """
-        self._pool = pool
-        self._check = check
-        self._turn = None if turn is None else turn.int
-        self._org = org
-        self._opening = opening
-        self._line: DbConnection | None = None
-
-    async def __aenter__(self) -> Transaction:
-        self._line = await self._pool.acquire(self._turn)
-        self._line.org = self._org
-        return Transaction(self._line, self._opening, self._check)
-
-    async def __aexit__(self, *_: object) -> None:
-        line, self._line = self._line, None
-        if line is not None:
-            await self._pool.release(line, self._turn)
 
 
 class Database:
@@ -181,10 +169,10 @@ class Database:
     def now(self) -> datetime | None:
         return self.frozen_now or self.clock.now()
 
-    def org_transaction(self, org_id: UUID) -> TransactionScope:
+    def org_transaction(self, org_id: UUID) -> Transaction:
         org = str(org_id)
         opening, check = self._opening(BEGIN, org), pending_check(org_id)
-        return TransactionScope(self.pool, opening, org_id, org.encode(), check)
+        return Transaction(self.pool, opening, org_id, org.encode(), check)
 
     def has_calls(self, org_id: UUID) -> bool:
         return self._groups.has_calls(org_id)
@@ -205,7 +193,7 @@ class Database:
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
         org = str(org_id)
         opening, check = self._opening(BEGIN_READING, org), pending_check(org_id)
-        async with TransactionScope(self.pool, opening, org_id, org.encode(), check) as tx:
+        async with Transaction(self.pool, opening, org_id, org.encode(), check) as tx:
             return await tx.commit(*statements)
 
     async def read_now(self, org_id: UUID) -> datetime:
@@ -225,13 +213,13 @@ class Database:
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
         org = NO_ORG if org_id is None else str(org_id).encode()
-        async with TransactionScope(self.pool, opening, turn, org) as tx:
+        async with Transaction(self.pool, opening, turn, org) as tx:
             return await tx.commit(*statements)
 
     async def read_by_slug(self, slug: str, *statements: Statement | str) -> Results:
         opening = self._opened(BEGIN_READING, "set local app.sweep = 'on'")
         turn = UUID(bytes=sha256(slug.encode()).digest()[:16])
-        async with TransactionScope(self.pool, opening, turn) as tx:
+        async with Transaction(self.pool, opening, turn) as tx:
             return await tx.commit(*statements)
 
     async def list_org_ids(
@@ -243,12 +231,12 @@ class Database:
     async def read_directory(self, *statements: Statement | str) -> Results:
         """Read the list of orgs in one round trip. No other rows are visible."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
-        async with TransactionScope(self.pool, opening, None) as tx:
+        async with Transaction(self.pool, opening, None) as tx:
             return await tx.commit(*statements)
 
     async def read_global(self, *statements: Statement | str) -> Results:
         """Run statements in a transaction in which no org's rows are visible."""
-        async with TransactionScope(self.pool, (BEGIN, *self._role), None) as tx:
+        async with Transaction(self.pool, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
 
     async def check_ready(self) -> None:
@@ -269,7 +257,7 @@ class Database:
     async def _write_org(self, org_id: UUID, statements: Message) -> Results:
         org = str(org_id)
         opening = self._opening(BEGIN, org)
-        async with TransactionScope(self.pool, opening, org_id, org.encode()) as tx:
+        async with Transaction(self.pool, opening, org_id, org.encode()) as tx:
             tx.is_traced = False
             return await tx.commit(*statements)
 

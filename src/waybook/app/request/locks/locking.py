@@ -20,7 +20,7 @@ from waybook.store import calls
 from waybook.store.audit import ChainHead, WriteContext
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
-from waybook.store.driver.database import Transaction, TransactionScope
+from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, new_id, new_uuid
 from waybook.store.driver.wire import DroppedDecision, KeyConflict, StaleCache
 
@@ -65,7 +65,7 @@ class Locked(ABC, Generic[DecisionT]):
     #: Transaction that holds the lock. Not set if a cached copy is used.
     tx: Transaction
     is_cached = False
-    _scope: TransactionScope | None = None
+    _scope: Transaction | None = None
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
         self.ctx, self.actor = ctx, ctx.actor()
