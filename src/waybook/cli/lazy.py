@@ -1,7 +1,8 @@
 """Lazy imports, so that a command loads only the modules that it needs."""
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -12,11 +13,14 @@ def load(target: str) -> Any:  # noqa: ANN401 - what it is, only its user knows
     return getattr(import_module(module), name)
 
 
+#: For each command, its import target in `waybook.cli` or its subcommands, and its help line.
+Table: TypeAlias = Mapping[str, tuple["str | Table", str]]
+
+
 class LazyGroup(click.Group):
     """Click group that imports a command only when it is called."""
 
-    def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **rest: Any) -> None:  # noqa: ANN401 - passed on
-        """`table` maps each command to its import target in `waybook.cli` and its help line."""
+    def __init__(self, *args: Any, table: Table, **rest: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(*args, **rest)
         self.table = table
 
@@ -26,7 +30,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.table:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = load(f"waybook.cli.{self.table[cmd_name][0]}")
+        target, summary = self.table[cmd_name]
+        if not isinstance(target, str):
+            return LazyGroup(cmd_name, table=target, help=summary)
+        command: click.Command = load(f"waybook.cli.{target}")
         return command
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
