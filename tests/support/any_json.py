@@ -9,7 +9,7 @@ SCALARS = EXACT_SCALARS | st.floats()
 
 
 def any_json(*names: str, scalars: st.SearchStrategy[Any] = SCALARS) -> st.SearchStrategy[Any]:
-    """Return a strategy for JSON values with these scalar values and object keys."""
+    """Return a strategy for JSON values; `names` are the possible object keys, if given."""
     keys = st.sampled_from(names) if names else st.text(max_size=5)
     return st.recursive(
         scalars,

@@ -27,7 +27,7 @@ EVERYTHING = (Scope.ADMIN,)
 
 
 def at(agent: AgentClient) -> RequestContext:
-    """Return a context to call functions of the application directly, as this agent's user."""
+    """Return the context in which the application executes a call of this agent."""
     return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
 
 
@@ -59,12 +59,12 @@ def bearer(issued: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {issued.secret}"}
 
 
-#: Number of characters after which a part of a secret cannot occur in a text by chance.
+#: Two texts are assumed not to share this many successive characters by chance.
 PIECE = 12
 
 
 def leaks(text: str, secret: str) -> bool:
-    """Return whether a text contains 12 successive characters of a secret, plain or as hex."""
+    """Return whether a text contains 12 successive characters of a secret, as text or as hex."""
     pieces = {secret[at : at + PIECE] for at in range(len(secret) - PIECE + 1)}
     return any(piece in text or piece.encode().hex() in text for piece in pieces)
 
@@ -93,12 +93,12 @@ async def served(world: OrgEnv, **more: object) -> AsyncIterator[str]:
         yield address
 
 
-#: Query for a hash of a table's content; the hash differs after any change of the table.
+#: Query for a hash of all rows of a table.
 DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) from $table t"
 
 
 def everything_stored(place: ServerDatabase) -> dict[str, str]:
-    """Return, for each table, a hash of the rows of all orgs."""
+    """Return a hash of the rows of each table, for all orgs."""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         tables = admin.execute(
             "select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace"

@@ -107,7 +107,7 @@ DEFINITIONS: Final = {
     "open quotes": "a: '" + "x\n" * 300_000,
     **VALUES,
 }
-#: Hostile step prompts, which are templates.
+#: Hostile prompts of workflow steps; a prompt is a template that the server renders.
 TEMPLATES: Final = {
     "loops in loops": "{% for a in inputs %}" * 200 + "{% endfor %}" * 200,
     "brackets": "{{ " + "(" * 5_000 + "1" + ")" * 5_000 + " }}",
@@ -119,7 +119,6 @@ TEMPLATES: Final = {
     "open blocks": "{% if run %}" * 10_000,
     "comments": "{#" * 50_000,
 }
-#: Hostile Markdown, with and without HTML.
 MARKDOWN: Final = {
     "brackets": "[" * 50_000,
     "brackets and parentheses": "[a](" * 20_000,

@@ -28,7 +28,7 @@ EXTERNAL = ("brief", "feedback")
 ITEMS = "items"
 #: Key of a document that every step may produce, so that it may have several producers.
 COMMON = "common"
-#: Random numbers. `_Dice` derives all random properties of one step from one number.
+#: Strategy for random numbers, from each of which a `_Dice` derives the properties of one step.
 NUMBERS = st.integers(0, 2**96)
 
 
@@ -48,7 +48,7 @@ def make_step(
     outputs: Iterable[str | Output] = (),
     **values: object,
 ) -> RecipeStep:
-    """Return a recipe step with `EXECUTE` jobs; a text in inputs or outputs is a document key."""
+    """Return a step with `EXECUTE` jobs; a string in `inputs` or `outputs` is a document key."""
     step = RecipeStep(
         key=key,
         number=0,
@@ -77,7 +77,7 @@ def _as_output(value: str | Output) -> Output:
 
 
 def make_recipe(*steps: RecipeStep, edges: Edges = ()) -> Recipe:
-    """Return a recipe of these steps; a step without a number gets its position as number."""
+    """Return a recipe of these steps, numbered by their positions unless they have numbers."""
     placed = (
         step if step.number else step._replace(number=place)
         for place, step in enumerate(steps, start=1)
@@ -94,7 +94,7 @@ def make_stage(slug: str, *steps: RecipeStep, edges: Edges = ()) -> Stage:
 
 
 def make_dag(*stages: Stage, transitions: Edges | None = None) -> Dag:
-    """Return a DAG of these stages, in sequence unless transitions are given."""
+    """Return a DAG of these stages; by default, each stage follows the one before it."""
     ways = make_chain(*(stage.slug for stage in stages)) if transitions is None else transitions
     return Dag(
         slug="rivers",
@@ -111,7 +111,7 @@ def models(most: int = 4) -> st.SearchStrategy[list[str]]:
 
 @dataclass(slots=True)
 class _Dice:
-    """Source of random choices derived from one number; 0 always gives the first option."""
+    """Source of choices computed from one number; for 0, each choice is the first option."""
 
     number: int
 
@@ -123,7 +123,6 @@ class _Dice:
         return self.pick(range(count)) == count - 1
 
     def some(self, of: Sequence[ItemT], most: int = 2) -> list[ItemT]:
-        """Return between zero and `most` of these items, without repetitions."""
         places = [self.pick(range(-1, len(of))) for _ in range(most)]
         return [of[place] for place in dict.fromkeys(places) if place >= 0]
 
@@ -134,7 +133,7 @@ class _Dice:
 
 @dataclass(slots=True)
 class _Draft:
-    """Random recipe under construction; each step is added after the steps that it depends on."""
+    """Random recipe to which steps are added one at a time, each after its predecessors."""
 
     stage: str
     #: For each earlier stage, the documents that it produces.
@@ -145,11 +144,12 @@ class _Draft:
     ancestors: dict[str, set[str]] = field(default_factory=dict)
     #: For each earlier stage, the documents that may contain a list of items.
     earlier_lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: Steps that produce a list of items. No `per_source_document` step may follow them.
+    #: Steps whose document is a list of items. No step with the strategy `per_source_document` may
+    #: follow them.
     list_makers: set[str] = field(default_factory=set)
 
     def lists(self, keys: Iterable[str]) -> list[Input]:
-        """Return the lists of items by which a step after the steps `keys` can be split."""
+        """Return the lists that can be the input of a step which follows the steps `keys`."""
         earlier = [
             make_input(doc, slug) for slug, docs in self.earlier_lists.items() for doc in docs
         ]
@@ -168,7 +168,6 @@ class _Draft:
 
 
 def _list_documents(steps: Sequence[RecipeStep], draft: _Draft) -> list[str]:
-    """Return the documents of these steps that may contain a list of items."""
     sources = {edge[0] for edge in draft.edges if draft.follows_documents(edge[1])}
     makers = [
         step
@@ -279,7 +278,6 @@ def dags(draw: st.DrawFn, max_stages: int = 4, max_steps: int = 6) -> Dag:
 
 
 def _lists_of(recipe: Recipe) -> list[str]:
-    """Return the recipe's documents that may contain a list of items for later stages."""
     draft = _Draft("", {}, steps=[*recipe.steps], edges=[*recipe.edges])
     for step in recipe.steps:
         documents = dict.fromkeys(output.document_key for output in step.outputs)

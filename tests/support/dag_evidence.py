@@ -55,10 +55,10 @@ def shuffled(snapshot: Body, chance: Random) -> Body:
 class History:
     """Simulated history of a run, with only valid status changes.
 
-    A step opens when all its predecessors have ended. All its jobs are then created at once; some
+    When all predecessors of a step have ended, its jobs are created, all at the same time; some
     steps get no jobs. A job that continues another job is created when the other job ends. Failed
-    jobs may be retried. If `closes` is true, the snapshots list the closed steps, and jobs of such
-    steps may be repeated.
+    jobs may be retried. If `closes` is true, the snapshots list the closed steps, and jobs of a
+    closed step may be repeated.
     """
 
     dag: Dag
@@ -75,7 +75,7 @@ class History:
         self.opened = {slug: set() for slug in self.graphs}
 
     def moments(self, most: int) -> Iterator[Body]:
-        """Yield the snapshot after each change; all yielded values are the same object."""
+        """Yield the snapshot after each change; it is the same object every time."""
         for _ in range(most):
             moves = [*self._on_the_map(), *self._on_jobs()]
             if not moves:
@@ -85,7 +85,7 @@ class History:
             yield self.snapshot
 
     def played(self, most: int) -> Body:
-        """Return the snapshot after at most this many changes."""
+        """Return the snapshot after `most` changes, or fewer if no more changes are possible."""
         for _ in self.moments(most):
             pass
         return self.snapshot

@@ -26,7 +26,6 @@ from waybook.dag.model import Dag, Stage
 
 
 def origins_of(made: Iterable[ProducedDocument]) -> Origins:
-    """Return the lineages and authors of these documents, without duplicates and in order."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for output in made:
@@ -43,8 +42,8 @@ def dag_counts(
 ) -> Mapping[str, StageCounts]:
     """Return the expected numbers of jobs of every stage, in topological order of the stages.
 
-    A stage missing from `models_of` has no models. A list missing from `lengths` has three items,
-    or its maximum number if that is smaller.
+    `models_of` gives the models of each stage; a stage that it omits has none. `lengths` gives the
+    number of items of each list; a list that it omits has three, or its maximum if that is smaller.
     """
     items = sample_items(dag, lengths)
     stages = {stage.slug: stage for stage in dag.stages}
@@ -110,7 +109,7 @@ def make_stage_run(
 
 
 def sample_items(dag: Dag, lengths: Lengths | None = None) -> ItemOrigins:
-    """Return items for each list of a DAG; a list missing from `lengths` has at most three."""
+    """Return items for each list of a DAG; a list that `lengths` omits has up to three items."""
     lists = item_lists(dag)
     lacking = (item_list for item_list in lists.values() if item_list.name not in (lengths or {}))
     sample = {

@@ -60,7 +60,7 @@ def shared_databases(server: Server) -> Iterator["SharedDatabases"]:
 
 @pytest.fixture(scope="module")
 def shared_place(shared_databases: "SharedDatabases") -> ServerDatabase:
-    """Return a migrated database, shared by tests that create separate orgs."""
+    """Return a migrated database that several test files share; each test creates its own orgs."""
     return shared_databases.current()
 
 
@@ -71,9 +71,9 @@ def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
 
 
 class SharedDatabases:
-    """Migrated database shared by test files, replaced when it contains many orgs.
+    """Migrated database shared by test files, replaced by a new one when it contains many orgs.
 
-    Background tasks process every org. With the orgs of all earlier tests, a task would take
+    Background tasks process every org, so with the orgs of all earlier tests a task would take
     seconds.
     """
 
@@ -149,7 +149,6 @@ async def own_world(own_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 @pytest.fixture
 async def alone(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment in the database of the test file, on PostgreSQL 18 only."""
     async with make_env(module_place) as made:
         yield made
 

@@ -6,13 +6,12 @@ from psycopg import sql
 from org_env import OrgEnv
 from postgres_servers import ServerDatabase
 
-#: Tables that every call writes to, even if the call fails: the call log.
+#: Tables that even a call with an error writes to.
 NOTED = ("mcp_tool_call_log",)
 TABLES = b"select relname from pg_class where relrowsecurity and not relispartition"
 
 
 def rows(world: OrgEnv) -> dict[str, str]:
-    """Return, for each table, a hash of the rows of both test orgs."""
     hashed = sql.SQL(
         "select md5(string_agg(t::text, ' ' order by t::text)) from {} t where org_id = any (%s)"
     )

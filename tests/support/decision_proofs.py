@@ -103,7 +103,7 @@ def decision(*names: str) -> Callable[[TestT], TestT]:
     """Mark a test with the design decisions that it proves.
 
     Raises:
-        ValueError: a decision does not exist.
+        ValueError: a name is not in the list of decisions.
     """
     unknown = [name for name in names if name not in {*DECISIONS, *RUN_DECISIONS}]
     if unknown:

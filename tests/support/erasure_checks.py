@@ -55,7 +55,7 @@ def rows_of(place: ServerDatabase, org_id: UUID) -> dict[str, list[str]]:
 
 
 async def add_user(place: ServerDatabase, agent: AgentClient, name: str) -> None:
-    """Add a user with a token and a web session to this org; the new user adds a second user."""
+    """Add a user who has a token and a web session, and who creates a second user."""
     credential = await make_token(agent, name, email=f"{name}@example.org")
     await make_token(agent.acting_as(name), new_uuid())
     with psycopg.connect(place.admin_dsn) as admin:

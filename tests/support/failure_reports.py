@@ -11,11 +11,11 @@ import pytest
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Report a test with a plain traceback if pytest cannot format the traceback itself.
+    """If pytest cannot format the traceback of an error, report the test with a plain traceback.
 
-    Otherwise the error of the formatting would end the whole run. Python before 3.11.5 is known to
-    raise `SystemError` in `ast.parse`, if the garbage collector runs during the call and a
-    finalizer also parses something.
+    Otherwise this second error would end the whole test run. Python before 3.11.5 is known to raise
+    `SystemError` in `ast.parse`, if the garbage collector runs during the call and a finalizer also
+    parses something.
     """
     try:
         return (yield)
@@ -28,7 +28,7 @@ def pytest_runtest_makereport(
 
 
 def _plain_text(failure: BaseException) -> str:
-    """Return an error and where it was raised, without parsing source code as pytest does."""
+    """Return an error with its traceback, without parsing source code as pytest does."""
     frames = traceback.extract_tb(failure.__traceback__)
     places = [f"{frame.filename}:{frame.lineno}: in {frame.name}" for frame in frames]
     return "\n".join([*places, f"{type(failure).__name__}: {failure}"])

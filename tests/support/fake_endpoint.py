@@ -32,7 +32,6 @@ class EndpointServer:
     url: str = ""
     requests: list[ReceivedRequest] = field(default_factory=list)
     plays: deque[Play] = field(default_factory=deque)
-    #: Set when the first request arrives.
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     def will(self, *plays: Play) -> None:
@@ -50,7 +49,7 @@ class EndpointServer:
 
 
 def answer(body: object, status: int = 200, **headers: str) -> Play:
-    """Return a behavior that answers with this body: a string unchanged, other values as JSON."""
+    """Return a behavior that sends this body: a string as it is, any other value as JSON."""
     content = (body if isinstance(body, str) else json.dumps(body)).encode()
     header_fields = {"content-type": "application/json", "content-length": str(len(content))}
     header_fields |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -114,7 +113,7 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         try:
             await endpoint.serve(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
-            pass  # The client has closed the connection, so there is no one to answer.
+            pass  # The client has closed the connection, so no one can receive a response.
         finally:
             writer.close()
 
@@ -128,15 +127,14 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         yield endpoint
     finally:
         server.close()
-        # The event loop needs some iterations to pass on a connection that the kernel has just
-        # accepted.
+        # After the kernel accepts a connection, the event loop needs some iterations to start its
+        # task.
         for _ in range(ACCEPT_ITERATIONS):
             await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # Close the connections of tasks that were canceled before they started: these tasks did not
-        # close them.
+        # A task that was canceled before it started has not closed its connection.
         for writer in writers:
             writer.close()
         await asyncio.sleep(0)

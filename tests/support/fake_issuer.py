@@ -73,7 +73,7 @@ class FakeIssuer:
 
     url: str = ""
     keys: list[SigningKey] = field(default_factory=lambda: [make_key()])
-    #: Value that the issuer publishes in place of its keys; None if it publishes its keys.
+    #: Value to publish in place of the keys, for tests of invalid key sets.
     published: object = None
     #: Claims about the person who signs in.
     person: Body = field(default_factory=lambda: {"sub": "ann-1", "org": "acme"})
@@ -82,8 +82,8 @@ class FakeIssuer:
     now: datetime = NOON
     request_counts: Counter[str] = field(default_factory=Counter)
     down: bool = False
-    #: True if the issuer publishes its metadata only at the URL of RFC 8414 (OAuth), not at that of
-    #: OpenID Connect.
+    #: True if the metadata is only at the URL that RFC 8414 (OAuth) defines, and not at the URL
+    #: that OpenID Connect defines.
     plain_oauth: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[dict[str, str]] = field(default_factory=list)
@@ -95,7 +95,7 @@ class FakeIssuer:
     def token(
         self, *, header: Body | None = None, key: SigningKey | None = None, **more: object
     ) -> str:
-        """Return a valid token with these claims replaced; None removes a claim."""
+        """Return a valid token, but with these claims; None removes a claim."""
         signing, at = key or self.keys[0], int(self.now.timestamp())
         claims = {
             "iss": self.url,
@@ -112,8 +112,6 @@ class FakeIssuer:
         headers = {name: value for name, value in headers.items() if value is not None}
         private: Any = signing.private
         return jwt.encode(payload, private, algorithm=signing.algorithm, headers=headers)
-
-    # Responses
 
     def about(self) -> Body:
         return {
@@ -170,7 +168,7 @@ class FakeIssuer:
         )
 
     async def link(self, request: Request) -> Response:
-        """Return a page of another site that links to the requested address."""
+        """Return a page of another site with a link to the address in the parameter `to`."""
         where = escape(request.query_params["to"])
         return HTMLResponse(f'<!doctype html><title>Elsewhere</title><a href="{where}">There</a>')
 

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from patience import PATIENCE_SECONDS
 
-#: Value of the socket option `SO_LINGER` with which closing the socket sends a reset.
+#: Value of the socket option `SO_LINGER`: closing the socket resets the connection.
 LINGER_NOT = struct.pack("ii", 1, 0)
 CHUNK_BYTES = 65_536
 
@@ -27,8 +27,8 @@ class Wire:
     pumps: list[threading.Thread] = field(default_factory=list)
 
     def reset(self) -> None:
-        # Wake up the threads that read from the sockets. Otherwise the kernel would keep the
-        # sockets open after they are closed here.
+        # If a thread is still reading from a socket, the kernel keeps the socket open after it was
+        # closed, so end the reading first.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
             # This fails if the other side has already closed the socket.
             with contextlib.suppress(OSError):
@@ -48,24 +48,24 @@ class FaultLink:
     #: Path of a Unix socket, or host and port.
     target: str | tuple[str, int]
     wires: set[Wire] = field(default_factory=set)
-    #: Lock that is held while a connection is added to `wires`. The threads of the connection start
-    #: only when other threads can find the connection there.
+    #: Lock for adding a connection to `wires`. The threads that forward its data also wait for the
+    #: lock, so they do not start before the connection is in `wires`.
     changing: threading.Lock = field(default_factory=threading.Lock)
-    #: Number of connections that the link closed at once because the target was unavailable.
+    #: Number of connections that were closed because the target was unavailable.
     refused: int = 0
-    #: While this event is not set, the link forwards nothing.
+    #: While this event is not set, no data is forwarded.
     is_open: threading.Event = field(default_factory=threading.Event)
-    #: Number of pieces of data that the link has delayed so far.
+    #: Number of times that data arrived and had to wait for `is_open`.
     held: int = 0
-    #: Number of answers that the target has sent on each accepted connection.
+    #: For each accepted connection, the number of answers that the target has sent.
     answers: list[int] = field(default_factory=list)
-    #: Number of a connection, and a number of answers. When the target has sent this many answers
-    #: on this connection, the link resets the connection instead of forwarding the next answer.
+    #: Selects an answer to lose, by the number of its connection and the number of answers before
+    #: it on this connection. The link resets the connection instead of forwarding the answer.
     cut: tuple[int, int] | None = None
-    #: Number of bytes of the next answer that the link forwards before it resets the connection.
+    #: Number of bytes of the next answer to forward before the link resets the connection.
     reset_after_bytes: int | None = None
-    #: The link sets `holds_answer` when it delays an answer; the test sets `may_answer` to let the
-    #: link send the answer.
+    #: The link sets `holds_answer` when it has an answer but waits to send it, and a test sets
+    #: `may_answer` to end the wait.
     holds_answer: threading.Event = field(default_factory=threading.Event)
     may_answer: threading.Event = field(default_factory=threading.Event)
     was_reset: threading.Event = field(default_factory=threading.Event)
@@ -79,13 +79,13 @@ class FaultLink:
         return len(wires)
 
     def lose_next_answer(self) -> None:
-        """Reset the next connection on which the target answers, without forwarding the answer."""
+        """Do not forward the next answer of the target; reset its connection instead."""
         self.was_reset.clear()
         self.may_answer.set()
         self.reset_after_bytes = 0
 
     def answer_and_reset(self) -> None:
-        """Forward the delayed answer, but reset the connection before the caller reads it."""
+        """Let the link send the answer for which it waits, until it resets the connection."""
         self.may_answer.set()
         assert self.was_reset.wait(PATIENCE_SECONDS)
         for event in (self.holds_answer, self.may_answer, self.was_reset):

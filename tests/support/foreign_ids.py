@@ -60,7 +60,7 @@ class ForeignIdCall:
     async def answers(
         self, agent: ForeignCaller, row_id: str, id_text: str | None = None
     ) -> list[str]:
-        """Return the exact answers to the calls, with the text `ID` in place of the id."""
+        """Return the answers to the calls with this id, with `ID` in place of the id."""
         texts = []
         for arguments in self.with_id(row_id):
             answer = await agent.ask(self.tool, arguments)
@@ -69,7 +69,7 @@ class ForeignIdCall:
         return texts
 
     async def betrayed(self, agent: ForeignCaller, theirs: Mapping[str, str]) -> list[str]:
-        """Return the kinds of records whose ids are answered differently than an unknown id."""
+        """Return the kinds of records for which the answer differs from that for an unknown id."""
         expected = {
             has_id: await self.answers(agent, new_id() if has_id else new_uuid())
             for has_id in (True, False)
@@ -95,7 +95,7 @@ async def _asking(agent: AgentClient, tool: str, path: Place) -> ForeignIdCall:
 
 
 def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
-    """Yield the arguments with this id at the path; for a list on the path, once per entry."""
+    """Yield the arguments with this id at the path, in each entry in turn if there is a list."""
     name, *rest = path
     if name == "part":
         yield from ({**arguments, name: f"{kind}:{row_id}"} for kind in PARTS)

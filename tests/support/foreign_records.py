@@ -62,7 +62,7 @@ async def _their_run(ned: AgentClient) -> dict[str, str]:
 
 
 async def all_foreign_records(agent: AgentClient) -> None:
-    """Add rows to every table that tools write to, by calling every tool and causing failures."""
+    """Create rows in every table that tools write to: call every tool, and cause failures."""
     for tool in PREPARE:
         args = await valid_call(agent, tool)
         if tool in MUTATING:
@@ -130,7 +130,7 @@ async def make_snapshot_link(agent: AgentClient) -> tuple[str, str]:
 
 
 async def _passages_of_every_kind(agent: AgentClient) -> None:
-    """Create a passage of an outdated artifact version, and one excluded from indexing."""
+    """Create a passage of an old artifact version, and a passage that could not be indexed."""
     args = await valid_call(agent, "store_research")
     await agent.call("store_research", **{**args, "content": "An earlier version."})
     stored = await agent.call("store_research", **{**args, "content": "A later version."})
