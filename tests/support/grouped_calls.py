@@ -9,7 +9,6 @@ from patience import PATIENCE_SECONDS
 from waybook.store.driver.database import Database
 from waybook.store.driver.group_commit import MAX_IN_FLIGHT, Call
 
-#: Number of messages that `busy_org` sends.
 BLOCKING_MESSAGES = 1 + MAX_IN_FLIGHT
 
 
@@ -19,10 +18,10 @@ def no_effect() -> None:
 
 @asynccontextmanager
 async def busy_org(database: Database, org_id: UUID, waiting: int) -> AsyncIterator[None]:
-    """Send as many messages for an org as may await an answer, so that further calls must wait.
+    """Send messages for an org until the maximum number awaits answers, so that further calls wait.
 
-    At the end of the block, wait until the number of waiting calls is `waiting`. Then let the
-    database answer the messages, so that the driver sends the waiting calls as a group.
+    At the end of the block, the messages get no answer until as many calls wait as `waiting` says.
+    After the answers, the driver sends these calls as one group.
     """
     key = org_id.int % 2**62
     block = [f"select pg_advisory_xact_lock_shared({key})"]

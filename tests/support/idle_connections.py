@@ -72,7 +72,7 @@ class ReusingPool(ConnectionPool):
 
 
 def is_open(line: DbConnection) -> bool:
-    """Return whether the connection is open on both sides and outside of a transaction."""
+    """Return whether the server has kept the connection open, and no transaction is in progress."""
     try:
         line.connection.pgconn.consume_input()
     except psycopg.OperationalError:

@@ -95,7 +95,7 @@ ALL: Final = "\n\n".join(CANARIES)
 
 
 def samples(length: int) -> Iterator[str]:
-    """Yield one-line texts of at most this many characters that contain all injections."""
+    """Yield lines of at most this many characters, which together contain all samples."""
     piece = ""
     for canary in CANARIES:
         line = canary.replace("\n", " ").replace("\t", " ")

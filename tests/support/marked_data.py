@@ -13,7 +13,8 @@ from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.registry import TOOLS
 from waybook.background import render_all_orgs
 
-#: Arguments that are not free text or are never stored, such as names, ids and enumerated values.
+#: Arguments that are not free text, such as names, ids and enumerated values, or that are never
+#: stored.
 FORMAL = frozenset(
     {
         *("action", "candidate", "conditionExpression", "cursor", "dagSlug", "definition"),
@@ -61,9 +62,9 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
 
 @dataclass
 class MarkedWriter:
-    """Writer of hostile texts; it records to which argument each marker was written."""
+    """Writer of hostile texts that records in which argument it placed each marker."""
 
-    #: The argument to which each marker was written.
+    #: For each marker, the argument in which it was placed.
     written: dict[str, Leaf] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
@@ -71,12 +72,12 @@ class MarkedWriter:
         return self._marked(leaf, ALL)
 
     def short(self, *leaf: str, room: int = 180) -> str:
-        """Return one line with a marker and some hostile texts, different in each call."""
+        """Return a marker and some injection samples in one line, other samples in each call."""
         choice = [*samples(room - 24)]
         return self._marked(leaf, choice[next(self._numbers) % len(choice)])
 
     def printable(self, *leaf: str, room: int = 180) -> str:
-        """Return one line with a marker and some hostile texts, only with printable characters."""
+        """Return a line as `short` does, but without characters that are not printable."""
         text = self.short(*leaf, room=room)
         return "".join(character for character in text if character.isprintable())
 
@@ -87,7 +88,6 @@ class MarkedWriter:
 
 
 async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan with a review and modifications; every text of the plan has a marker."""
     made = "create_research_plan"
     step = {"stepType": "custom", "title": ink.short(made, "steps", "title")}
     branch = {"stepType": "search", "instructions": ink.long(made, *BRANCH, "instructions")}
@@ -177,7 +177,6 @@ async def marked_copy(agent: AgentClient, ink: MarkedWriter, plan: Body) -> Body
 
 
 async def _reviewed(agent: AgentClient, ink: MarkedWriter, taken: Body) -> None:
-    """Request a review of the step, send the step back, and request a review again."""
     made = "request_user_review"
     args = {
         "stepId": taken["stepId"],
@@ -193,7 +192,6 @@ async def _reviewed(agent: AgentClient, ink: MarkedWriter, taken: Body) -> None:
 
 
 async def marked_output(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan within a skill execution, store its output, and complete the execution."""
     made = "store_research_output"
     started = await agent.call("start_skill", name="survey", sessionId="ink")
     plan = await agent.plan(1, name=ink.short("create_research_plan", "name"), sessionId="ink")

@@ -1,4 +1,4 @@
-"""Programs and permissions that some tests need; for each, what is tested and how to get it.
+"""Programs and permissions that some tests need, with what they test and how to get them.
 
 The summary at the end of a test run lists those that are missing.
 """
@@ -13,24 +13,24 @@ FIFTEEN = Path(os.environ.get("WAYBOOK_TEST_FIFTEEN", "/usr/lib/postgresql/15/bi
 
 
 class Requirement(NamedTuple):
-    """Program or right that some tests need."""
+    """Program or permission that some tests need."""
 
     name: str
     tested: str
     how_to_get: str
-    #: True if a test run in CI must fail without it.
+    #: True if tests must fail in CI when it is missing, instead of being skipped.
     needed_in_ci: bool = False
 
     @property
     def missing(self) -> str:
-        """Return the reason for skipping a test; the summary counts the tests with this reason."""
+        """Return the text that marks a skipped test, by which the summary counts such tests."""
         return f"NOT TESTED: {self.name} is missing"
 
     def skip(self, detail: str) -> NoReturn:
-        """Skip the running test; in CI, fail it if CI must provide the requirement.
+        """Skip the running test; in CI, fail it if `needed_in_ci` is true.
 
         Raises:
-            AssertionError: the requirement is missing in CI.
+            AssertionError: the requirement is missing in CI, where it is needed.
         """
         if self.needed_in_ci and os.environ.get("CI") == "true":
             raise AssertionError(f"{self.missing}: {detail}")
@@ -59,7 +59,7 @@ REQUIREMENTS = (CHROMIUM, POSTGRES_15, PGBOUNCER, PGVECTOR, NODE_PACKAGES, ROOT)
 
 
 def not_run(reasons: list[str]) -> list[str]:
-    """Return a line for each missing requirement, with the number of tests that were skipped."""
+    """Return a line for each missing requirement, with the number of tests skipped for it."""
     counts = {need: sum(need.missing in reason for reason in reasons) for need in REQUIREMENTS}
     return [
         f"{count} tests of {need.tested}: {need.name} is missing; {need.how_to_get}"

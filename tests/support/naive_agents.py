@@ -102,19 +102,19 @@ def random_condition(random: Random, count: int) -> Body:
 
 @dataclass
 class NaiveAgent:
-    """Agent that knows one first call, and then only the calls that replies suggest in `next`."""
+    """Agent that makes one given call first, and then only the call in `next` of the last reply."""
 
     client: AgentClient
     next_call: Body
     session: str
     random: Random
     has_ended: bool = False
-    #: Number of calls since the plan or run last changed, or since this agent last waited.
+    #: Number of calls of this agent since the plan or run last changed or the agent last waited.
     idle_calls: int = 0
     seen_changes: int = 0
 
     async def act(self, seen: Counter[str]) -> bool:
-        """Make the suggested call without waiting; return whether a real agent would now wait."""
+        """Make the next call without waiting; return whether a real agent would wait now."""
         tool, args = str(self.next_call["tool"]), dict(self.next_call["args"])
         would_wait = args.pop("waitSeconds", 0) > 0
         if tool == "submit_job_result" and self.random.random() < FAILURE_RATE:
@@ -152,7 +152,8 @@ class NaiveAgent:
 class Outcome:
     subjects: int = 0
     calls: int = 0
-    #: Largest number of successive calls that one agent made without a wait while nothing changed.
+    #: Largest number of calls that an agent made in sequence, with no wait and no change of the
+    #: plan or run.
     longest_loop: int = 0
     deaths: int = 0
     decisions: int = 0
@@ -180,7 +181,7 @@ async def decide_review(person: AgentClient, plan_id: object, random: Random) ->
 
 
 async def help_run(person: AgentClient, run_id: object, random: Random) -> bool:
-    """If the run needs a person, act as this person; return whether it did."""
+    """If the run waits for a person, act as that person and return True; otherwise return False."""
     progress = await person.call("get_run_progress", runId=run_id)
     if stage := progress.get("awaitingFeedback"):
         named = {"runId": run_id, "stageSlug": stage}
@@ -201,7 +202,7 @@ Help = Callable[[AgentClient, object, Random], Awaitable[bool]]
 
 @dataclass
 class Crew:
-    """Eight naive agents on one plan or run, and a person who acts when needed."""
+    """Eight naive agents on one plan or run, and the person who helps them."""
 
     world: OrgEnv
     first_call: Body
@@ -222,7 +223,7 @@ class Crew:
         return NaiveAgent(self.world.agent, self.first_call, session, self.random)
 
     async def work_until_end(self) -> None:
-        """Let the agents make suggested calls until one of them finds that the work has ended."""
+        """Let random agents make their next calls until one finds that the work has ended."""
         self.outcome.subjects += 1
         for _ in range(MAX_CALLS):
             self.world.clock.advance(seconds=5)
@@ -255,7 +256,6 @@ class Crew:
         outcome.longest_loop = max(outcome.longest_loop, agent.idle_calls)
 
     async def _changes(self) -> int:
-        """Return the number of audit entries of the plan or run."""
         statement = audit.SQL["head"](subject_id=self.subject_id)
         ((head,),) = await self.world.database.read_org(self.world.agent.org_id, statement)
         return int(head.seq)

@@ -12,7 +12,7 @@ GUARD = Path(sitecustomize.__file__).parent
 
 
 def start_guard() -> None:
-    """Watch the network use of this process and of every Python process that it starts."""
+    """Record connections to other machines from this process and every Python process it starts."""
     descriptor, place = tempfile.mkstemp(prefix="waybook-network-")
     os.close(descriptor)
     # The file is writable for all users, because PostgreSQL may run as another user.

@@ -59,5 +59,5 @@ def fetch(wanted: Path, folder: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment variables, with the Node.js of the Python wheel first in `PATH`."""
+    """Return this process's environment variables, with the wheel's Node.js first in `PATH`."""
     return {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}

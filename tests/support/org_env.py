@@ -60,12 +60,12 @@ SKILLS = InstalledSkills(
 
 
 def with_parts(services: Services, *parts: object) -> Services:
-    """Return a copy of the services; each of these objects replaces the one of its class."""
+    """Return a copy of the services with these parts; each replaces the part of the same class."""
     return replace(services, parts={**services.parts, **{type(part): part for part in parts}})
 
 
 def make_application(dispatcher: ServerDispatcher, settings: Settings) -> Application:
-    """Return an application with this dispatcher, whose background loops do not run."""
+    """Return an application that has this dispatcher and does not run background loops."""
     return Application(
         dispatcher=dispatcher,
         services=dispatcher.services,
@@ -86,13 +86,13 @@ class FakeClock:
         return self.database.frozen_now
 
     def advance(self, **gap: float) -> None:
-        """Advance the clock: `advance(minutes=31)`."""
+        """Advance the clock, for example by `minutes=31`."""
         self.database.frozen_now = self.now + timedelta(**gap)
 
 
 @dataclass
 class AgentClient:
-    """User of an org who calls tools through the dispatcher."""
+    """User of an org who calls tools directly through the dispatcher, without MCP."""
 
     dispatcher: ServerDispatcher
     caller: Caller
@@ -119,7 +119,7 @@ class AgentClient:
         return error
 
     async def plan(self, steps: int | list[Body] = 3, **more: object) -> Body:
-        """Create a plan with these steps, or with this many default steps."""
+        """Create a plan; a number for `steps` creates that many default steps."""
         named = {"name": "Rivers", "researchQuestion": "Which river is longest?"}
         if isinstance(steps, int):
             steps = [make_step(f"Look up {n}.") for n in range(1, steps + 1)]
@@ -132,7 +132,6 @@ class AgentClient:
         return taken
 
     async def submit(self, taken: Body, result: object = "found", **more: object) -> Body:
-        """Submit the result of a step."""
         held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
         return await self.call("submit_step_result", **{**held, "resultSummary": result, **more})
 
@@ -148,7 +147,6 @@ class AgentClient:
         return await self.call("get_plan_status", planId=plan["planId"])
 
     async def modify(self, plan: Body, action: str, **change: object) -> Body:
-        """Apply a single modification to a plan."""
         modifications = [{"action": action, **change}]
         return await self.call("modify_plan", planId=plan["planId"], modifications=modifications)
 
@@ -158,16 +156,13 @@ class AgentClient:
         return await self.call("request_user_review", **named, **more)
 
     async def decide(self, plan: Body, decision: str = "approve", **more: object) -> Body:
-        """Decide the open review of a plan."""
         named = {"planId": plan["planId"], "decision": decision}
         return await self.call("submit_user_decision", **named, **more)
-
-    # Runs
 
     async def run(
         self, dag: str = "deep-research", models: Iterable[str] = "ab", **more: object
     ) -> Body:
-        """Start a run of a DAG; if `models` is a string, each letter is a model."""
+        """Start a run; in the string `"ab"`, each letter is the name of a model."""
         named = {"dagSlug": dag, "name": "Rivers", "input": "Which river is longest?"}
         return await self.call("start_run", **{**named, "models": [*models], **more})
 
@@ -201,15 +196,13 @@ class AgentClient:
         return await self.call("submit_stage_feedback", **named, **more)
 
     async def progress(self, run: Body, *, detail: bool = True) -> Body:
-        """Return the full report of a run, or the compact one."""
         return await self.call("get_run_progress", runId=run["runId"], detail=detail)
 
     def acting_as(self, user: str, channel: Channel = Channel.MCP) -> "AgentClient":
-        """Return an agent of another user in the same org."""
         return AgentClient(self.dispatcher, Caller(org_id=self.org_id, user=user, channel=channel))
 
     def elsewhere(self) -> "AgentClient":
-        """Return an agent of the same user with empty caches, as served by another process."""
+        """Return the same user with empty caches, like a client of another server process."""
         services = replace(
             with_parts(self.dispatcher.services, PlanCache(), RunCache()),
             step_parents=ParentCache(),
@@ -222,7 +215,7 @@ def make_step(instructions: str = "Look it up.", **more: object) -> Body:
 
 
 def branch_condition(after: int, expression: str, action: str, **params: object) -> Body:
-    """Return a condition of a new plan for the step with the number `after`."""
+    """Return a condition on the result of step `after`, as an argument of a new plan."""
     condition = {"afterStepOrder": after, "conditionExpression": expression}
     return {**condition, "ifTrueAction": action, "actionParams": params}
 
@@ -238,36 +231,34 @@ class OrgEnv:
     other_org_plan: Body = field(default_factory=dict)
     #: True if a test changes the other org on purpose.
     other_org_may_change: bool = False
-    #: If false, the end of the test does not compare the rows with the audit. Some tests make this
-    #: comparison impossible, for example because they disable row-level security.
+    #: If false, the rows are not compared with the audit at the end of the test. Some tests, such
+    #: as those that disable row-level security, make this comparison impossible.
     is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
-        """Return the stored rows of a plan, to compare them with rows rebuilt from the audit."""
+        """Return the stored rows of a plan in the format of a replay of the audit."""
         statement = load.SQL["stored_rows"](plan_id=plan_id)
         return audit.read_rows((await self.database.read_org(org_id, statement))[0])
 
     async def set_policy(self, policy: ReviewPolicy) -> None:
-        """Set the review policy of the org under test."""
         async with self.database.org_transaction(self.agent.org_id) as tx:
             await tx.commit(SET_POLICY(policy=policy))
 
     async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
-        """Return the audit entries of a plan or of a skill execution."""
         statement = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
         entries: list[audit.SealedEntry]
         (entries,) = await self.database.read_org(org_id, statement)
         return entries
 
 
-#: Open connections of the database owner, by database name. They are reused, because to open a
-#: connection takes longer than to add an org.
+#: Open connections of the database owner, by database name. A new connection would take longer than
+#: adding an org, so all test environments of a database use the same one.
 OWNERS: dict[str, psycopg.Connection] = {}
 
 
 @contextmanager
 def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Keep an open connection of the owner for all test environments in this database."""
+    """Open the connection of the owner that all test environments in this database use."""
     with (
         psycopg.connect(place.owner_dsn, prepare_threshold=None) as connection,
         keep_connections(place.app_dsn),
@@ -280,7 +271,7 @@ def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
 
 
 def add_orgs(place: ServerDatabase, *org_ids: UUID) -> None:
-    """Create orgs as `add_org` does, but use the owner's open connection if there is one."""
+    """Create orgs as `add_org` does, through the connection in `OWNERS` if there is one."""
     owner = OWNERS.get(place.dbname)
     if owner is None:
         for org_id in org_ids:
@@ -323,7 +314,8 @@ async def make_env(
         if not world.is_sound:
             return
         after = await read_state(database, theirs, plan_id)
-        # Most tests do not change the other org. Its audit is then always the same, so skip it.
+        # If the other org has not changed, its audit has not changed either and need not be
+        # checked.
         changed = [ours] if after == before else [ours, theirs]
         await check_audit(dispatcher.services, *changed)
         if not world.other_org_may_change:
@@ -341,7 +333,7 @@ async def read_state(database: Database, org_id: UUID, plan_id: str) -> tuple[Ro
 async def open_test_database(
     place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[Database]:
-    """Yield a database pool of the serving role, with the database clock fixed at noon."""
+    """Yield the test database, opened by the serving user and with its clock fixed at noon."""
     pool = ReusingPool(place.app_dsn, size=pool_size, lock_timeout=lock_timeout)
     with closing(Database(pool, role=place.server.role)) as database:
         database.frozen_now = NOON

@@ -27,7 +27,7 @@ LEAVING = "Lea Leaving"
 
 @contextmanager
 def place_owned_by(kind: str, server: Server) -> Iterator[ServerDatabase]:
-    """Yield a migrated database with this kind of owner."""
+    """Yield a migrated database whose owner is of this kind, one of `OWNERS`."""
     with ExitStack() as stack:
         dsn = server.owner_dsn if kind == "ordinary" else server.admin_dsn
         if kind == "bypassing":
@@ -41,13 +41,14 @@ def place_owned_by(kind: str, server: Server) -> Iterator[ServerDatabase]:
 
 
 def transfer_ownership(place: ServerDatabase) -> None:
-    """Make the role of the owner's DSN the owner of the database and of all its tables."""
+    """Make the owner in the place's DSN the owner of the database and of all its tables."""
     owner = sql.Identifier(str(conninfo_to_dict(place.owner_dsn)["user"]))
     named = sql.Identifier(place.dbname)
     for node in place.server.nodes:
         with psycopg.connect(node) as admin:
             admin.execute(sql.SQL("alter database {} owner to {}").format(named, owner))
-    # One transaction per table: Citus refuses to change a reference table after a distributed one.
+    # Change each table in a transaction of its own: Citus refuses to change a reference table after
+    # a distributed table.
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         cursor = admin.execute(
             """select relname from pg_class
@@ -93,9 +94,8 @@ def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
 
 
 async def fill(world: OrgEnv, name: str) -> None:
-    """Insert rows of the org, some by the user `name`, into every table with an `org_id`."""
-    # This function inserts rows without audit entries, so the rows cannot be compared with the
-    # audit at the end.
+    """Insert rows into every table with an `org_id`; some of the rows belong to the user `name`."""
+    # These rows have no audit entries, so the test must not compare the rows with the audit.
     world.is_sound = False
     agent = world.agent.acting_as(name)
     await all_foreign_records(agent)
@@ -113,7 +113,7 @@ def clone(place: ServerDatabase, agent: AgentClient) -> UUID:
     """Copy every row of an org to a new org with the same ids; return the new org's id."""
     twin = UUID(new_uuid())
     with psycopg.connect(place.admin_dsn) as admin:
-        # This setting disables foreign-key checks.
+        # Insert the rows without checks of foreign keys.
         admin.execute("set local session_replication_role = replica")
         for table in tables(place):
             _clone_rows(admin, table, agent.org_id, twin)
