@@ -1,4 +1,4 @@
-"""Helpers that fetch the cut parts of a context, by making the calls that the context suggests."""
+"""Helpers that complete a shortened context, by making the calls that it names."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -14,18 +14,16 @@ from waybook.store.driver.queries import new_uuid
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 
-#: Possible names of the text field, in context entries with a single text.
+#: Names that the text of a context entry may have.
 TEXT_FIELDS = ("content", "resultSummary", "feedback", "reason", "failReason", "details", "summary")
-#: Possible names of the id field, in entries of a list in the context.
+#: Names that the id of an entry in a list may have.
 KEYS = ("artifactId", "reviewId", "seq", "stepId")
 
-#: Characters of random texts: letters, characters that JSON escapes, characters of two to four
-#: bytes, and characters that JSON writes in six bytes.
+#: Characters of which each kind needs a different number of bytes in UTF-8 and in JSON.
 ALPHABET = 'abc de\n"\\\t\x01\x1féß語🜂𝄞'
 
 
 def hostile_texts(random: Random, longest: int) -> str:
-    """Generate random text whose characters need escapes or several bytes."""
     length = random.choice([1, 7, random.randint(1, longest), longest])
     letters = random.choice([ALPHABET, "x", "\x01", "𝄞", "word "])
     some = "".join(random.choices(letters, k=min(length, 97)))
@@ -33,7 +31,7 @@ def hostile_texts(random: Random, longest: int) -> str:
 
 
 async def completed(agent: AgentClient, reply: Body) -> Body:
-    """Return the reply with each part that was cut replaced by the full part."""
+    """Return the reply with every shortened text and list replaced by the complete one."""
     body = dict(reply)
     cut = body.pop("cut", {})
     notes = {_only_text(body): cut} if "get" in cut else dict(cut)
@@ -56,7 +54,7 @@ async def completed(agent: AgentClient, reply: Body) -> Body:
 
 
 async def _absent(agent: AgentClient, note: Body) -> Body:
-    """Return the parts that a small context omitted."""
+    """Return the parts that were left out of a small context."""
     larger = await completed(agent, await _carried_out(agent, note["get"]))
     return {name: larger[name] for name in note["left"]}
 
@@ -71,7 +69,7 @@ async def _carried_out(agent: AgentClient, get: Body) -> Body:
 
 
 async def _rest(agent: AgentClient, get: Body) -> str:
-    """Return the full text of a field that was cut, by fetching the rest call by call."""
+    """Fetch the rest of a shortened text, one piece per call."""
     pieces = []
     while True:
         piece = await _carried_out(agent, get)
@@ -85,7 +83,7 @@ async def _rest(agent: AgentClient, get: Body) -> str:
 async def _complete_list(
     agent: AgentClient, name: str, entries: Sequence[Any], note: Body
 ) -> list[Any]:
-    """Return a complete list of the context, fetched page by page, without duplicates."""
+    """Fetch the rest of a shortened list, one page per call, and return the complete list."""
     by_key = {_key(entry): entry for entry in entries}
     expected = len(by_key) + note["left"]
     cut = {name: note}
@@ -105,10 +103,7 @@ def _key(entry: Body) -> Any:  # noqa: ANN401 - an id or a number
 async def store_all(
     agent: AgentClient, plan: Body, stored: Iterable[tuple[str | None, str, object]]
 ) -> list[str]:
-    """Store these artifacts of a plan, each with its step, title and content.
-
-    Return the ids of the artifacts.
-    """
+    """Store artifacts of a plan, given as step, title and content; return their ids."""
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     ids, subjects = [], []
     async with LockedPlan(call, plan_id=plan["planId"]) as locked:

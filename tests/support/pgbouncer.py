@@ -23,7 +23,7 @@ POOL = 4
 
 @contextmanager
 def start_pgbouncer(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Start pgbouncer; yield this database with a DSN of the serving user that goes through it."""
+    """Start pgbouncer; yield the database with a DSN that connects through pgbouncer."""
     assert PGBOUNCER is not None, missing_programs.PGBOUNCER.missing
     home = Path(tempfile.mkdtemp(prefix="waybook-pooler-"))
     home.chmod(0o755)

@@ -17,7 +17,7 @@ from run_place import PLACE
 from waybook.embedded_postgres.cluster import find_binaries
 from waybook.embedded_postgres.data_directory import server_account
 
-#: SQL that uses the pgvector extension in every way that Waybook uses it.
+#: SQL that uses every feature of pgvector that Waybook uses.
 TRIAL = """\
 create extension vector;
 
@@ -41,7 +41,7 @@ vacuum t;
 
 
 def usable_server() -> tuple[str | None, str]:
-    """Return the name of a server with working pgvector, or None with the error of each server."""
+    """Return the name of a server with working pgvector, or None and the error of each server."""
     tried = []
     for name in ("15", "18"):
         error = _fault(name)
@@ -52,7 +52,7 @@ def usable_server() -> tuple[str | None, str]:
 
 
 def _fault(name: str) -> str | None:
-    """Return the error of this server's pgvector, or None if it works; the result is cached."""
+    """Return the error of pgvector on this server, None if it works; test each server only once."""
     verdict = Path(os.environ[PLACE]) / f"pgvector-{name}"
     with alone("pgvector.lock"):
         if not verdict.exists():

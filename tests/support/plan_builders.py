@@ -55,7 +55,7 @@ def make_new_step(instructions: str = "Look it up.", **values: object) -> NewSte
 
 
 def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
-    """Return a step; if the status needs a holder, this is Ann, who claimed the step at noon."""
+    """Return a step; if its status needs a holder, Ann claimed it at noon."""
     step = new_step(StepId(""), make_new_step(), 0)._replace(status=status)
     if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
         step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")
@@ -65,7 +65,7 @@ def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step
 def make_condition(
     after: int, expression: str, action: BranchAction = BranchAction.CONTINUE, **values: object
 ) -> Condition:
-    """Return a condition of the step with this number; `make_plan` gives the condition its id."""
+    """Return a condition of step `after`; `make_plan` sets its id."""
     condition = Condition(
         id=ConditionId(""),
         step_id=StepId(f"s{after}"),
@@ -92,7 +92,7 @@ def make_review(step: int, **values: object) -> Review:
 def make_plan(
     *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
 ) -> Plan:
-    """Return a plan with steps `s1`, `s2` …; without `status`, the steps determine it."""
+    """Return a plan with steps `s1`, `s2` …; the default status follows from the steps."""
     placed = tuple(
         step._replace(id=StepId(f"s{order}"), order=order)
         for order, step in enumerate(steps, start=1)
@@ -133,7 +133,7 @@ def make_new_plan(*steps: NewStep, conditions: tuple[NewCondition, ...] = ()) ->
 
 
 def make_created_plan(steps: int = 3, *, actor: Actor = ANN) -> Plan:
-    """Return a plan as created by the plan rule `create`."""
+    """Return a plan as the plan rule `create` makes it."""
     return create(make_new_plan(*[make_new_step()] * steps), make_context(actor)).plan
 
 
@@ -158,7 +158,7 @@ def events_of(decision: Decision[object]) -> list[str]:
 
 
 def moves_of(decision: Decision[object], row_id: str) -> list[tuple[Json, Json]]:
-    """Return the status changes of one row that a decision makes, in order."""
+    """Return the status changes of one row in a decision, as pairs of old and new status."""
     return [
         (change.old, change.new)
         for change in changes_of(decision)

@@ -1,4 +1,4 @@
-"""Check of the rule `copy_plan`: the copy of a plan is valid and can be rebuilt from the audit."""
+"""Check that the rule `copy_plan` makes valid plans, which the audit can rebuild."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,7 +11,7 @@ from waybook.plan.model import DONE_STEP, Plan, StepStatus
 
 
 def check_copies(plans: Iterable[Plan]) -> int:
-    """Copy each plan with and without its results; check the copies, and return their number."""
+    """Copy each plan with its results and without; check the copies, and return their number."""
     copies = 0
     for plan in plans:
         for up_to in (None, 0):

@@ -22,7 +22,7 @@ REACH = 40
 
 
 def make_large_plan(steps: int, *, tied: bool = True) -> Plan:
-    """Return a plan with more than half of its steps done; if `tied`, steps have dependencies."""
+    """Return a plan with just over half of its steps done; `tied` adds dependencies."""
     chance = Random(steps)  # noqa: S311 - nothing secret about it
     ids = [StepId(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(steps)]
     at = steps * 11 // 20
@@ -116,7 +116,7 @@ def _happening(number: int) -> HistoryEntry:
 
 
 def _moves(steps: tuple[Step, ...]) -> list[StepStatusChange]:
-    """Return the status changes of these steps; every ninth step was attempted twice."""
+    """Return the history of these steps; every ninth step has two attempts."""
     moves: list[StepStatusChange] = []
     at = NOON
     for place, step in enumerate(steps):

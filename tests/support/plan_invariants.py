@@ -73,7 +73,7 @@ def open_reviews_at_most_1(plan: Plan) -> None:
 
 
 def claimed_steps_have_a_start_time(plan: Plan) -> None:
-    """Check that steps in progress have a start time, and that pending steps have no holder."""
+    """Check the start times of steps in progress, and that pending steps have no holder."""
     for step in plan.steps:
         if step.status is StepStatus.IN_PROGRESS:
             assert step.in_progress_since is not None
@@ -132,14 +132,14 @@ def done_steps_stay_done(before: Plan, after: Plan) -> None:
 
 
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """Check that a claimed step was free or could be taken over; the caller now holds it."""
+    """Check that the caller holds the claimed step, which had no holder or one to be replaced."""
     reply = decision.reply
     ready = reply.following if isinstance(reply, StepDone) else reply
     if not isinstance(ready, StepReady):
         return
     step = ready.step
     was = next((s for s in before.steps if s.id == step.id), None)
-    # A condition added the step in the same call.
+    # A condition added the step in this call.
     if was is None:
         assert step.attempt == 1
     elif ready.replaced is not None:
@@ -182,13 +182,13 @@ def _changes(decision: Decision[object]) -> list[Change]:
 
 
 def rows_of(plan: Plan) -> Rows:
-    """Return all database rows that a plan object represents."""
+    """Return the database rows that correspond to a plan object."""
     named = {plan.id, *(step.id for step in plan.steps), *(c.id for c in plan.conditions)}
     return _rows(plan, named | ({plan.review.id} if plan.review else set()))
 
 
 def known_rows(rows: Rows) -> Rows:
-    """Return the replayed rows of the kinds that a plan object contains."""
+    """Return those of the replayed rows, and of their fields, that a plan object contains."""
     return {
         entity: {row_id: _known(entity, row) for row_id, row in entity_rows.items()}
         for entity, entity_rows in rows.items()
@@ -197,7 +197,6 @@ def known_rows(rows: Rows) -> Rows:
 
 
 def _rows(plan: Plan, named: Collection[str]) -> Rows:
-    """Return the plan's rows with these ids."""
     rows: Rows = {}
     if plan.id in named:
         rows["plan"] = {plan.id: _plan_row(plan)}

@@ -8,8 +8,8 @@ from waybook.plan.model import BranchAction, Budget, NewCondition, NewStep, Plan
 from waybook.plan.modify import SetBudget, SetDependencies, SetTitle
 
 LOOK = "Look it up."
-#: Kinds of modifications, of which a random one is chosen. Most kinds are listed twice, so `cancel`
-#: is chosen less often, because canceling the plan ends a test early.
+#: Kinds of modifications, from which a test chooses at random. The repeated kinds are chosen more
+#: often than `cancel`, which ends the plan.
 MODIFICATIONS = (
     *("add", "remove", "reverse", "rewrite", "fail", "again", "retry") * 2,
     *("add_repeat", "conditions", "no_conditions") * 2,
@@ -89,7 +89,7 @@ def edits(step_id: StepId, place: int) -> dict[str, tuple[Body, rules.Modificati
 
 
 def make_branch(action: BranchAction, *, target: int) -> tuple[Body, NewCondition]:
-    """Return a condition with this action in two forms: for a tool and for the plan rules."""
+    """Return a condition with this action in two forms: as tool argument and as rule value."""
     params: Body = {}
     steps: tuple[NewStep, ...] = ()
     if action is BranchAction.SKIP_TO:

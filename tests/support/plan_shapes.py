@@ -43,9 +43,8 @@ from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import detect_stall
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 
-#: Callers of the explored calls: two agents, and a person who may decide reviews.
+#: Users who make the explored calls: two agents, and a person who may decide reviews.
 ACTORS = (ANN, BOB, PAT._replace(reviews=True, principal="pat"))
-#: Step that calls and conditions add.
 ADDED = make_new_step(max_attempts=1)
 Call = Callable[[], Decision[object]]
 Moments = tuple[DecisionContext, DecisionContext, DecisionContext]
@@ -54,30 +53,29 @@ Names = Mapping[StepId, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Plan for the model check, with the calls and the limits of its exploration."""
+    """Plan for the model check, the calls to try on it, and the limits of the exploration."""
 
     name: str
     steps: tuple[NewStep, ...]
     conditions: tuple[NewCondition, ...] = ()
-    #: For each step, the results that agents try; naive agents submit the first result.
+    #: By step name, the results that agents try to submit. A naive agent submits the first one.
     results: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
-    #: For each step, the results that agents send when they request a review.
+    #: By step name, the results that agents try to send with a request for a review.
     reviewed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     policy: ReviewPolicy = ReviewPolicy.RELAYED
-    #: Limit of the exploration: a state in which the plan has more steps is checked, but the
-    #: exploration does not continue from it.
+    #: Limit of the exploration: a state with more steps is checked, but no calls are tried in it.
     max_steps: int = 3
-    #: Limit for the number of added steps; it works like `max_steps`.
+    #: Limit of the exploration for added steps, with the same effect as `max_steps`.
     max_added: int = 3
-    #: True if the exploration may change the order of the plan's first steps.
+    #: True if calls that change the order of the first steps are tried.
     orders: bool = False
-    #: True if an agent may claim several steps at a time.
+    #: True if calls that claim a second step are tried.
     another: bool = True
-    #: True if steps are added, removed and moved.
+    #: True if calls that add, remove or move steps are tried.
     changes: bool = True
-    #: Sets of conditions, one of which a `set_conditions` call gives to a step.
+    #: Each element is a list of conditions that a `set_conditions` call tries to give to a step.
     new_conditions: tuple[tuple[NewCondition, ...], ...] = ()
-    #: True if there are also calls that combine two modifications of one step.
+    #: True if calls with two modifications of the same step are tried.
     pairs: bool = False
     #: True if a step without dependencies waits for all steps before it.
     sequential: bool = False
@@ -96,11 +94,11 @@ class Shape:
         return self.results.get(name, ("plain",))
 
     def calls(self, plan: Plan, names: Names, moments: Moments) -> Iterator[tuple[str, Call]]:
-        """Yield every call that is possible in this state, with the name of its caller."""
+        """Yield every call to try in this state, with the name of the caller."""
         ann, bob, pat = moments
         for moment in (ann, bob):
             yield moment.actor.user, partial(next_step, plan, moment)
-        # The rules treat all agents alike, so only Ann claims several steps.
+        # The rules do not distinguish between agents, so it is enough if Ann claims several steps.
         if self.another:
             yield "ann", partial(next_step, plan, ann, another=True)
         yield "pat", partial(detect_stall, plan, pat)
@@ -117,7 +115,7 @@ class Shape:
         self, plan: Plan, step: Step, name: str, moments: Moments
     ) -> Iterator[tuple[str, Call]]:
         ann, bob, _ = moments
-        # The rules refuse a result for a closed step without reading it, so one result is enough.
+        # The rules refuse any result for a closed step without reading it, so one result is enough.
         is_open = plan.status not in CLOSED_PLAN and step.status not in TERMINAL_STEP
         for result in self.results_of(name)[: None if is_open else 1]:
             done = Submission(result_summary=result, attempt=step.attempt)
@@ -175,7 +173,7 @@ def _when(
 
 
 def _branches(last: int) -> tuple[NewCondition, ...]:
-    """Return a condition for each kind of action; `last` is the number of the last step."""
+    """Return a condition for each kind of action; `last` is the last step's number."""
     return (
         NewCondition(expression="true", action=BranchAction.CONTINUE, after_step_order=1),
         _when("skip", BranchAction.SKIP_TO, 1, target_step_order=last),
@@ -185,8 +183,9 @@ def _branches(last: int) -> tuple[NewCondition, ...]:
     )
 
 
-#: Plan with a condition for each kind of action. Its steps fail after one or two attempts whose
-#: holder became inactive. Calls and conditions can add a step at any position.
+#: Plan with a condition for each kind of action. A step fails when the holders of its only attempt,
+#: or of both its attempts, have become inactive. Calls and conditions can add a step at any
+#: position.
 BRANCHING = Shape(
     name="branching",
     steps=(make_new_step(max_attempts=1), make_new_step(max_attempts=2)),
@@ -207,7 +206,7 @@ MODIFYING = Shape(
     pairs=True,
 )
 
-#: Plan whose condition repeats both steps. The result of the repeated second step makes the
+#: Plan whose condition repeats both steps. If the second step is repeated, its result makes the
 #: condition true again.
 REPEATING = Shape(
     name="repeating",
@@ -236,8 +235,8 @@ DEPENDING = Shape(
     changes=False,
 )
 
-#: Sequential plan with a loop, and with a step that need not wait for the loop. After its last
-#: repetition, the loop asks a person.
+#: Sequential plan with a loop that asks a person after its last repetition, and with a step that
+#: does not wait for the loop.
 ORDERED = Shape(
     name="ordered",
     steps=(make_new_step(max_attempts=1), make_new_step(max_attempts=1, depends_on=(1,))),

@@ -1,10 +1,11 @@
 """State space of small plans, explored through the plan rules.
 
-A state contains only the parts of a plan that the rules read. A time is only `fresh` or `old`, that
-is, older than the stall threshold. The attempt of every step is 1. The revision and the audit
-number are omitted. An added step is named by its position among the added steps. Ended steps, and
-all steps of a closed plan, have no holder. Conditions that can no longer be evaluated or copied are
-omitted. The exploration makes every possible call in each state, and also lets time pass.
+A state contains only the parts of a plan that the rules read, so that different plans can have the
+same state. Of a time, a state contains only whether it is older than the stall threshold. The
+attempt of every step counts as 1. Revision and audit number are omitted, also the holders of steps
+that have ended, and conditions that can no longer be evaluated or copied. An added step is named by
+its position among the added steps. The exploration makes every possible call in each state, and
+also lets time pass.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,16 +47,16 @@ from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.repeat import repeated_range
 
 FRESH = NOON
-#: Time that passes in one transition. It is longer than the stall threshold, so the holder of a
-#: step becomes inactive unless the holder makes a call.
+#: Time that passes in one transition. It is longer than the stall threshold, so every holder who
+#: makes no call becomes inactive.
 GAP = DEFAULT_STALL_THRESHOLD + timedelta(minutes=1)
 OLD = NOON - GAP
 TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
-#: Name that a state uses for each removed step.
+#: Name that stands for any removed step in a state.
 GONE = "gone"
-#: Number of the transition in which time passes. In other transitions a call is made, and they
-#: have the number of this call.
+#: Number of the transition in which time passes. Every other transition is a call, and has the
+#: number of the call.
 LATER = -1
 
 ReviewKey = tuple[str, Json, bool] | None
@@ -76,7 +77,7 @@ class StepKey(NamedTuple):
 
 
 class State(NamedTuple):
-    """Fields of a plan that the plan rules read; conditions are represented by numbers."""
+    """Fields of a plan that the plan rules read; a number stands for each condition."""
 
     status: PlanStatus
     is_resumed: bool
@@ -87,7 +88,7 @@ class State(NamedTuple):
 
 
 class Conditions:
-    """Register that gives each condition a number; a state with numbers is hashed quickly."""
+    """Numbers that stand for conditions, so that a state can be hashed quickly."""
 
     def __init__(self) -> None:
         self._numbers: dict[Condition, int] = {}
@@ -95,7 +96,7 @@ class Conditions:
         self.all: list[Condition] = []
 
     def number(self, condition: Condition, name: str, place: int, names: Names) -> int:
-        """Return the number of a condition; `name` is its step, and `place` its position there."""
+        """Return the number of a condition, which is at position `place` of the step `name`."""
         known = self._known.get(id(condition))
         if known is not None and condition.id == f"{name}.{place}" and names is IDENTITY:
             return known
@@ -107,7 +108,7 @@ class Conditions:
         return number
 
 
-#: Empty mapping, for plans whose step ids are the names in the states, so no step is renamed.
+#: Mapping for plans whose steps have the same ids as in the states, so that no id is replaced.
 IDENTITY: Names = {}
 CONDITIONS = Conditions()
 
@@ -118,14 +119,12 @@ class Walk:
 
     shape: Shape
     states: list[State] = field(default_factory=list)
-    #: The numbers of the states from which each state was reached.
+    #: For each state, the numbers of the states from which it was reached.
     reached_from: list[list[int]] = field(default_factory=list)
-    #: How each state was first reached: the number of the previous state, and the number of the
-    #: call.
+    #: For each state, how it was first reached: the number of the previous state and of the call.
     first_reached: list[tuple[int, int]] = field(default_factory=list)
     edges: int = 0
     refusals: int = 0
-    #: Number of answers with each error code.
     errors: dict[str, int] = field(default_factory=dict)
 
     def dead_ends(self) -> list[State]:
@@ -149,7 +148,7 @@ class Walk:
 
 
 def initial_plan(shape: Shape) -> Plan:
-    """Create the plan of a shape; check that a replay of its audit gives the same rows."""
+    """Create the plan of a shape; check that a replay of its audit gives its rows."""
     ids = chain(["p"], (f"s{n}" for n, _ in enumerate(shape.steps, 1)), (f"c{n}" for n in count(1)))
     context = DecisionContext(FRESH, ACTORS[0], lambda: next(ids), lambda: next(ids))
     made = create(shape.new_plan(), context)
@@ -159,7 +158,7 @@ def initial_plan(shape: Shape) -> Plan:
 
 
 def moments_of(shape: Shape, now: datetime = FRESH) -> Moments:
-    """Return the decision contexts of the two agents and the person, at this time."""
+    """Return the decision contexts of the two agents and the person at the time `now`."""
     ann, bob, pat = (
         DecisionContext(now, actor, new_id, new_id, shape.policy)
         for actor, new_id in ((actor, numbered_ids(actor.user)) for actor in ACTORS)
@@ -168,7 +167,7 @@ def moments_of(shape: Shape, now: datetime = FRESH) -> Moments:
 
 
 def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> Walk:
-    """Explore every state of a plan within its limits, breadth-first from the new plan.
+    """Explore every state of a plan up to the limits of its shape, breadth-first.
 
     At most `most` states are explored. With `is_checked=False`, the caller checks the decisions.
     """
@@ -176,7 +175,7 @@ def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> W
     walked, moments = Walk(shape), moments_of(shape)
     known = known_names(shape)
     _meet(walked, seen, state_of(initial_plan(shape), known, FRESH), (0, LATER))
-    # The list `walked.states` grows during the loop.
+    # The loop itself adds states to this list.
     for number, state in enumerate(walked.states):
         if most is not None and len(walked.states) >= most:
             break
@@ -235,13 +234,12 @@ def _next_plans(
 
 
 def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
-    """Return the name of each step; an added step is named by its position among added steps."""
+    """Return the names of the steps; an added step has its position among added steps as name."""
     added = (f"x{n}" for n in count(1))
     return {step.id: known.get(step.id) or next(added) for step in plan.steps}
 
 
 def state_of(plan: Plan, known: Mapping[StepId, str], now: datetime) -> State:
-    """Return the parts of a plan that affect the decisions of the rules."""
     names = names_of(plan, known)
     is_closed = plan.status in CLOSED_PLAN
     steps = tuple([_step_key(step, names, now, is_closed=is_closed) for step in plan.steps])
@@ -258,7 +256,7 @@ def state_of(plan: Plan, known: Mapping[StepId, str], now: datetime) -> State:
 
 
 def _review_key(plan: Plan, names: Names) -> ReviewKey:
-    """Return the parts of the plan's review that the rules read; None if they read no part."""
+    """Return the parts of the plan's review that the rules read, or None if there are none."""
     review = plan.review
     if review is None or (review.decision and plan.status not in CLOSED_PLAN):
         return None
@@ -266,7 +264,7 @@ def _review_key(plan: Plan, names: Names) -> ReviewKey:
 
 
 def _step_key(step: Step, names: Names, now: datetime, *, is_closed: bool) -> StepKey:
-    # In a closed plan, no rule reads who held a step, or since when.
+    # The rules do not read the holder of a step in a closed plan.
     status, is_running = step.status, step.status is StepStatus.IN_PROGRESS and not is_closed
     seen = max(step.in_progress_since or OLD, step.last_seen_at or OLD)
     depends_on = tuple(sorted({names[before] for before in step.depends_on}))
@@ -284,7 +282,7 @@ def _step_key(step: Step, names: Names, now: datetime, *, is_closed: bool) -> St
 
 
 def _condition_numbers(plan: Plan, names: Names) -> tuple[int, ...]:
-    """Return, step by step, the numbers of conditions that can still be evaluated or copied."""
+    """Return, step by step, the numbers of the conditions that may still be evaluated or copied."""
     by_step: dict[StepId, list[Condition]] = {}
     for condition in plan.conditions:
         by_step.setdefault(condition.step_id, []).append(condition)
@@ -327,7 +325,7 @@ def _renamed(condition: Condition, name: str, place: int, names: Names) -> Condi
         target_step_id=rename(condition.target_step_id),
         from_step_id=rename(condition.from_step_id),
         steps=tuple(_without_conditions(new) for new in condition.steps),
-        # No rule reads why a step is repeated.
+        # The rules do not read why a step is repeated.
         cause=None,
     )
 
@@ -338,7 +336,7 @@ def _without_conditions(new: NewStep) -> NewStep:
 
 
 def plan_of(state: State) -> Plan:
-    """Return a plan that is in this canonical state."""
+    """Return a plan in this state."""
     steps = tuple([_step_of(key, order) for order, key in enumerate(state.steps, start=1)])
     return Plan(
         id=PlanId("p"),
@@ -384,7 +382,7 @@ def _review_of(name: str, result: Json, is_open: bool) -> Review:  # noqa: FBT00
 
 
 def with_heartbeats(decision: Decision[object], now: datetime) -> Plan:
-    """Return the decided plan, with heartbeats for the steps that the call referred to."""
+    """Return the decided plan with new heartbeats for the steps to which the call refers."""
     plan = decision.plan
     if not decision.touched:
         return plan
@@ -396,7 +394,7 @@ def with_heartbeats(decision: Decision[object], now: datetime) -> Plan:
 
 
 def later(plan: Plan) -> Plan:
-    """Return the plan after more time than the stall threshold has passed."""
+    """Return the plan after a time that is longer than the stall threshold."""
     steps = tuple(
         step._replace(in_progress_since=OLD) if step.in_progress_since else step
         for step in plan.steps

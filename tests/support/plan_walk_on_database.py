@@ -1,8 +1,9 @@
 """Decisions sampled from the model check of the plan rules, executed on a real PostgreSQL.
 
-To reach a state, the calls that lead to it are made in order: the rules decide each call, and the
-store writes the decision. The store then loads the plan, and the sampled call decides on it. After
-the call, the stored rows must equal the decided plan and the replayed audit.
+To bring a stored plan to a state, the calls that lead to the state are made again: the rules decide
+each call, and the store writes the decision. The store then loads the plan, and the rules decide
+the sampled call. After this call, the stored rows must equal the decided plan and the replayed
+audit.
 """
 
 import random
@@ -32,14 +33,14 @@ from waybook.store.plans.load import PlanRequest
 
 #: Number of calls that are sampled in each state.
 CALLS_PER_STATE = 8
-#: Number of successive states in which calls are sampled. The first state comes from the model
-#: check. A sampled call leads to each further state, so the histories become longer.
+#: Number of successive states in which calls are sampled. The first state is one of the model
+#: check, and a sampled call leads to each of the others.
 STATES_PER_PATH = 3
 
 
 @dataclass(slots=True)
 class StoredPlan:
-    """Stored plan in an open transaction; only decisions of the plan rules change the plan."""
+    """Stored plan in an open transaction, changed only by decisions of the plan rules."""
 
     shape: Shape
     tx: Transaction
@@ -57,7 +58,7 @@ class StoredPlan:
         return ann, bob, pat
 
     def calls(self) -> list[tuple[str, Call]]:
-        """Return all calls that are possible in the current state, always in the same order."""
+        """Return all calls to try in the current state, in the same order every time."""
         names = names_of(self.plan, self.known)
         return [*self.shape.calls(self.plan, names, self.contexts())]
 
@@ -70,14 +71,14 @@ class StoredPlan:
         await self.write(call(), _actor(who))
 
     async def write(self, decision: Decision[object], actor: Actor) -> None:
-        """Write a decision as the application does, and continue with the decided plan."""
+        """Write a decision as the application does, and make the decided plan the current plan."""
         context = WriteContext(self.now, actor, self.head)
         statements, self.head = writer.statements(self.plan, decision, context)
         await self.tx.send(*statements)
         self.plan = with_heartbeats(decision, self.now)
 
     async def load(self, actor: Actor) -> Plan:
-        """Return the plan as the store loads it for a call of this actor."""
+        """Return the plan as the store loads it for a call of `actor`."""
         wanted = PlanRequest(
             plan_id=self.plan.id,
             texts=tuple(step.id for step in self.plan.steps),
@@ -89,21 +90,21 @@ class StoredPlan:
         return loaded.plan
 
     async def decide_and_check(self, number: int) -> None:
-        """Execute the call with this number on the stored plan, and check the stored rows."""
+        """Make the call with this number on the stored plan, and check the stored rows."""
         who, _ = self.calls()[number]
         actor = _actor(who)
         self.check_loaded(await self.load(actor), actor)
         decision = self.calls()[number][1]()
         check_decision(self.plan, decision, who)
         await self.write(decision, actor)
-        # The positions of steps are unique, but the database checks this only at the end of a
-        # transaction, so force the check here.
+        # The database checks at the end of a transaction that no two steps have the same position.
+        # Let it check this now.
         await self.tx.send("set constraints all immediate", "set constraints all deferred")
         self.check_loaded(await self.load(actor), actor)
         await self.check_rows()
 
     def check_loaded(self, loaded: Plan, actor: Actor) -> None:
-        """Check that the loaded plan equals the decided plan; continue with the loaded plan."""
+        """Check that the loaded plan equals the current plan, and make it the current plan."""
         check_state(loaded)
         session = actor.session
         assert (session in self.plan.sessions) == (session in loaded.sessions)
@@ -123,7 +124,7 @@ class StoredPlan:
         self.plan = loaded._replace(sessions=self.plan.sessions)
 
     async def check_rows(self) -> None:
-        """Check that the rows equal the decided plan and the replayed audit."""
+        """Check that the stored rows equal the current plan and the replayed audit."""
         rows, entry_rows = await self.tx.send(
             load.SQL["stored_rows"](plan_id=self.plan.id),
             audit.SQL["entries"](subject_id=self.plan.id, since=0, most=100_000),
@@ -136,7 +137,7 @@ class StoredPlan:
             assert actual.get(entity, {}) == expected.get(entity, {})
 
     def sample_calls(self, most: int) -> list[int]:
-        """Return the numbers of random calls that would change the plan."""
+        """Return the numbers of up to `most` random calls that would change the plan."""
         calls = [call for _, call in self.calls()]
         numbers = self.rng.sample(range(len(calls)), len(calls))
         return [*islice((number for number in numbers if _changes(calls[number])), most)]
@@ -183,7 +184,7 @@ async def execute_sample(
 
 
 def _sampled_states(walked: Walk, rng: random.Random) -> Iterator[int]:
-    """Yield the states whose plan is open, in random order and endlessly."""
+    """Yield the numbers of the states with an open plan, in random order and without end."""
     numbers = [n for n, state in enumerate(walked.states) if state.status not in CLOSED_PLAN]
     while True:
         rng.shuffle(numbers)
@@ -191,7 +192,7 @@ def _sampled_states(walked: Walk, rng: random.Random) -> Iterator[int]:
 
 
 async def _execute_some(stored: StoredPlan) -> int:
-    """Execute sampled calls in the current state; undo all of them except the last."""
+    """Try sampled calls in the current state, and undo each of them except the last."""
     sample = stored.sample_calls(CALLS_PER_STATE)
     for place, number in enumerate(sample, start=1):
         before = stored.plan, stored.head
