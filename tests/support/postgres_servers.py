@@ -46,34 +46,33 @@ class Server:
     admin_dsn: str
     owner_dsn: str
     app_dsn: str
-    #: Role to which each transaction switches if there is only one database user; otherwise None.
+    #: Role that every transaction assumes if there is only one database user; otherwise None.
     role: str | None
-    #: The administrator's DSNs of the other nodes of a cluster.
+    #: DSNs of the administrator on the other nodes, if this is a cluster.
     workers: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Return the administrator's DSN of each node that has the databases."""
+        """Return the DSN of the administrator on every node."""
         return (self.admin_dsn, *self.workers)
 
     @property
     def owner(self) -> str:
-        """Return the database user who owns the databases."""
         return BUILDER if self.role else "waybook_owner"
 
     @property
     def is_embedded(self) -> bool:
-        """Return whether this is the embedded server, which alone has the full-text index."""
+        """Return whether this is the embedded server; no other server has the full-text index."""
         return self.role is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDatabase:
-    """One database on a PostgreSQL server, with the DSNs of this database."""
+    """Database on a PostgreSQL server, with a DSN for each user of the database."""
 
     server: Server
     dbname: str
-    #: DSN of the serving user through a connection pooler; None if there is no pooler.
+    #: DSN of the serving user that connects through a connection pooler, if there is one.
     through: str | None = None
 
     @property
@@ -195,7 +194,7 @@ def _answers(dsn: str) -> bool:
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Hold a file lock within the block, so that other test processes wait."""
+    """Hold a file lock, so that only one test process at a time executes the block."""
     descriptor = os.open(Path(os.environ[PLACE]) / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -211,7 +210,7 @@ def _ensure_builder(server: Server) -> None:
 
 
 def ensure_cheap_passwords(server: Server | Attachment) -> None:
-    """Store passwords with one hash iteration, because the default slows down connecting."""
+    """Store passwords with one hash iteration, because the default slows down each connection."""
     hashed_once = "select 1 from pg_authid where rolpassword like 'SCRAM-SHA-256$1:%'"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         if admin.execute(hashed_once).fetchone() is None:
@@ -277,12 +276,12 @@ def new_database(server: Server, template: str = TEMPLATE) -> Iterator[ServerDat
     """Yield a new database, by default a copy of the migrated template."""
     dbname = f"test_{new_uuid().replace('-', '')}"
     for node in server.nodes:
-        # The strategy `file_copy` takes half as long as the default, which logs every copied page.
+        # The strategy `file_copy` takes half as long as the default, which logs every page.
         copied = f"create database {dbname} template {template} strategy file_copy"
         _execute(node, f"{copied} owner {server.owner}")
     place = ServerDatabase(server=server, dbname=dbname)
     if server.workers:
-        # A copied database does not have the settings of the original.
+        # A copied database lacks the settings of the original.
         with psycopg.connect(place.owner_dsn) as owner:
             let_settings_pass(owner)
     try:
@@ -295,8 +294,8 @@ def drop_database(server: Server, dbname: str) -> None:
     """Drop a database on every node that has it."""
     for node in server.nodes:
         if server.workers:
-            # The daemons of Citus reconnect to a database after its sessions were ended. If a
-            # database stays in use, it is removed with the cluster.
+            # Daemons of Citus may connect to the database again. If it cannot be dropped for this
+            # reason, it is removed with the cluster.
             with suppress(AssertionError):
                 eventually(partial(_is_dropped, node, dbname), f"{dbname} is dropped")
         else:

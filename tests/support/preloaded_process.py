@@ -1,8 +1,8 @@
-"""Waybook processes that start without importing the application.
+"""Waybook processes that start quickly, without importing the application.
 
-Another process, which has imported the application, forks each Waybook process. The imports take 2
-seconds of CPU time, which is most of the time of a short Waybook process. Tests of how a process
-starts, and tests with clients that start the process themselves, use `python -m waybook` instead.
+They are forked from a process that has already imported the application. The imports take 2 seconds
+of CPU time, which is most of the time of a short Waybook process. Tests of how a process starts,
+and tests with clients that start the process themselves, use `python -m waybook` instead.
 """
 
 import multiprocessing
@@ -27,7 +27,7 @@ PRELOADED = ["waybook.cli.app", "waybook.cli.stdio.server", "waybook.cli.command
 
 @dataclass(frozen=True, slots=True)
 class PreloadedProcess:
-    """Running Waybook process, with those methods of `subprocess.Popen` that tests use."""
+    """Running Waybook process with the methods of `subprocess.Popen` that tests use."""
 
     process: ForkServerProcess
     stdin: IO[str]
@@ -64,10 +64,10 @@ class PreloadedProcess:
 def open_preloaded(
     words: Sequence[str], variables: Mapping[str, str], log: Path, program: str | None = None
 ) -> Iterator[PreloadedProcess]:
-    """Start `waybook` with these arguments and environment variables; kill it at the end.
+    """Start `waybook` with these arguments and environment variables; kill the process at the end.
 
-    The process writes its standard error to the file `log`. If the source code of a `program` is
-    given, the process runs that program instead.
+    The process writes its standard error to the file `log`. If `program` is given, the process runs
+    this Python source code instead of `waybook`.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
@@ -114,7 +114,7 @@ def run_command(
     log: Path,
     program: str | None,
 ) -> None:
-    """Run a command or program; `typed`, `printed` and `log` are its standard streams."""
+    """Run a command, or `program` if given, with these files as standard streams."""
     with typed, printed, log.open("wb") as errors:
         os.dup2(typed.fileno(), 0)
         os.dup2(printed.fileno(), 1)

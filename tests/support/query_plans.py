@@ -36,7 +36,7 @@ def nodes(node: PlanNode) -> Iterator[PlanNode]:
 
 
 def scans(node: PlanNode) -> set[tuple[str, str]]:
-    """Return each table that a query plan reads, with the type of the scan."""
+    """Return the pairs of table and scan type in a query plan."""
     return {
         (inner["Relation Name"], inner["Node Type"])
         for inner in nodes(node)
@@ -45,7 +45,7 @@ def scans(node: PlanNode) -> set[tuple[str, str]]:
 
 
 def conditions(node: PlanNode, *indexes: str) -> list[str]:
-    """Return the conditions that a query plan uses to search these indexes."""
+    """Return the conditions with which a query plan searches these indexes."""
     return [
         inner.get("Index Cond", "") for inner in nodes(node) if inner.get("Index Name") in indexes
     ]

@@ -1,8 +1,8 @@
 """Random tool calls: their arguments fit the published schemas, and their ids exist.
 
 Most values are random values that fit the JSON Schema of the argument. Ids, and the names of
-workflows and stages, are taken from earlier replies. Positions of steps fit the number of steps in
-the call. Texts with a syntax, such as conditions and JSON Schemas, are taken from a list.
+workflows and stages, come from earlier replies. Positions of steps fit the number of steps in the
+call. Texts with a syntax, such as conditions and JSON Schemas, are chosen from a list.
 """
 
 import json
@@ -25,7 +25,7 @@ CONTROLS = "".join(map(chr, [*range(1, 32), *range(127, 160), 0x200B, 0x202E, 0x
 #: Maximum length of a text whose schema has no maximum.
 MAX_LENGTH = 20_000
 MAX_ITEMS = 4
-#: Values of arguments that need a certain syntax, or the same value in several calls.
+#: Possible values of arguments that need a certain syntax, or the same value in several calls.
 LANGUAGES: Mapping[str, tuple[str, ...]] = {
     "models": ("a", "b"),
     "modelId": ("a", "b"),
@@ -37,7 +37,7 @@ LANGUAGES: Mapping[str, tuple[str, ...]] = {
     "resultSchema": ('{"type": "object"}', "a list of rivers", '{"type": "string"}'),
     "schema": ('{"type": "object", "required": ["river"]}', "the river and its length"),
 }
-#: For arguments that take ids: the reply fields from which the ids come.
+#: By argument, the fields of earlier replies from which its ids come.
 FIELDS = {
     "documentId": ("documentId", "documentIds"),
     "stepIds": ("stepId", "stepIds"),
@@ -56,7 +56,8 @@ IDS = frozenset(
         *FIELDS,
     }
 )
-#: Parameter that each action of a condition requires; the schema says this only in a description.
+#: By action of a condition, the parameter that the action requires. The schema says this only in a
+#: description.
 NEEDED_PARAMS = {"skip_to": "targetStepOrder", "add_steps": "steps"}
 #: Arguments whose value is the position of a step.
 POSITIONS = frozenset(
@@ -123,7 +124,7 @@ class RandomCalls:
         return present
 
     def value(self, schema: Schema, name: str, tool: str) -> Any:  # noqa: ANN401 - JSON
-        """Return a value that fits this schema; None if an id is needed and no id is known yet."""
+        """Return a value that fits this schema; None if it must be an id and no id is known."""
         if "enum" in schema:
             return self.random.choice(schema["enum"])
         match schema["type"]:
@@ -175,7 +176,7 @@ class RandomCalls:
         return self.any_text(schema, name)
 
     def any_text(self, schema: Schema, name: str) -> str:
-        """Return a random text: words, blanks, control characters, or the maximum length."""
+        """Return a random text: empty, blank, words, control characters, or of maximum length."""
         least, most = schema.get("minLength", 0), schema.get("maxLength", MAX_LENGTH)
         text = self.random.choice(WORDS) * self.random.choice([1, 1, 1, 30])
         match self.random.randint(1, 30):

@@ -1,4 +1,4 @@
-"""Calls of each tool that reads a plan or a run; all answers are collected, errors included."""
+"""Calls of each tool that reads a plan or a run; all answers, even errors, are collected."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -17,24 +17,21 @@ from waybook.store.driver.queries import Query
 
 SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
 
-#: Files of queries that only the database owner runs, to create the schema and its policies.
 OPERATORS = frozenset({"maintenance/migrate"})
 
-#: Queries that the database owner runs for all orgs: one creates the policy of a partition, one
-#: lists erased orgs.
+#: Queries that the database owner runs for all orgs.
 OF_ALL_ORGS = frozenset({"create_policy", "erased_orgs"})
 
 _ORG = r"(?:\w+\.)?org_id"
 _OTHER = rf"(?:app_org\(\)|{_ORG}|%\(\w+\)s(?:::uuid)?)"
-#: Patterns for every form of an org filter, each with its replacement.
+#: Patterns that match every form of an org filter, each with a replacement.
 WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # Comparisons with the org, with the org on the left or on the right.
+    # Comparisons of a column `org_id` with the caller's org or another column.
     (re.compile(rf"\b{_ORG}\s*=\s*{_OTHER}"), "true"),
     (re.compile(rf"{_OTHER}\s*=\s*{_ORG}\b"), "true"),
     # Joins on columns that have the same name in both tables.
     (re.compile(r"\busing \(org_id, "), "using ("),
-    # Full-text search term of an org: in the full-text index, every passage contains its org's
-    # term.
+    # In a full-text search, the term that all passages of one org contain.
     (re.compile(r"\('''@' \|\| %\(org\)s::uuid \|\| ''''\)::tsquery && "), ""),
 )
 
@@ -49,7 +46,7 @@ def strip_org_conditions(text: str) -> tuple[str, int]:
 
 
 def rls_only(query: Query) -> tuple[str, int]:
-    """Strip the org filters of a query and count them; a query for all orgs stays unchanged."""
+    """Return a query without its org filters, and their number; keep a query for all orgs."""
     return (query.text, 0) if query.name in OF_ALL_ORGS else strip_org_conditions(query.text)
 
 
@@ -65,7 +62,7 @@ def query_files() -> list[str]:
 
 
 def queries() -> list[Query]:
-    """Return every SQL query that tool calls run, including derived queries."""
+    """Return every SQL query that tool calls run, and the queries derived from them."""
     queries_by_id: dict[int, Query] = {}
     for module in walk_packages(store.__path__, f"{store.__name__}."):
         held_there = vars(import_module(module.name))
@@ -100,6 +97,6 @@ def strip() -> int:
 
 
 def _replace(query: Query, attributes: Mapping[str, object]) -> None:
-    """Replace all attributes of a query, so that no cached parsing of the old text remains."""
+    """Replace all attributes of a query, including the cached results of parsing its old text."""
     vars(query).clear()
     vars(query).update(attributes)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class RulesComparison(RuleBasedStateMachine):
-    """Base of state machines that compare the stored plan with the plan computed by the rules."""
+    """Base class of state machines that compare the stored plan with the plan rules' plan."""
 
     def __init__(self, place: ServerDatabase, fresh: deque[str]) -> None:
         super().__init__()
@@ -35,10 +35,10 @@ class RulesComparison(RuleBasedStateMachine):
         self.world: OrgEnv = self.wait(self.opened.__aenter__())
         self.elsewhere = self.world.agent.elsewhere()
         self.are_swapped = False
-        #: Plan as it was read from the database after the previous call.
+        #: Plan as read from the database after the previous call.
         self.copy_before: LoadedPlan | None = None
         self.plan: Plan
-        #: Stored rows of the plan, by the number of the plan's last audit entry.
+        #: By the number of the last audit entry, the plan's rows that were stored at that time.
         self.history: dict[int, Rows] = {}
 
     def teardown(self) -> None:
@@ -70,7 +70,7 @@ class RulesComparison(RuleBasedStateMachine):
         tool_call: tuple[str, Body],
         decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
-        """Make a tool call, and apply the plan rule for it; check that the error codes are equal.
+        """Make a tool call, apply the plan rule for it, and check that the error codes are equal.
 
         Return the reply of the tool and the reply of the rule.
         """
@@ -92,7 +92,7 @@ class RulesComparison(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """Make the decision's plan the expected plan, with the new heartbeat times."""
+        """Make the decided plan the expected plan, and update the heartbeats of its steps."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(
@@ -106,7 +106,7 @@ class RulesComparison(RuleBasedStateMachine):
 
     @invariant()
     def changes_applied_to_a_copy_result_in_the_stored_plan(self) -> None:
-        """Check that `copy_before`, updated with the new audit entries, equals the stored plan."""
+        """Check that applying the new audit entries to `copy_before` gives the stored plan."""
         database, org_id = self.world.database, self.world.agent.org_id
         wanted = PlanRequest(plan_id=self.plan.id, review=False)
         (rows,) = self.wait(database.read_org(org_id, refresh.plan_statement(wanted)))
@@ -135,7 +135,7 @@ class RulesComparison(RuleBasedStateMachine):
 
 
 def comparable(loaded: LoadedPlan) -> tuple[Plan, ChainHead]:
-    """Return a plan without the fields that may differ between two reads, such as heartbeats."""
+    """Return a plan without the fields in which two copies may differ, such as heartbeats."""
     steps = tuple(step._replace(last_seen_at=None) for step in loaded.plan.steps)
     plan = loaded.plan._replace(texts={}, sessions=frozenset(), steps=steps)
     return plan, loaded.head

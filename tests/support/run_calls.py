@@ -31,7 +31,7 @@ async def plan_map(agent: AgentClient) -> Body:
 
 
 async def start_run(agent: AgentClient) -> Body:
-    await agent.run()  # The first run stores the built-in definition.
+    await agent.run()  # Only the first run stores the built-in definition.
     named = {"dagSlug": "deep-research", "name": "Lakes"}
     return {**named, "input": {"question": "Which lake is deepest?"}, "models": ["a", "b"]}
 
@@ -66,7 +66,7 @@ async def fail_job(agent: AgentClient) -> Body:
 
 
 async def make_gathering(agent: AgentClient) -> Body:
-    """Return a job of the second stage; its inputs are a document and a person's feedback."""
+    """Return a job of the second stage, which has a document and a person's feedback as inputs."""
     run = await agent.run()
     await agent.work_off(run)
     await agent.feedback(run, "scope", "Look at lakes alone.")

@@ -11,7 +11,7 @@ from waybook.core.decision_context import Channel
 
 
 async def make_run_of_three_steps(agent: AgentClient) -> Body:
-    """Start a run: one step makes a plan, one a text for each plan, and one combines all texts."""
+    """Start a run with three steps: plan, write a text for each plan, combine the texts."""
     outputs = [{"documentKey": "plan"}]
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     text = make_recipe_step("text", "per_source_document", inputsRequired=[{"documentKey": "plan"}])
@@ -36,7 +36,7 @@ async def pages(world: OrgEnv, agent: AgentClient) -> list[tuple[Any, ...]]:
 
 
 async def available(agent: AgentClient, run: Body) -> dict[tuple[str, str], str]:
-    """Return the ids of the rendered documents, by document key and model."""
+    """Return the ids of the rendered documents of a run, by document key and model."""
     stages = (await agent.progress(run, detail=True))["stages"]
     documents = [document for stage in stages for document in stage["documents"]]
     resources = {(d["documentKey"], d["modelId"]): d["resourceId"] for d in documents}

@@ -48,11 +48,9 @@ class RunEnv:
     records: RunRowStore
     report: Report | None = None
     decision: RunDecision[object] | None = None
-    #: All changes of the run that decisions have recorded.
+    #: Changes by all decisions about the run so far.
     changes: list[Change] = field(default_factory=list)
     _made: list[int] = field(default_factory=lambda: [0])
-
-    # State
 
     @property
     def run(self) -> Run:
@@ -194,7 +192,7 @@ class RunEnv:
             self.submit(self.claimed(job), text)
 
     def claimed(self, job: Job, who: Actor = ANN) -> Job:
-        """Claim this job, even if another job would be claimed first."""
+        """Claim this job, even if it is not the next one."""
         moment, before = self.moment(who), self.job(job)
         decision = next_job(self.run, self.chart, moment, held=None, candidate=before, open_jobs=())
         reply = self.keep(decision)
@@ -206,7 +204,7 @@ class RunEnv:
         return min(candidates, key=lambda job: (job.rank, job.id), default=None)
 
     def keep(self, decision: RunDecision[ReplyT]) -> ReplyT:
-        """Apply a decision and check all invariants; return its reply or raise its error."""
+        """Apply a decision and check all invariants; return the reply or raise the error."""
         before = self.records
         self.records = before.copied()
         self.records.write(decision)
@@ -233,5 +231,4 @@ def make_run(
 
 
 def make_stage_run(*steps: RecipeStep, edges: Sequence[tuple[str, str]] = ()) -> Stage:
-    """Return a stage with these steps for a run of one stage."""
     return make_stage("only", *steps, edges=edges)

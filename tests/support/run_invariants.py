@@ -19,7 +19,7 @@ from waybook.run.status import run_evidence
 J = JobStatus
 
 # fmt: off
-#: Allowed status changes of a job. A job that is taken over stays in progress.
+#: Allowed status changes of a job. When another agent takes a job over, the status does not change.
 JOB_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.PENDING:           frozenset({J.PROCESSING}),
     J.RETRYING:          frozenset({J.PROCESSING}),
@@ -96,7 +96,7 @@ def _the_rest_is_as_it_was(
 
 
 def job_statuses_change_as_allowed(before: RunRowStore, decision: RunDecision[object]) -> None:
-    """Check that new jobs are pending, statuses change as allowed, and claims are counted."""
+    """Check that new jobs are pending, statuses change as allowed, and each claim is counted."""
     for job_id, job in decision.jobs.items():
         was = before.jobs.get(job_id)
         if was is None:
@@ -136,7 +136,7 @@ def canceled_run_changes_no_more(before: Run, decision: RunDecision[object]) -> 
 def all_jobs_of_a_step_are_created_together(
     before: RunRowStore, decision: RunDecision[object]
 ) -> None:
-    """Check that all expected jobs of a step are created when it opens, and none later."""
+    """Check that all jobs of a step are created when the step opens, and no jobs later."""
     came = Counter((job.stage, job.step_key) for job in decision.jobs.values() if _first(job))
     opened = [step for key, step in decision.run.steps.items() if key not in before.run.steps]
     if opened:
@@ -148,7 +148,7 @@ def all_jobs_of_a_step_are_created_together(
 
 
 def _first(job: Job) -> bool:
-    """Return whether a new job begins a unit of work; other new jobs continue or repeat a job."""
+    """Return whether a job is the first for its unit of work, so no continuation or repetition."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
@@ -195,7 +195,7 @@ def _by_step(records: RunRowStore) -> Mapping[str, list[Job]]:
 
 
 def _ended(jobs: list[Job]) -> tuple[int, int]:
-    """Return how many units of work of a step have been completed and have failed."""
+    """Return the number of completed and of failed units of work."""
     continued = {job.continues for job in jobs}
     done = sum(job.status is J.COMPLETED and job.id not in continued for job in jobs)
     assert all(job.counted for job in jobs)
@@ -237,14 +237,13 @@ def stages_and_the_run_end_with_their_steps(records: RunRowStore) -> None:
 
 
 def report_of_run(records: RunRowStore) -> Report:
-    """Return the report of the run, computed by the production code."""
     structure = valid_structure(records.chart.dag, records.chart.graphs)
     evidence = run_evidence(records.run, records.available())
     return report(structure, evidence, lengths=records.run.lengths)
 
 
 def check_report(records: RunRowStore, before: Report | None) -> Report:
-    """Check the invariants, the step statuses and the number of completed stages of the report."""
+    """Return the report of the run, after checking that it is valid and agrees with the jobs."""
     run_report = report_of_run(records)
     assert check(run_report, before) == []
     assert run_report["warnings"] == []
@@ -259,7 +258,7 @@ def check_report(records: RunRowStore, before: Report | None) -> Report:
 
 
 def _standings_by_jobs(records: RunRowStore) -> Mapping[str, Mapping[str, object]]:
-    """Return the status of each step, computed only from the jobs and the set of closed steps."""
+    """Return the status of each step, computed only from the jobs and the closed steps."""
     statuses = {}
     for slug in records.run.stages:
         jobs = [j for j in records.jobs.values() if j.stage == slug]
@@ -277,7 +276,7 @@ def check_end(records: RunRowStore, changes: Iterable[Change]) -> None:
 
 
 def every_document_exists(records: RunRowStore) -> None:
-    """Check that all documents of completed work exist, in versions without gaps."""
+    """Check that completed work has all its documents, and that no version is missing."""
     versions = defaultdict[object, list[int]](list)
     for document in records.documents.values():
         versions[row_key(document)].append(document.version)
@@ -286,7 +285,7 @@ def every_document_exists(records: RunRowStore) -> None:
 
 
 def every_expected_document_is_rendered(records: RunRowStore) -> None:
-    """Check that after rendering every expected document is available exactly once."""
+    """Check that rendering has made every expected document available once."""
     assert records.to_render() == []
     for stage in report_of_run(records)["stages"]:
         assert stage["documentsAvailable"] == stage["documentsExpected"]

@@ -10,10 +10,10 @@ from embedded_postgres.data_directories import remove_data_directory
 from embedded_postgres.processes import eventually
 
 PLACE = "WAYBOOK_TEST_PLACE"
-#: Environment variable: the DSN of the administrator on the coordinator of a Citus cluster.
+#: Environment variable with the DSN of the administrator of a Citus cluster's coordinator.
 CITUS = "WAYBOOK_TEST_CITUS"
 
-#: First part of the name of a test run's directory.
+#: Start of the name of a test run's directory.
 PREFIX = "waybook-run-"
 #: File system in memory on Linux. A new database has 600 files, which take 20 to 250 ms of CPU time
 #: to create on a disk, and 15 ms in memory.
@@ -22,7 +22,7 @@ MIN_FREE_MEMORY_BYTES = 4 * 2**30
 
 
 def open_place() -> int:
-    """Create the directory of this test run, and a pipe that stays open during the test run."""
+    """Create the directory of this test run, with a pipe that stays open until the run ends."""
     remove_abandoned_places()
     place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=find_memory())).resolve()
     place.chmod(0o755)
@@ -48,7 +48,7 @@ def remove_abandoned_places() -> None:
         try:
             os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
         except OSError as error:
-            if error.errno == errno.ENXIO:  # No process has the pipe open.
+            if error.errno == errno.ENXIO:  # The pipe has no reader, so the test run has ended.
                 shutil.rmtree(pipe.parent, ignore_errors=True)
 
 

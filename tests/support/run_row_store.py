@@ -1,7 +1,7 @@
 """In-memory store of a run's rows, with the same queries as the database store.
 
-A method has the short name of the query that it replaces: `held` replaces `held_job`, `free`
-replaces `free_job`, and so on.
+The name of a method is short for the name of the query that it replaces: `held` for `held_job`,
+`free` for `free_job`, and so on.
 """
 
 from collections import Counter
@@ -23,9 +23,9 @@ from waybook.run.stages import lists_row
 
 #: Time without a heartbeat after which another agent can claim a job.
 LEASE = timedelta(minutes=15)
-#: Statuses of jobs without a holder; such a job may have a time before which it cannot be claimed.
+#: Statuses of jobs without a holder; the earliest time to claim such a job may be set.
 WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
-#: Kinds of rows with texts; the audit contains only the hash of each text.
+#: Kinds of rows with texts, of which the audit contains only the hash.
 WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})
 
 Stored = StageRun | StepRun | Job | NewDocument
@@ -37,17 +37,17 @@ class RunRowStore:
     chart: CompiledDag
     run: Run
     now: datetime = NOON
-    #: Fields of the run's row that are not in a `Run` object.
+    #: Fields of the run's row that a `Run` object does not contain.
     brief: Row = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
-    #: Time of the last heartbeat of each job.
+    #: By job, the time of the last heartbeat.
     seen: dict[str, datetime] = field(default_factory=dict)
     documents: dict[str, NewDocument] = field(default_factory=dict)
     texts: dict[tuple[Entity, str], tuple[Row, tuple[str, ...]]] = field(default_factory=dict)
     usage: dict[str, Row] = field(default_factory=dict)
 
     def copied(self) -> "RunRowStore":
-        """Return a copy of the rows, so that another sequence of calls can be tried on it."""
+        """Return a copy of the rows, so that different calls can be tried on the same rows."""
         return replace(
             self,
             jobs=dict(self.jobs),
@@ -70,14 +70,12 @@ class RunRowStore:
             if change.entity in WITH_TEXTS and isinstance(change.new, dict):
                 self.texts[change.entity, change.id] = (change.new, decision.texts[change.id])
 
-    # Jobs
-
     def held(self, holder: Holder, model: str | None = None) -> Job | None:
         jobs = (job for job in self.open() if holder.is_same_conversation(job.holder))
         return _first(job for job in jobs if _is(job, model))
 
     def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
-        """Return the first claimable job, optionally of one model or job type."""
+        """Return the first job that can be claimed, optionally only of this model or type."""
         wanted = (
             job for job in self.open() if _is(job, model) and job_type in {None, job.job_type}
         )
@@ -101,7 +99,7 @@ class RunRowStore:
         ]
 
     def open_counts(self) -> tuple[OpenJobs, ...]:
-        """Return the number of jobs that have not ended, by step, status and model."""
+        """Return the numbers of jobs that have not ended, by step, status and model."""
         counts = Counter((j.stage, j.step_key, j.status, j.model) for j in self.open())
         return tuple(
             OpenJobs(stage=stage, step_key=key, status=status, model=model, count=count)
@@ -113,7 +111,7 @@ class RunRowStore:
         return sorted((j for j in jobs if step_key in {None, j.step_key}), key=_turn)
 
     def parts(self, job: Job) -> list[str]:
-        """Return the texts of the jobs that this job continues, in order."""
+        """Return the texts of the earlier jobs that this job continues, oldest first."""
         texts: list[str] = []
         while job.continues is not None:
             texts.append(self.texts[Entity.JOB_PART, job.continues][1][0])
@@ -123,8 +121,6 @@ class RunRowStore:
     def to_render(self) -> list[Job]:
         jobs = (job for job in self.jobs.values() if job.completed_at is None)
         return [job for job in jobs if job.job_type is JobType.RENDER]
-
-    # Documents
 
     def latest(self, document_id: str) -> NewDocument:
         place = row_key(self.documents[document_id])
@@ -144,10 +140,8 @@ class RunRowStore:
             latest[row_key(document)] = (document.stage, rendered)
         return list(latest.values())
 
-    # Rows
-
     def rows(self) -> Rows:
-        """Return all rows of the run in the form in which the audit rebuilds them."""
+        """Return all rows of the run as a replay of the audit returns them."""
         named: dict[Entity, Iterable[str]] = {
             Entity.RUN: [self.run.id],
             Entity.STAGE_RUN: self.run.stages,
@@ -205,7 +199,7 @@ def changes_of(decision: RunDecision[object]) -> list[Change]:
 
 
 def row_key(document: NewDocument) -> Place:
-    """Return the key that is equal for all versions of a document."""
+    """Return a key that all versions of a document have in common."""
     made = document.origin
     of = (document.stage, document.step_key, document.document_key)
     return (*of, made.model, made.lineage, made.reviewer)

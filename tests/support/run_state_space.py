@@ -38,21 +38,21 @@ NEW_IDS = numbered_ids("new")
 
 Call: TypeAlias = Callable[[], RunDecision[object]]
 #: Part of a state that describes one job: its position, the version of the document that it
-#: regenerates, and the other properties that the rules read.
+#: regenerates, and other properties that the rules read.
 JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
 StepKey: TypeAlias = tuple[str, int, int, int, bool]
-#: Length of a list of items, and the length of its newer version if there is one.
+#: Number of items in a list, and in its newer version if there is one.
 ListKey: TypeAlias = tuple[int, int | None]
 State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...], tuple[ListKey, ...], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    #: Maximum number of parts in which a result may be submitted.
+    #: Maximum number of parts into which an agent may split a result.
     parts: int = 1
-    #: Maximum number of documents that are regenerated in one history.
+    #: Maximum number of documents that are regenerated one after the other.
     regenerations: int = 0
-    #: True if calls also cancel the run.
+    #: True if calls that cancel the run are tried.
     cancellations: bool = False
 
 
@@ -61,15 +61,14 @@ class RunStateSpace:
     bounds: Bounds
     records: list[RunRowStore] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
-    #: The numbers of the states from which each state was reached.
+    #: For each state, the numbers of the states from which it was reached.
     reached_from: list[set[int]] = field(default_factory=list)
     edges: int = 0
-    #: Number of answers with each error code.
     errors: Counter[str] = field(default_factory=Counter)
     _seen: dict[State, int] = field(default_factory=dict)
 
     def meet(self, records: RunRowStore) -> int:
-        """Return the number of this state; add and check the state if it is new."""
+        """Return the number of this state; if it is new, add and check it."""
         number = self._seen.setdefault(state_of(records), len(self._seen))
         if number == len(self.records):
             check_state(records)
@@ -97,7 +96,7 @@ def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> RunStateSpace
     """Explore every state of a run within these limits, breadth-first from the new run."""
     paths = RunStateSpace(bounds)
     paths.meet(make_run(stage, models).records)
-    # The list `paths.records` grows during the loop.
+    # The loop itself adds states to this list.
     for number, records in enumerate(paths.records):
         for after in _next_records(paths, records):
             there = paths.meet(after)
@@ -190,7 +189,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Yield a copy of the run in which this job is claimable, unless it is claimable already."""
+    """Unless this job can be claimed, yield a copy of the run after so much time that it can."""
     if records.is_free(job):
         return
     after = records.copied()

@@ -1,4 +1,4 @@
-"""Sample migration of a later version, and a function that gives the program other migrations."""
+"""Sample migration of a later version, and a function that replaces the bundled migrations."""
 
 from typing import Final
 
@@ -32,6 +32,6 @@ grant select, insert on note to waybook_app;
 
 
 def bundle(monkeypatch: pytest.MonkeyPatch, *migrations: Migration) -> None:
-    """Let the program have these migrations in place of its own."""
+    """Replace the migrations that the program finds by these."""
     for module in (migrate, restore):
         monkeypatch.setattr(module, "bundled_migrations", lambda: list(migrations))

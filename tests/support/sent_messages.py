@@ -6,7 +6,7 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 
 
 def count_messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list; each later message appends its number of SQL statements to this list."""
+    """Return a list to which each later message appends its number of SQL statements."""
     counts: list[int] = []
     send = DbConnection.send
 

@@ -21,7 +21,7 @@ from waybook.transport.http.server import address, listen, serve_in_background
 
 @dataclass
 class Team:
-    """Test environment with an OpenID Connect issuer, and the server's client for this issuer."""
+    """Test environment, OpenID Connect issuer, and the client with which the server calls it."""
 
     world: OrgEnv
     there: FakeIssuer
@@ -57,7 +57,7 @@ def server_settings(there: FakeIssuer, **more: object) -> Settings:
 
 @asynccontextmanager
 async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
-    """Yield a `Team` whose issuer knows the user Ann and uses the test environment's clock."""
+    """Yield a `Team` whose issuer knows the user Ann and has the clock of `world`."""
     async with fake_issuer() as there:
         there.now = world.clock.now
         there.person = {"sub": "ann-1", "org": slug_of(world.agent.org_id)}

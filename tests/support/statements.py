@@ -17,7 +17,7 @@ def prepared(connection: psycopg.Connection, statement: Statement) -> str:
 
 
 def lock_rows(table: str, row_id: str | None = None) -> Statement:
-    """Return a statement that locks a row of the org, or all rows of the org in the table."""
+    """Return a statement that locks one row of a table, or all rows of the org in it."""
     condition = "" if row_id is None else f" and id = '{row_id}'"
     return Query(
         "lock_rows", f"select from {table} where org_id = %(org)s::uuid{condition} for update"

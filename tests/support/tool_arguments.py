@@ -9,18 +9,18 @@ from waybook.app.registry import TOOLS
 
 
 def arguments_of(tool: str) -> dict[str, str]:
-    """Return a tool's argument names in calls, each with its name in the source code."""
+    """Return the names of a tool's arguments, each with its name in the source code."""
     return {str(f.alias): name for name, f in TOOLS[tool].arguments.model_fields.items()}
 
 
 def ids_within(
     arguments: type[BaseModel], outer: frozenset[type[BaseModel]] = frozenset()
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of the arguments that take an id, including nested arguments.
+    """Yield the paths of all arguments that take an id, nested arguments included.
 
-    Callers choose the names of sessions and models, so these are not ids. `outer` contains the
-    enclosing arguments, to end the recursion: a step may contain conditions, and these may contain
-    steps.
+    Names of sessions and models are not ids, because callers choose them. `outer` contains the
+    types that enclose the arguments, to end the recursion: steps may contain conditions, which may
+    contain steps.
     """
     for name, field in arguments.model_fields.items():
         if name.endswith(("_id", "_ids")) and name not in {"session_id", "model_id"}:
@@ -34,7 +34,7 @@ def ids_within(
 def names_within(
     arguments: type[BaseModel], outer: frozenset[type[BaseModel]] = frozenset()
 ) -> Iterator[str]:
-    """Yield the names of the arguments that accept any text, including nested arguments."""
+    """Yield the names of all arguments that take any text, nested arguments included."""
     for field in arguments.model_fields.values():
         inner = list(_models(field.annotation))
         for model in inner:

@@ -240,7 +240,7 @@ PREPARE: dict[str, Prepare] = {
     "draw_map": run_calls.drawn,
 }
 
-#: Functions that prepare a call with an optional argument that the usual call of the tool lacks.
+#: Functions that prepare a call with this argument, which the usual call of the tool lacks.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("extract_data", "artifactId"): _extract_stored,
     ("get_step_context", "part"): _read_on,
@@ -260,6 +260,6 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
 async def valid_call(agent: AgentClient, tool: str, using: str | None = None) -> Body:
     """Return the arguments of a valid call, without idempotency key and session.
 
-    If some arguments exclude each other, the call has the argument `using`.
+    If `using` is given and the usual call lacks this argument, the call has it.
     """
     return await INSTEAD.get((tool, using or ""), PREPARE[tool])(agent)

@@ -12,7 +12,7 @@ from waybook.app.server_dispatcher import ServerDispatcher
 
 
 class SkippedTimer:
-    """Timer of a fake event loop clock that a test can advance."""
+    """Timer of a `SkippingLoop`, whose clock a test can advance."""
 
     def __init__(self, when: float, callback: Callable[[], None]) -> None:
         self.when = when
@@ -43,7 +43,7 @@ class SkippingLoop:
         return timer
 
     def advance(self, seconds: float) -> None:
-        """Advance the clock; timers that are due then fire in the next turns of the event loop."""
+        """Advance the clock; the event loop then calls the timers that are due."""
         self._skipped += seconds
         for timer in self._timers:
             if timer.handle is not None and not timer.handle.cancelled():
@@ -57,7 +57,7 @@ class SkippingLoop:
 
 @dataclass
 class WaitingEnv:
-    """Agent of an org that makes calls with `waitSeconds`, and a clock that a test can advance."""
+    """Agent that makes calls with `waitSeconds`, and a clock that the test can advance."""
 
     world: OrgEnv
     most: int = 100
@@ -88,7 +88,7 @@ class WaitingEnv:
 
 
 async def answered(task: asyncio.Task[Body]) -> Body:
-    """Return the answer to a call that was started; fail if no answer arrives in time."""
+    """Return the answer to a call that was started; fail if it takes too long."""
     async with asyncio.timeout(NOTICE_SECONDS):
         return await task
 

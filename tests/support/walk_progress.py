@@ -1,8 +1,8 @@
 """Naive agents that follow only the replies of the plan rules, tested in every plan state.
 
 An agent asks for its next step and submits a result for it. If only a person may complete the step,
-the agent requests a review instead. A person approves every open review. If no step is available,
-time passes. All other agents make no more calls.
+the agent requests a review instead. If a step awaits a review, a person approves it. If no step is
+available, time passes. All other agents make no calls.
 """
 
 from plan_shapes import Shape
@@ -24,15 +24,14 @@ from waybook.plan.next_step import AwaitingReview, NothingPending, StepReady, ne
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.submit import Submission, submit_and_take_next
 
-#: Maximum number of turns, which is more than a naive agent needs for any of these plans.
+#: Maximum number of turns of an agent, which is more than any of these plans needs.
 MAX_TURNS = 100
 
 
 def stuck_states(walked: Walk) -> tuple[list[State], int]:
     """Return the states from which a naive agent never ends the plan, and the most turns needed.
 
-    Each state with an open plan is tried once for each of the two agents, while the other agent
-    makes no calls.
+    From each state with an open plan, Ann is tried alone, then Bob.
     """
     stuck: list[State] = []
     most = 0
@@ -56,7 +55,7 @@ def _turns_to_end(
     contexts: tuple[DecisionContext, DecisionContext],
     turns: dict[State, int],
 ) -> int | None:
-    """Return after how many turns of the agent the plan ends; None if it does not end."""
+    """Return the number of turns that the agent needs to end the plan; None if it cannot."""
     known, path = known_names(shape), [state]
     while path[-1].status not in CLOSED_PLAN and path[-1] not in turns:
         if len(path) > MAX_TURNS:
@@ -76,8 +75,8 @@ def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionCont
     match taken.reply:
         case StepReady(step):
             if _needs_review(shape, step) and plan.status is PlanStatus.AWAITING_REVIEW:
-                # Decide the open review first, because a plan has at most one open review and this
-                # step needs its own review.
+                # This step needs a review, but a plan has at most one open review, so decide the
+                # other review first.
                 return decide(plan, DecisionKind.APPROVE, person).plan
             return with_heartbeats(_work(shape, plan, agent, step), FRESH)
         case AwaitingReview():
@@ -89,7 +88,7 @@ def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionCont
 
 
 def _work(shape: Shape, plan: Plan, agent: DecisionContext, step: Step) -> Decision[object]:
-    """Submit the step's first result, or request a review if only a person may complete it."""
+    """Submit a result for the step, or request a review if only a person may complete it."""
     if _needs_review(shape, step):
         request = ReviewRequest(summary="Is this right?", attempt=step.attempt)
         return request_review(plan, step.id, request, agent)

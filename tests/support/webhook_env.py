@@ -28,8 +28,7 @@ KEY = b"twenty-four bytes and more"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
 EVERY_EVENT = frozenset(str(o) for o in NotificationKind if o is not NotificationKind.TEST)
 TAKEN = answer("", 204)
-#: Timeout in seconds for a receiver that does not answer. It is long enough for a request to arrive
-#: on loopback.
+#: Timeout in seconds for a receiver that does not answer, long enough for a request to arrive.
 SHORT = 1.0
 PLENTY = 20.0
 
@@ -83,7 +82,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
         url=url, secrets=parse_secrets(secrets), format=form, events=events, templates_dir=folder
     )
     sender = Webhook(configured, seconds=seconds)
-    # Create the HTTP client now, so that a test measures only the time of the receiver.
+    # Create the HTTP client now, so that its creation does not count as time of the receiver.
     await sender._exchange._client()
     services = replace(
         world.dispatcher.services,
@@ -114,7 +113,7 @@ async def received_events(
 
 
 async def make_review(agent: AgentClient) -> Body:
-    """Create a plan that awaits review; its result must not appear in notifications."""
+    """Create a plan that awaits a review. Notifications must not contain the step's result."""
     plan = await agent.plan([{"stepType": "search", "instructions": "Look.", "title": "Measure"}])
     step = await agent.take(plan)
     return await agent.call(

@@ -32,10 +32,10 @@ from waybook.run.next_job import (
 from waybook.run.status import awaiting_feedback, run_state
 from waybook.run.submit import SubmittedDocument
 
-#: Two workers with a named session, and one worker without a session.
+#: Two workers with a session name, and one without.
 WORKERS = (ANN, BOB, PAT)
-#: Weights for how often a kind of event happens: 0 never, 1 normally, 3 more often, 12 almost
-#: always. The weight 1 is listed twice, so that it is chosen more often.
+#: Weights of events: 0 never, 1 normal, 3 more often, 12 almost always. The weight 1 is listed
+#: twice, so that it is chosen more often.
 MOODS = (0, 1, 1, 3, 12)
 
 
@@ -43,14 +43,11 @@ MOODS = (0, 1, 1, 3, 12)
 class WorkerSimulation:
     world: RunEnv
     chance: Random
-    #: Models that the simulation can choose from.
     models: Sequence[str]
-    #: Jobs that the workers claimed, as they were at that time; another worker may have claimed
-    #: them since.
+    #: Jobs as the workers claimed them; another worker may have claimed a job since.
     claims: list[Job] = field(default_factory=list)
-    #: For each job that continues a text: the parts of the text that were submitted before.
+    #: By job, the parts of its text that earlier jobs submitted, joined.
     begun: dict[str, str] = field(default_factory=dict)
-    #: Number of simulated events of each kind.
     happened: Counter[str] = field(default_factory=Counter)
 
     def act_at_random(self, most: int) -> None:
@@ -81,8 +78,6 @@ class WorkerSimulation:
             self.render: 1,
         }
 
-    # Workers
-
     def ask(self) -> None:
         model = self.chance.choice([None, None, *self.models])
         kind = self.chance.choice([None, None, None, JobType.PLAN, JobType.EXECUTE])
@@ -90,7 +85,7 @@ class WorkerSimulation:
         self.check_answer(self.world.ask(self._worker(), model, kind, another=another))
 
     def check_answer(self, reply: NextJob) -> None:
-        """Check that the answer to a request for a job fits the state of the run."""
+        """Check that the answer to a request for a job agrees with the state of the run."""
         world, run = self.world, self.world.run
         self.happened[type(reply).__name__] += 1
         match reply:
@@ -123,7 +118,7 @@ class WorkerSimulation:
                 self.submit(claim, text)
 
     def submit(self, job: Job, text: str) -> None:
-        """Complete a job, and check that its documents contain the texts of all its parts."""
+        """Complete a job; check that its documents contain the texts of all its parts."""
         world = self.world
         done = world.submit(job, text)
         assert world.job(job).status is JobStatus.COMPLETED
@@ -180,16 +175,12 @@ class WorkerSimulation:
                     self.world.submit(claim, SubmittedDocument(content="", document_key="nonsense"))
                 assert self.world.run.seq == seq
 
-    # Time
-
     def wait(self) -> None:
         self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
 
     def let_leases_expire(self) -> None:
         """Let all leases expire, so that other workers can claim the jobs."""
         self.world.pass_time()
-
-    # People
 
     def give_feedback(self) -> None:
         slug = self.chance.choice(self.world.chart.order)
@@ -226,13 +217,11 @@ class WorkerSimulation:
             else:
                 self._refused(InvalidTransition, world.regenerate, document.id)
 
-    # Server
-
     def render(self) -> None:
         self.world.render(self.chance.randint(1, 9))
 
     def look(self) -> None:
-        """Check that the report is the same for any order of the rows."""
+        """Check that the report does not depend on the order of the rows."""
         records = self.world.records.copied()
         stages, steps = dict(records.run.stages), dict(records.run.steps)
         records.run = records.run._replace(
@@ -240,8 +229,6 @@ class WorkerSimulation:
             steps={key: steps[key] for key in reversed(steps)},
         )
         assert report_of_run(records) == report_of_run(self.world.records)
-
-    # Completion
 
     def complete_run(self) -> None:
         world, calls = self.world, 0
@@ -262,13 +249,11 @@ class WorkerSimulation:
             case StageFailed(slug):
                 assert self.world.retry(slug)
 
-    # Randomness
-
     def _worker(self) -> Actor:
         return self.chance.choice(WORKERS)
 
     def _claim(self, *, keep: bool = False) -> Job | None:
-        """Return a random claimed job; usually remove it from `claims`."""
+        """Return a random job from `claims`, and usually remove it from there."""
         if not self.claims:
             return None
         place = self.chance.randrange(len(self.claims))
