@@ -25,7 +25,8 @@ import asyncio
 import resource
 import time
 from collections import defaultdict
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
@@ -162,6 +163,23 @@ class Groups:
                 done.set_result(row)
 
 
+@asynccontextmanager
+async def open_groups(dsn: str) -> AsyncIterator[Groups]:
+    """Yield a queue of calls, from which two connections take groups."""
+    groups = Groups()
+    async with (
+        await AsyncConnection.connect(dsn, autocommit=True) as first,
+        await AsyncConnection.connect(dsn, autocommit=True) as second,
+    ):
+        committing = [asyncio.create_task(groups.commit_groups(c)) for c in (first, second)]
+        try:
+            yield groups
+        finally:
+            for task in committing:
+                task.cancel()
+            await asyncio.wait(committing)
+
+
 async def work_through_as_peer(groups: Groups, session: str, plans: list[int]) -> None:
     """Claim and submit every step of these plans, through the two SQL functions."""
     for plan in plans:
@@ -204,19 +222,14 @@ async def main(cycles: int, rounds: int) -> None:
             start_application(settings, sweeping=False) as system,
             database_server(settings) as postgres,
             Pool(postgres.owner_dsn, min_size=1, kwargs=CONNECTION_OPTIONS) as owner,
-            await AsyncConnection.connect(postgres.app_dsn, autocommit=True) as first,
-            await AsyncConnection.connect(postgres.app_dsn, autocommit=True) as second,
+            open_groups(postgres.app_dsn) as groups,
         ):
             async with owner.connection() as connection:
                 await connection.execute(PEER.read_bytes())
             freeze_gc()
-            groups = Groups()
-            committing = [asyncio.create_task(groups.commit_groups(c)) for c in (first, second)]
             for turn in range(rounds + 1):
                 own.append(await waybook_round(system, turn, each))
                 peers.append(await peer_round(owner, groups, turn, each))
-            for task in committing:
-                task.cancel()
     report(own[1:], peers[1:])
 
 

@@ -1,9 +1,9 @@
 """Program that runs the benchmark's work on the SQL functions in `step_cycle_peer.sql`.
 
-The functions give the guarantees of Waybook. The variant `psycopg` calls them through psycopg and
-its pool. The variant `driver` calls them through the database driver of Waybook, with one message
-per call. In the variant `together`, one function and one message submit a step and claim the next
-one.
+The functions give the guarantees of Waybook. The variant `psycopg` calls them through psycopg, and
+commits calls that wait at the same time together, as Waybook does. The variant `driver` calls them
+through the database driver of Waybook, with one message per call. In the variant `together`, one
+function and one message submit a step and claim the next one.
 """
 
 import sys
@@ -17,6 +17,7 @@ from step_cycle import (
     PEER,
     Pool,
     create_peer_plans,
+    open_groups,
     work_through_as_peer,
 )
 from waybook.accounts.model import LOCAL_ORG
@@ -93,12 +94,7 @@ async def main(data_dir: str, variant: str) -> None:
     async with (
         database_server(settings) as postgres,
         open_owner_pool(postgres) as owner,
-        Pool(
-            postgres.app_dsn,
-            min_size=lanes.LANES if variant == "psycopg" else 0,
-            max_size=lanes.LANES,
-            kwargs=CONNECTION_OPTIONS,
-        ) as pool,
+        open_groups(postgres.app_dsn) as groups,
     ):
         with closing(ConnectionPool(postgres.app_dsn, size=lanes.LANES)) as driver:
 
@@ -110,7 +106,7 @@ async def main(data_dir: str, variant: str) -> None:
                 ]
                 if variant == "psycopg":
                     return [
-                        work_through_as_peer(pool, f"{turn}-{n}", mine)
+                        work_through_as_peer(groups, f"{turn}-{n}", mine)
                         for n, mine in enumerate(created)
                     ]
                 work = work_together if variant == "together" else work_through_driver
