@@ -146,9 +146,14 @@ class LockedPlan(Locked[Decision[object]]):
         cached = self._cache.get_unchecked(self._key, self.ctx.session)
         loaded = await self._read_changes(cached) if cached else None
         if loaded is None:
-            loaded = await self._read_plan()
-        if loaded is None:
-            return False
+            wanted = self._request()
+            (rows,) = await self.ctx.read_in_group(self._plan_id, refresh.plan_statement(wanted))
+            loaded = refresh.read_plan(rows, wanted)
+            if loaded is None:
+                return False
+            # Remove the cached copy, because its list of the plan's sessions may be incomplete.
+            self._cache.invalidate(self._key)
+            cache_steps(self.ctx, loaded.plan)
         if cached is not None and loaded.head.seq == cached.head.seq:
             self._cache.mark_unchanged(self._key)
         elif cached is not None:
@@ -172,16 +177,6 @@ class LockedPlan(Locked[Decision[object]]):
             return loaded
         all_texts = {**loaded.plan.texts, **load.read_texts(texts[0])}
         return loaded._replace(plan=loaded.plan._replace(texts=all_texts))
-
-    async def _read_plan(self) -> LoadedPlan | None:
-        wanted = self._request()
-        (rows,) = await self.ctx.read_in_group(self._plan_id, refresh.plan_statement(wanted))
-        loaded = refresh.read_plan(rows, wanted)
-        if loaded is not None:
-            # Remove the cached copy, because its list of the plan's sessions may be incomplete.
-            self._cache.invalidate(self._key)
-            cache_steps(self.ctx, loaded.plan)
-        return loaded
 
     async def send_last(self, statements: list[Statement], on_commit: Callable[[], None]) -> None:
         if not self.is_cached:

@@ -153,28 +153,29 @@ class LockedRun(Locked[RunDecision[object]]):
             await self._take_turn()
             try:
                 if self._slot.needs_load(wanted, database.now()):
-                    await self._load_cache(wanted)
+                    most = self._slot.begin_load(wanted, database.now())
+                    results = await self.ctx.read(
+                        *cache.load_statements(self._run_id, wanted, most)
+                    )
+                    if results[0]:
+                        database.clock.set(results[0][0].now)
+                    self._slot.put(cache.read_cached(results, wanted, most))
             finally:
                 self._end_turn()
         job = self._slot.reserve(wanted, besides=besides)
         if job is not None:
             self._reserved.append(job.id)
         is_plain = job is not None and job.continues is None and job.document is None
-        return job if is_plain and await self.recall() else None
+        return job if is_plain and await self._recall() else None
 
-    async def _load_cache(self, wanted: JobRequest) -> None:
-        database = self.ctx.services.database
-        most = self._slot.begin_load(wanted, database.now())
-        results = await self.ctx.read(*cache.load_statements(self._run_id, wanted, most))
-        if results[0]:
-            database.clock.set(results[0][0].now)
-        self._slot.put(cache.read_cached(results, wanted, most))
-
-    async def recall(self) -> bool:
+    async def _recall(self) -> bool:
         """Use the committed state of the cached run. Return False if the run is not cached."""
         cached = self._slot.cached
-        if cached is None or not await self._recall_definition():
+        if cached is None:
             return False
+        if self._state is None:
+            slug, version = cached.dag_slug, cached.dag_version
+            self.compiled_dag = await load_definition(self.ctx, slug, version)
         self.run, self.brief, self._state = cached.run, cached.brief, cached
         return True
 
@@ -184,28 +185,16 @@ class LockedRun(Locked[RunDecision[object]]):
         The caller must then decide without waiting, because other calls share the turn and could
         change the cached run.
         """
-        if not await self._recall_definition():
+        if not await self._recall():
             return False
         await self._slot.turns.join()
         self._is_sharing = True
-        return self._recall(self._slot.state)
-
-    async def _recall_definition(self) -> bool:
-        if self._state is None:
-            cached = self._slot.cached
-            if cached is None:
-                return False
-            slug, version = cached.dag_slug, cached.dag_version
-            self.compiled_dag = await load_definition(self.ctx, slug, version)
-        return True
-
-    def _recall(self, cached: CachedRun | None) -> bool:
-        now = self.ctx.services.database.now()
-        if cached is None or now is None:
+        state, now = self._slot.state, self.ctx.services.database.now()
+        if state is None or now is None:
             return False
-        self.run, self.brief = cached.run, cached.brief
-        self.head, self.now = cached.head, cached.head.after(now)
-        self._before = self._state = cached
+        self.run, self.brief = state.run, state.brief
+        self.head, self.now = state.head, state.head.after(now)
+        self._before = self._state = state
         return True
 
     @property
@@ -243,17 +232,18 @@ class LockedRun(Locked[RunDecision[object]]):
         check = pending_check(self.ctx.caller.org_id)
         if check is not None:
             more.append(check.statement)
-        decided = DecidedCall(before, after, [*self._deferred, write], more, self._send_batch)
+
+        async def send(statements: Message) -> None:
+            # `on_commit` does nothing, because each call of the batch updates its own caches.
+            call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)
+            (checked,), *_ = await self.ctx.services.database.commit(call)
+            self.ctx.services.database.clock.set(checked.now)
+
+        decided = DecidedCall(before, after, [*self._deferred, write], more, send)
         self._is_sharing = False
         with check or nullcontext():
             await self._slot.pipeline.commit(decided)
         self._after_commit((*self._written_before, written))
-
-    async def _send_batch(self, statements: Message) -> None:
-        # `on_commit` does nothing, because each call of the batch updates its own caches.
-        call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)
-        (checked,), *_ = await self.ctx.services.database.commit(call)
-        self.ctx.services.database.clock.set(checked.now)
 
     async def send(self, *statements: Statement | str) -> Results:
         if self.is_cached:
