@@ -126,7 +126,8 @@ def test_commands_that_start_no_server_import_no_server_library() -> None:
         f"waybook.cli.{target.partition(':')[0]}"
         for table in tables
         for name, (target, _) in table.items()
-        if isinstance(target, str) and name not in {"serve", "mcp", "doctor"}  # Doctor also asks servers over HTTP.
+        if isinstance(target, str)
+        and name not in {"serve", "mcp", "doctor"}  # Doctor also asks servers over HTTP.
     }
     done = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL, SERVER_LIBRARIES, *sorted(modules)],

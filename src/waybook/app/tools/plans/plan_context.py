@@ -1,7 +1,7 @@
 """The context with which a new conversation continues a plan."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -47,7 +47,6 @@ from waybook.store import audit
 from waybook.store.audit import SealedEntry
 from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import (
-    FIRST_PAGE,
     InstructionPrefixRow,
     Page,
     ResultPrefixRow,
@@ -72,22 +71,18 @@ class _GetResearchContext(SessionArguments):
     offset: Offset = Field(default=0, description="continue at this character")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PlanMaterial:
+class _PlanMaterial(NamedTuple):
     plan: Plan
     brief: PlanBrief
     instructions: Sequence[InstructionPrefixRow]
     results: Sequence[ResultPrefixRow]
     newest: Sequence[StoredArtifact]
     entries: Sequence[SealedEntry]
-    base_url: str
     #: Artifacts that a search found, best first. If `since` is set, the artifacts that were stored
     #: after that audit entry.
     ranked: Sequence[StoredArtifact]
     #: Number of an audit entry, if the context should contain only later changes.
-    since: int | None = None
-    changed: frozenset[str] | None = None
-    page: Page = FIRST_PAGE
+    since: int | None
 
 
 @Tool(
@@ -100,23 +95,38 @@ async def get_research_context(ctx: RequestContext, args: _GetResearchContext) -
     plan_id = args.plan_id
     reader = PacketReader("get_research_context", {"planId": plan_id})
     most = byte_budget(args.budget_tokens, detail=args.detail)
+    page = Page(args.offset if args.part else 0, most)
     if args.part is not None and args.part not in _LISTS:
         ending = next_call("get_research_context", "Go back to the plan.", **reader.args)
-        page = Page(args.offset, most)
         return await read_continuation(ctx, reader, plan_id, args.part, page, ending)
-    material = await _material(ctx, plan_id, args, most)
-    if is_new_session(material.plan, ctx.session):
+    material = await _material(ctx, args, page)
+    plan, brief = material.plan, material.brief
+    if is_new_session(plan, ctx.session):
         async with LockedPlan(ctx, plan_id=plan_id) as locked:
             await locked.write(resume_session(locked.plan, locked.decision_context))
     following = next_call("get_next_step", "Claim the next step.", planId=plan_id)
-    if material.plan.status in CLOSED_PLAN:
+    if plan.status in CLOSED_PLAN:
         why = "This plan has ended. List the open plans."
         following = next_call("list_active_plans", why)
     if args.part is None:
-        return reader.reply(_frame(material), _parts(material, reader), following, most)
-    page, steps = material.page, material.plan.steps
+        frame = non_empty(
+            planId=plan.id,
+            status=str(plan.status),
+            **canceled_view(plan),
+            progress=plan_progress(plan).as_reply(),
+            seq=plan.seq,
+            revision=plan.revision,
+            skill=brief.skill,
+            outputMediaType=brief.output_media_type,
+            createdAt=format_time(brief.created_at),
+            createdBy=brief.created_by,
+            copiedFrom=origin_view(plan),
+        )
+        parts = _parts(material, reader, ctx.services.base_url)
+        return reader.reply(frame, parts, following, most)
     if args.part == "steps":
-        entries, total = [*_entries(steps[page.offset :], material, reader)], len(steps)
+        steps = plan.steps[page.offset :]
+        entries, total = [*_entries(steps, material, reader)], len(plan.steps)
     else:
         entries = [reader.artifact(stored) for stored in material.newest]
         total = total_count(material.newest)
@@ -124,14 +134,11 @@ async def get_research_context(ctx: RequestContext, args: _GetResearchContext) -
     return reader.reply({"planId": plan_id}, [part], following, most)
 
 
-async def _material(
-    ctx: RequestContext, plan_id: str, args: _GetResearchContext, most: int
-) -> _PlanMaterial:
-    page = Page(args.offset if args.part else 0, most)
-    wanted = PlanRequest(plan_id=plan_id, holder=ctx.actor().holder)
-    loaded, result_sets = await load_plan(
+async def _material(ctx: RequestContext, args: _GetResearchContext, page: Page) -> _PlanMaterial:
+    plan_id, most = args.plan_id, page.most
+    loaded, ((brief,), instructions, results, newest, entries) = await load_plan(
         ctx,
-        wanted,
+        PlanRequest(plan_id=plan_id, holder=ctx.actor().holder),
         load.SQL["brief"](plan_id=plan_id),
         contexts.SQL["instruction_prefixes"](plan_id=plan_id, most=most),
         contexts.SQL["result_prefixes"](plan_id=plan_id, most=most),
@@ -140,7 +147,6 @@ async def _material(
         if args.since is None
         else audit.SQL["entries"](subject_id=plan_id, since=args.since, most=_MAX_EVENTS_SINCE),
     )
-    (brief,), instructions, results, newest, entries = result_sets
     hits: dict[str, int] = {}
     if args.part is None and args.since is not None:
         hits = dict.fromkeys(sorted(_changed(entries, Entity.ARTIFACT)), 0)
@@ -151,17 +157,7 @@ async def _material(
         (rows,) = await ctx.read(contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES))
         ranked = order_by_hits(rows, hits)
     return _PlanMaterial(
-        plan=loaded.plan,
-        brief=brief,
-        instructions=instructions,
-        results=results,
-        newest=newest,
-        entries=entries,
-        base_url=ctx.services.base_url,
-        ranked=ranked,
-        since=args.since,
-        changed=None if args.since is None else _changed(entries, Entity.STEP),
-        page=page,
+        loaded.plan, brief, instructions, results, newest, entries, ranked, args.since
     )
 
 
@@ -169,24 +165,7 @@ def _changed(entries: Sequence[SealedEntry], entity: Entity) -> frozenset[str]:
     return frozenset(change.id for change in changes_in(entries) if change.entity == entity)
 
 
-def _frame(of: _PlanMaterial) -> Body:
-    plan, brief = of.plan, of.brief
-    return non_empty(
-        planId=plan.id,
-        status=str(plan.status),
-        **canceled_view(plan),
-        progress=plan_progress(plan).as_reply(),
-        seq=plan.seq,
-        revision=plan.revision,
-        skill=brief.skill,
-        outputMediaType=brief.output_media_type,
-        createdAt=format_time(brief.created_at),
-        createdBy=brief.created_by,
-        copiedFrom=origin_view(plan),
-    )
-
-
-def _parts(of: _PlanMaterial, reader: PacketReader) -> list[Part]:
+def _parts(of: _PlanMaterial, reader: PacketReader, base_url: str) -> list[Part]:
     brief = of.brief
     if of.since is None:
         newest, total = of.newest, total_count(of.newest)
@@ -198,15 +177,15 @@ def _parts(of: _PlanMaterial, reader: PacketReader) -> list[Part]:
         *reader.text("planFormattingNotes", brief.formatting_notes, counts=2),
         *reader.text("outputFormattingInstructions", brief.formatting_instructions, counts=2),
         *reader.text("reason", of.plan.fail_reason, counts=2),
-        *_review(of, reader),
+        *_review(of.plan, reader, base_url),
         _steps(of, reader),
         reader.artifacts(of.ranked, newest, total, counts=3),
         _events(of, reader),
     ]
 
 
-def _review(of: _PlanMaterial, reader: PacketReader) -> Iterator[Part]:
-    review = open_review(of.plan)
+def _review(plan: Plan, reader: PacketReader, base_url: str) -> Iterator[Part]:
+    review = open_review(plan)
     if review is None:
         return
     frame = non_empty(
@@ -214,7 +193,7 @@ def _review(of: _PlanMaterial, reader: PacketReader) -> Iterator[Part]:
         stepId=review.step_id,
         requestedAt=format_time(review.requested_at),
         requestedBy=review.requested_by,
-        reviewUrl=review_url(of.plan.id, of.base_url),
+        reviewUrl=review_url(plan.id, base_url),
     )
     questions: list[Json] = [*review.questions]
     texts = (
@@ -227,9 +206,11 @@ def _review(of: _PlanMaterial, reader: PacketReader) -> Iterator[Part]:
 
 def _steps(of: _PlanMaterial, reader: PacketReader) -> EntryList:
     """Return the steps in order. If space is short, the steps near the first open step are kept."""
-    steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
+    steps, is_complete = of.plan.steps, of.since is None
+    if not is_complete:
+        changed = _changed(of.entries, Entity.STEP)
+        steps = tuple(step for step in steps if step.id in changed)
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
-    is_complete = of.changed is None
     return EntryList(
         name="steps",
         entries=tuple(_entries(steps, of, reader)),

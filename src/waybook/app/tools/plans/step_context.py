@@ -1,7 +1,7 @@
 """The context for an agent that works on a step. The most important parts come first."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -28,12 +28,11 @@ from waybook.app.request.request_context import RequestContext, not_found
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.draft import copy_call
-from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step, StepId
+from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step
 from waybook.plan.repeat import round_of
 from waybook.research.packet import Entry, EntryList, Part, SingleEntry
 from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import (
-    FIRST_PAGE,
     FailureRow,
     FeedbackRow,
     Page,
@@ -58,8 +57,7 @@ class _GetStepContext(ReadArguments):
     offset: Offset = Field(default=0, description="continue at this character")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StepMaterial:
+class _StepMaterial(NamedTuple):
     plan: Plan
     step: Step
     question: str
@@ -68,8 +66,8 @@ class _StepMaterial:
     failures: Sequence[FailureRow]
     so_far: Sequence[StoredArtifact]
     newest: Sequence[StoredArtifact]
-    ranked: Sequence[StoredArtifact] = ()
-    page: Page = FIRST_PAGE
+    ranked: Sequence[StoredArtifact]
+    page: Page
 
 
 @Tool(
@@ -92,10 +90,13 @@ async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
         raise not_found("step")
     about: StepSubject = rows[0]
     ctx.cache_step_plan(step_id, about.plan_id)
-    reader = PacketReader("get_step_context", {"stepId": step_id})
+    reader, most = (
+        PacketReader("get_step_context", {"stepId": step_id}),
+        byte_budget(args.budget_tokens),
+    )
     if args.part is None or args.part in _LISTS:
-        material = await _material(ctx, about, step_id, args)
-        following, most = _next(material.plan, material.step), byte_budget(args.budget_tokens)
+        material = await _material(ctx, about, args, most)
+        following = _next(material.plan, material.step)
         if args.part is None:
             return reader.reply(_frame(material), _parts(material, reader), following, most)
         if args.part == "artifacts":
@@ -106,23 +107,22 @@ async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
             parts = [part for part in _lists(material, reader) if part.name == args.part]
         return reader.reply({"planId": about.plan_id, "stepId": step_id}, parts, following, most)
     part = f"{args.part}:{step_id}" if args.part in STEP_PARTS else args.part
-    page = Page(args.offset, byte_budget(args.budget_tokens))
     ending = next_call("get_step_context", "Go back to the step.", stepId=step_id)
+    page = Page(args.offset, most)
     return await read_continuation(ctx, reader, about.plan_id, part, page, ending)
 
 
 async def _material(
-    ctx: RequestContext, about: StepSubject, step_id: str, args: _GetStepContext
+    ctx: RequestContext, about: StepSubject, args: _GetStepContext, most: int
 ) -> _StepMaterial:
-    plan_id, most = about.plan_id, byte_budget(args.budget_tokens)
+    plan_id, step_id = about.plan_id, args.step_id
     hits: dict[str, int] = {}
     if about.has_research and args.part is None:
         hits = await matching_artifacts(ctx, plan_id, about.question)
     page = Page(args.offset if args.part else 0, most)
-    wanted = PlanRequest(plan_id=plan_id, texts=(step_id,), review=False)
-    loaded, result_sets = await load_plan(
+    loaded, ((brief,), results, feedback, failures, so_far, newest, ranked) = await load_plan(
         ctx,
-        wanted,
+        PlanRequest(plan_id=plan_id, texts=(step_id,), review=False),
         load.SQL["brief"](plan_id=plan_id),
         contexts.SQL["result_prefixes"](plan_id=plan_id, most=most),
         contexts.feedback_statement(plan_id, step_id, page),
@@ -131,20 +131,20 @@ async def _material(
         contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
         contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES),
     )
-    (brief,), results, feedback, failures, so_far, newest, ranked = result_sets
-    if all(step.id != step_id for step in loaded.plan.steps):
+    step = next((step for step in loaded.plan.steps if step.id == step_id), None)
+    if step is None:
         raise not_found("step")
     return _StepMaterial(
-        plan=loaded.plan,
-        step=loaded.plan.step(StepId(step_id)),
-        question=brief.question,
-        results=results,
-        feedback=feedback,
-        failures=failures,
-        so_far=so_far,
-        newest=newest,
-        ranked=order_by_hits(ranked, hits),
-        page=page,
+        loaded.plan,
+        step,
+        brief.question,
+        results,
+        feedback,
+        failures,
+        so_far,
+        newest,
+        order_by_hits(ranked, hits),
+        page,
     )
 
 
