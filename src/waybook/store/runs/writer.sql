@@ -1,6 +1,6 @@
 -- name: insert_definition
 insert into dag_definition (slug, version, name, body, body_hash, created_at, created_by)
-values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(created_by)s);
+values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(by)s);
 
 -- name: insert_run
 -- A run without work is completed immediately.
