@@ -5,7 +5,7 @@ rows from JSON into Python. The first comparison is therefore with a program tha
 with the parser that Waybook uses, into one tuple per row. The naive report scans all jobs again for
 each step. It would take minutes, so it is run for a sample of the steps and extrapolated.
 
-    python benchmarks/report.py [--steps 10000] [--rounds 5]
+    PYTHONPATH=tests/support python benchmarks/report.py [--steps 10000] [--rounds 5]
 """
 
 import argparse
@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from report_invariants import check
 from waybook.dag.graph import Graph
 from waybook.dag.model import ProgressStatus
-from waybook.dag.progress.report import check
 from waybook.dag.progress.structure import evidence_of, overlay
 from waybook.dag.snapshots.rows import assign_jobs
 from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot

@@ -6,8 +6,8 @@ import pytest
 
 from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
+from report_invariants import check
 from run_documents import render_all
-from waybook.dag.progress.report import check
 
 
 def promised(n: int) -> list[int]:

@@ -11,10 +11,10 @@ import pytest
 from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import Server, new_database
+from report_invariants import check
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.request.caller import Answer
 from waybook.background import render_all_orgs
-from waybook.dag.progress.report import check
 
 WORKERS = 32
 POOL = 16

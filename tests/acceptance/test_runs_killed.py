@@ -16,10 +16,10 @@ from org_env import AgentClient, Body, OrgEnv, make_env, open_test_database
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, new_database
 from preloaded_process import PreloadedProcess
+from report_invariants import check
 from run_documents import available, make_run_of_three_steps, pages, render_all
 from waybook.app.request.services import Services
 from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.dag.progress.report import check
 from waybook.errors import Unavailable
 from waybook.store.calls import CallLog
 from waybook.store.driver.connection import Results

@@ -14,8 +14,9 @@ from mcp import Client, StdioServerParameters
 from cli.terminal import Terminal
 from embedded_postgres.data_directories import make_data_directory
 from patience import PATIENCE_SECONDS
+from report_invariants import check
 from run_place import run_directory
-from waybook.dag.progress.report import Report, check
+from waybook.dag.progress.report import Report
 
 TYPES = ("search", "extract", "analyze", "critique", "synthesize", "checkpoint", "custom")
 Body = dict[str, Any]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from decision_proofs import decision
 from plan_builders import NOON, make_plan, make_step
+from report_invariants import check
 from waybook.app.queries.plans.plan import (
     PROGRESS_BY_STATUS,
     STAGE,
@@ -16,7 +17,7 @@ from waybook.app.queries.plans.plan import (
     plan_report,
     plan_structure,
 )
-from waybook.dag.progress.report import Report, StageReport, check, report
+from waybook.dag.progress.report import Report, StageReport, report
 from waybook.dag.progress.structure import map_json
 from waybook.plan.model import StepStatus
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from dag_builders import dags, models
 from org_env import AgentClient, Body, FakeClock, OrgEnv, make_env
 from postgres_servers import ServerDatabase
+from report_invariants import check
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag
-from waybook.dag.progress.report import check
 
 #: Run these tests on PostgreSQL 15 too: there, each transaction uses `set local role` to get the
 #: database role of the server, and every run tool must work in that mode.

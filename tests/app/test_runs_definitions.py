@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv
+from report_invariants import check
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.request import definition_cache
-from waybook.dag.progress.report import check
 
 
 def views(prompt: str = "Look.") -> Body:

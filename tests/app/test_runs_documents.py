@@ -7,8 +7,8 @@ import pytest
 
 from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
+from report_invariants import check
 from run_documents import available, make_run_of_three_steps, pages, render_all, stored_documents
-from waybook.dag.progress.report import check
 
 
 @pytest.fixture

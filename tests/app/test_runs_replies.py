@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from org_env import AgentClient, Body
+from report_invariants import check
 from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.request.caller import MAX_REPLY_BYTES
-from waybook.dag.progress.report import check
 from waybook.research.packet import escaped_size, truncate
 
 MAX_TOKENS = 48_000

@@ -11,9 +11,9 @@ from typing import cast
 import pytest
 
 from cli.terminal import Body, Terminal
+from report_invariants import check
 from waybook.cli.demo.actors import STORY
 from waybook.cli.runtime import AppSession
-from waybook.dag.progress.report import check
 
 PROGRAM = Path(sys.executable).with_name("waybook")
 

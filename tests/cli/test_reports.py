@@ -15,11 +15,11 @@ from rich.console import Console
 from dag_builders import make_chain, make_dag, make_stage, make_step
 from dag_evidence import Body, make_job, make_snapshot
 from patience import PATIENCE_SECONDS
+from report_invariants import check
 from waybook.cli.app import app
 from waybook.cli.commands import report
 from waybook.cli.terminal import workflow_views
 from waybook.dag.definitions.definition import write_definition
-from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

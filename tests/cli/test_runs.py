@@ -9,13 +9,13 @@ from rich.console import Console
 from cli.sample_runs import completed_run, run_awaiting_feedback, run_in_progress
 from cli.terminal import Terminal
 from org_env import AgentClient, Body
+from report_invariants import check
 from transport.page_client import main_text, make_browser
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.runtime import AppSession
 from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.run_board import run_display
-from waybook.dag.progress.report import check
 from waybook.page_address import PageClaim
 from waybook.settings import Settings
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from dag_builders import dags
 from dag_evidence import CHANCE, History, shuffled
 from decision_proofs import decision
+from report_invariants import check
 from waybook.dag.model import Dag
-from waybook.dag.progress.report import Report, check
+from waybook.dag.progress.report import Report
 from waybook.dag.snapshots.snapshot import report_from_snapshot
 
 MOMENTS = 30

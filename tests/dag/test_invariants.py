@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_evidence import any_evidence
 from decision_proofs import decision
+from report_invariants import check
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, ProgressStatus
-from waybook.dag.progress.report import Report, StageEvidence, check, report
+from waybook.dag.progress.report import Report, StageEvidence, report
 from waybook.dag.progress.structure import Evidence, valid_structure
 
 DAG = make_dag(

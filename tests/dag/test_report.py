@@ -2,9 +2,10 @@
 
 from dag_builders import make_chain, make_dag, make_output, make_plan_step, make_stage, make_step
 from decision_proofs import decision
+from report_invariants import check
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, ProgressStatus, Strategy
-from waybook.dag.progress.report import AvailableDocument, Report, StageEvidence, check, report
+from waybook.dag.progress.report import AvailableDocument, Report, StageEvidence, report
 from waybook.dag.progress.structure import Evidence, Structure, valid_structure
 
 TOPICS = ("business-case", "feature-spec", "technical-approach", "success-metrics")

@@ -12,9 +12,10 @@ from any_json import any_json
 from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_evidence import CHANCE, Body, History, make_job, make_snapshot
 from decision_proofs import decision
+from report_invariants import check
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag, Strategy
-from waybook.dag.progress.report import Report, StageReport, check
+from waybook.dag.progress.report import Report, StageReport
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 

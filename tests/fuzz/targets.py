@@ -11,6 +11,7 @@ from types import MappingProxyType
 import orjson
 from mcp_types import ErrorData
 
+from report_invariants import check
 from waybook.app.request.arguments import parse_arguments
 from waybook.app.tools.plans.submit import SubmitStepResult
 from waybook.conditions.condition import compile_condition
@@ -24,7 +25,6 @@ from waybook.core.hidden_characters import (
 )
 from waybook.dag.definitions.definition import read_definition
 from waybook.dag.definitions.source_text import parse_definition
-from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadExpression, WaybookError
 from waybook.transport.http.app import read_snapshot

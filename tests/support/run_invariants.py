@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from dag_runs import dag_counts
+from report_invariants import check
 from run_row_store import WITH_TEXTS, RunRowStore, changes_of, row_key
 from waybook.core.changes import Change, Entity, Rows, _apply, differences, replay
 from waybook.dag.expansion.units import item_origins, units_of
 from waybook.dag.graph import output_keys
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
-from waybook.dag.progress.report import Report, check, report
+from waybook.dag.progress.report import Report, report
 from waybook.dag.progress.structure import evidence_of, overlay, valid_structure
 from waybook.run.draft import RunDecision
 from waybook.run.model import Job, Run, StepRun, step_id

@@ -14,12 +14,13 @@ from functools import partial
 from typing import TypeAlias
 
 from plan_builders import NOON, PAT, numbered_ids
+from report_invariants import completed_never_decreases
 from run_env import make_run
 from run_invariants import check_decision, check_report, check_state
 from run_row_store import LEASE, RunRowStore
 from waybook.core.decision_context import DecisionContext
 from waybook.dag.model import JobStatus, Stage
-from waybook.dag.progress.report import Report, completed_never_decreases
+from waybook.dag.progress.report import Report
 from waybook.errors import WaybookError
 from waybook.run.draft import RunDecision
 from waybook.run.failure import cancel_run, fail_job, regenerate, retry_failed

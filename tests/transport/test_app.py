@@ -12,11 +12,11 @@ import pytest
 from dag_builders import make_chain, make_dag, make_stage, make_step
 from dag_evidence import Body, make_job, make_snapshot
 from patience import NOTICE_SECONDS, PATIENCE_SECONDS
+from report_invariants import check
 from transport.fake_dispatcher import TOOLS, make_server
 from transport.messages import LEGACY, make_request, modern_headers
 from transport.test_http_clients import NOT_JSON, keeps_silent
 from waybook.dag.definitions.definition import write_definition
-from waybook.dag.progress.report import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import Unavailable
 from waybook.transport.http import app, metrics

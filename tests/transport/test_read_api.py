@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from org_env import AgentClient, Body, OrgEnv
+from report_invariants import check
 from run_documents import render_all
 from transport.fake_dispatcher import (
     RecordingDispatcher,
@@ -23,7 +24,6 @@ from transport.full_app import gateway_of
 from waybook.app.queries.documents import file_name
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.core.decision_context import Channel
-from waybook.dag.progress.report import check
 from waybook.dag.templates.rendering import build_page
 from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.plan.model import Output
