@@ -43,14 +43,18 @@ def test_job_totals_of_dialectic_workflow_depend_on_number_of_models(n: int) -> 
 def test_next_stage_gets_each_lineage_once_despite_several_authors() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
-    assert review.leaves.lineages == tuple(f"propose/header/m{n}" for n in range(3))
+    assert tuple(review.leaves.lineages) == tuple(f"propose/header/m{n}" for n in range(3))
     assert review.leaves.authors == ("m0", "m1", "m2")
 
 
 @decision("B10")
 def test_each_last_step_of_merge_stage_starts_a_document_lineage() -> None:
     merge = dialectic_counts(3)["merge"]
-    assert merge.leaves.lineages == ("merge/requirements", "merge/architecture", "merge/stack")
+    assert tuple(merge.leaves.lineages) == (
+        "merge/requirements",
+        "merge/architecture",
+        "merge/stack",
+    )
     assert merge.leaves.authors == ("m0",)
 
 
@@ -105,7 +109,6 @@ def test_expected_jobs_of_any_workflow_equal_the_sum_over_stages(
             assert len(units) == counts[slug].units[key]
             assert sum(len(unit.makes) for unit in units) == counts[slug].outputs[key]
         assert counts[slug].leaves == run.leaves()
-        assert list(counts[slug].leaves.first_author) == list(counts[slug].leaves.lineages)
 
 
 def test_stage_with_only_skipped_steps_gives_next_stage_no_documents() -> None:
@@ -114,7 +117,7 @@ def test_stage_with_only_skipped_steps_gives_next_stage_no_documents() -> None:
         make_stage("two", make_step("b", S.PER_SOURCE_GROUP), make_step("c", S.PER_MODEL)),
     )
     counts = dag_counts(dag, graphs_of(dag), {"one": ["m"], "two": ["m"]})
-    assert counts["one"].leaves == Origins(lineages=(), authors=(), first_author={})
+    assert counts["one"].leaves == Origins(first_author={}, authors=())
     assert counts["two"].units == {"b": 0, "c": 1}
 
 
@@ -130,7 +133,7 @@ def test_stage_receives_documents_of_all_preceding_stages() -> None:
     models_of = {"start": ["m"], "left": ["m"], "right": ["m", "k"], "end": ["k"]}
     counts = dag_counts(dag, graphs_of(dag), models_of)
     assert counts["end"].units == {"d": 3}
-    assert counts["end"].leaves.lineages == ("right/r/m", "right/r/k", "left/l")
+    assert tuple(counts["end"].leaves.lineages) == ("right/r/m", "right/r/k", "left/l")
 
 
 @pytest.mark.parametrize("strategy", [S.PAIRWISE_BY_ORIGIN, S.PER_MODEL])

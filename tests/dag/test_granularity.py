@@ -26,7 +26,7 @@ def test_every_document_lineage_is_assigned_to_a_current_model(
 ) -> None:
     prior = entry_origins(before)
     owners = lineage_owners(now, prior)
-    assert tuple(owners) == prior.lineages
+    assert tuple(owners) == tuple(prior.lineages)
     assert set(owners.values()) <= set(now)
     stayed = {lineage: author for lineage, author in prior.first_author.items() if author in now}
     assert stayed.items() <= owners.items()

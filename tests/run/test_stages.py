@@ -106,7 +106,7 @@ def test_review_jobs_use_documents_of_the_previous_stage() -> None:
     world = make_run(make_dag(make_stage("one"), make_stage("two", review)))
     world.work()
     world.feedback("one", models=["alpha", "beta", "gamma"])
-    assert world.stage("two").prior.lineages == ("one/one-work/alpha", "one/one-work/beta")
+    assert tuple(world.stage("two").prior.lineages) == ("one/one-work/alpha", "one/one-work/beta")
     assert world.step("review").total == 2 * 2 * 3
     units = [job.unit for job in world.jobs("review")]
     assert {(unit.lineage, unit.reviewer, unit.model) for unit in units if unit} == {

@@ -215,7 +215,7 @@ def test_stage_with_two_predecessors_uses_the_documents_of_both() -> None:
     world.work()
     world.feedback("right")
     world.feedback("left")
-    assert world.stage("end").prior.lineages == (
+    assert tuple(world.stage("end").prior.lineages) == (
         "left/left-work/alpha",
         "left/left-work/beta",
         "right/right-work/alpha",

@@ -31,7 +31,7 @@ def origins_of(made: Iterable[ProducedDocument]) -> Origins:
     for output in made:
         first_author.setdefault(output.lineage, output.model)
         authors[output.model] = None
-    return Origins(lineages=tuple(first_author), authors=tuple(authors), first_author=first_author)
+    return Origins(first_author=first_author, authors=tuple(authors))
 
 
 def dag_counts(

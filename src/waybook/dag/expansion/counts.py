@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from waybook.dag.expansion.units import (
-    GRANULARITY,
+    AXES,
     NO_ITEMS,
-    Descent,
+    Axis,
     ItemOrigins,
     Origins,
-    Worker,
     distinct,
     fans_out,
     first_of,
@@ -129,34 +128,21 @@ def _begun(
 ) -> Iterable[Origins]:
     seen: set[tuple[Strategy, int]] = set()
     for step in steps:
-        if GRANULARITY[step.strategy].descent is Descent.NEW:
-            yield _new(
-                stage,
-                step,
-                models,
-                one_each=GRANULARITY[step.strategy].worker is Worker.EACH or fans_out(step, graph),
+        axes, prior = AXES[step.strategy], sources[step.key]
+        if Axis.LINEAGE not in axes:
+            one_each = Axis.MODEL in axes or fans_out(step, graph)
+            yield single_author_origins(
+                {lineage_name(stage, step.key, model): model for model in models}
+                if one_each
+                else {lineage_name(stage, step.key): first_of(models)}
             )
-        elif (split := (step.strategy, id(sources[step.key]))) not in seen:
+        elif (split := (step.strategy, id(prior))) not in seen:
             seen.add(split)
-            yield _inherit_origins(step.strategy, models, sources[step.key])
-
-
-def _new(stage: str, step: RecipeStep, models: Sequence[str], *, one_each: bool) -> Origins:
-    if one_each:
-        return single_author_origins(
-            {lineage_name(stage, step.key, model): model for model in models}
-        )
-    return single_author_origins({lineage_name(stage, step.key): first_of(models)})
-
-
-def _inherit_origins(strategy: Strategy, models: Sequence[str], prior: Origins) -> Origins:
-    if GRANULARITY[strategy].worker is Worker.AUTHOR:
-        return single_author_origins(lineage_owners(models, prior))
-    return Origins(
-        lineages=prior.lineages,
-        authors=tuple(models),
-        first_author=dict.fromkeys(prior.lineages, first_of(models)),
-    )
+            if axes == (Axis.LINEAGE,):
+                yield single_author_origins(lineage_owners(models, prior))
+            else:
+                first = dict.fromkeys(prior.lineages, first_of(models))
+                yield Origins(first_author=first, authors=tuple(models))
 
 
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:

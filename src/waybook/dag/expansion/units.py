@@ -12,7 +12,7 @@ that a PLAN step produces. Each item of the list is a lineage of its own, named 
 the position of the item, so all documents about an item belong together.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
@@ -39,11 +39,14 @@ class ProducedDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """Lineages and authors of a stage's outputs, without duplicates."""
+    """Lineages of a stage's outputs with their first authors, and all authors, each once."""
 
-    lineages: tuple[str, ...]
-    authors: tuple[str, ...]
     first_author: Mapping[str, str]
+    authors: tuple[str, ...]
+
+    @property
+    def lineages(self) -> Collection[str]:
+        return self.first_author.keys()
 
 
 def distinct(models: Iterable[str]) -> tuple[str, ...]:
@@ -65,11 +68,7 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
 
 
 def single_author_origins(first_author: Mapping[str, str]) -> Origins:
-    return Origins(
-        lineages=tuple(first_author),
-        authors=distinct(first_author.values()),
-        first_author=first_author,
-    )
+    return Origins(first_author=first_author, authors=distinct(first_author.values()))
 
 
 def entry_origins(models: Sequence[str]) -> Origins:
@@ -83,7 +82,7 @@ def merge_origins(parts: Iterable[Origins]) -> Origins:
         for lineage, author in part.first_author.items():
             first_author.setdefault(lineage, author)
         authors.update(dict.fromkeys(part.authors))
-    return Origins(lineages=tuple(first_author), authors=tuple(authors), first_author=first_author)
+    return Origins(first_author=first_author, authors=tuple(authors))
 
 
 ITEM_STRATEGIES = frozenset({Strategy.PER_ITEM, Strategy.PER_ITEM_AND_MODEL})
@@ -203,59 +202,30 @@ class Axis(StrEnum):
     MODEL = "each model of this stage"
 
 
-class Worker(StrEnum):
-    FIRST = "the first model of this stage"
-    EACH = "the model the unit stands for"
-    AUTHOR = "who wrote the unit's lineage first, else the models in turn"
+#: By what each strategy splits a step. The outputs of a step that is not split by lineage begin new
+#: lineages; otherwise they continue the lineage of their job. If a step is split by lineage alone,
+#: the author of a lineage continues it.
+AXES: Mapping[Strategy, tuple[Axis, ...]] = MappingProxyType(
+    {
+        Strategy.ALL_TO_ONE: (),
+        Strategy.PER_MODEL: (Axis.MODEL,),
+        Strategy.PER_SOURCE_DOCUMENT: (Axis.LINEAGE,),
+        Strategy.PER_SOURCE_DOCUMENT_BY_LINEAGE: (Axis.LINEAGE, Axis.MODEL),
+        Strategy.PAIRWISE_BY_ORIGIN: (Axis.LINEAGE, Axis.REVIEWER, Axis.MODEL),
+        Strategy.PER_SOURCE_GROUP: (Axis.LINEAGE,),
+        Strategy.PER_ITEM: (Axis.LINEAGE,),
+        Strategy.PER_ITEM_AND_MODEL: (Axis.LINEAGE, Axis.MODEL),
+    }
+)
 
 
-class Descent(StrEnum):
-    NEW = "a lineage begins with each output"
-    INHERITED = "the output carries on the unit's lineage"
-
-
-@dataclass(frozen=True, slots=True)
-class Granularity:
-    axes: tuple[Axis, ...]
-    worker: Worker
-    descent: Descent
-
-
-A = Axis
-W = Worker
-D = Descent
-
-# fmt: off
-GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
-    Strategy.ALL_TO_ONE:
-        Granularity((),                                W.FIRST,  D.NEW),
-    Strategy.PER_MODEL:
-        Granularity((A.MODEL,),                        W.EACH,   D.NEW),
-    Strategy.PER_SOURCE_DOCUMENT:
-        Granularity((A.LINEAGE,),                      W.AUTHOR, D.INHERITED),
-    Strategy.PER_SOURCE_DOCUMENT_BY_LINEAGE:
-        Granularity((A.LINEAGE, A.MODEL),              W.EACH,   D.INHERITED),
-    Strategy.PAIRWISE_BY_ORIGIN:
-        Granularity((A.LINEAGE, A.REVIEWER, A.MODEL),  W.EACH,   D.INHERITED),
-    Strategy.PER_SOURCE_GROUP:
-        Granularity((A.LINEAGE,),                      W.AUTHOR, D.INHERITED),
-    Strategy.PER_ITEM:
-        Granularity((A.LINEAGE,),                      W.AUTHOR, D.INHERITED),
-    Strategy.PER_ITEM_AND_MODEL:
-        Granularity((A.LINEAGE, A.MODEL),              W.EACH,   D.INHERITED),
-})
-
-
-# fmt: on
-
-
-def _axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
+def _axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Collection[str]:
     names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
     return names[axis]
 
 
 def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int:
-    return prod(len(_axis_values(axis, models, prior)) for axis in GRANULARITY[strategy].axes)
+    return prod(len(_axis_values(axis, models, prior)) for axis in AXES[strategy])
 
 
 def fans_out(step: RecipeStep, graph: Graph) -> bool:
@@ -277,7 +247,7 @@ def first_of(models: Sequence[str]) -> str:
 def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
     """Return the model that continues each lineage: its first author, if that model takes part.
 
-    >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
+    >>> prior = Origins(first_author={"x": "a", "y": "b"}, authors=("a", "b"))
     >>> lineage_owners(["b", "c"], prior)
     {'x': 'b', 'y': 'b'}
     """
@@ -313,7 +283,9 @@ def units_of(
     items: ItemOrigins = NO_ITEMS,
 ) -> tuple[Unit, ...]:
     models = distinct(models)
-    chain = _chain(step_key, stage.slug, graph)
+    chain = [graph.steps[step_key]]
+    while (source := primary_source(chain[-1], stage.slug, graph)) is not None:
+        chain.append(graph.steps[source])
     if any(step.skip for step in chain):
         return ()
     origins = split_origins(chain[-1], stage, prior, items)
@@ -321,25 +293,17 @@ def units_of(
     if len(chain) == 1:
         return tuple(begun)
     made = (output for unit in begun for output in unit.makes)
-    return tuple(_following(step_key, number, output) for number, output in enumerate(made, 1))
-
-
-def _chain(step_key: str, stage: str, graph: Graph) -> list[RecipeStep]:
-    chain = [graph.steps[step_key]]
-    while (source := primary_source(chain[-1], stage, graph)) is not None:
-        chain.append(graph.steps[source])
-    return chain
-
-
-def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
-    return Unit(
-        step_key=step_key,
-        number=number,
-        model=output.model,
-        lineage=output.lineage,
-        reviewer=output.reviewer,
-        source=output,
-        makes=(output,),
+    return tuple(
+        Unit(
+            step_key=step_key,
+            number=number,
+            model=output.model,
+            lineage=output.lineage,
+            reviewer=output.reviewer,
+            source=output,
+            makes=(output,),
+        )
+        for number, output in enumerate(made, 1)
     )
 
 
@@ -353,40 +317,22 @@ def _begun(
         )
         yield Unit(step_key=step.key, number=1, model=first_of(models), makes=made)
         return
-    row = GRANULARITY[step.strategy]
-    carried = lineage_owners(models, prior) if row.worker is Worker.AUTHOR else {}
+    axes = AXES[step.strategy]
+    owners = lineage_owners(models, prior) if axes == (Axis.LINEAGE,) else {}
     by_items = step.strategy in ITEM_STRATEGIES
     numbers = {name: place for place, name in enumerate(prior.lineages, 1)} if by_items else {}
-    points = product(*(_axis_values(axis, models, prior) for axis in row.axes))
+    points = product(*(_axis_values(axis, models, prior) for axis in axes))
     for number, names in enumerate(points, 1):
-        point = dict(zip(row.axes, names, strict=True))
-        model = _worker(row.worker, point, models, carried)
-        reviewer = point.get(Axis.REVIEWER)
+        point = dict(zip(axes, names, strict=True))
+        lineage, reviewer = point.get(Axis.LINEAGE), point.get(Axis.REVIEWER)
+        carried_on = lineage or lineage_name(stage, step.key, point.get(Axis.MODEL))
+        model = point.get(Axis.MODEL) or owners.get(carried_on) or first_of(models)
         yield Unit(
             step_key=step.key,
             number=number,
             model=model,
-            lineage=point.get(Axis.LINEAGE),
+            lineage=lineage,
             reviewer=reviewer,
-            item=numbers.get(point.get(Axis.LINEAGE, "")),
-            makes=(
-                ProducedDocument(model, _lineage(row.descent, point, stage, step.key), reviewer),
-            ),
+            item=numbers.get(carried_on),
+            makes=(ProducedDocument(model, carried_on, reviewer),),
         )
-
-
-Point = Mapping[Axis, str]
-
-
-def _lineage(descent: Descent, point: Point, stage: str, step_key: str) -> str:
-    if descent is Descent.INHERITED:
-        return point[Axis.LINEAGE]
-    return lineage_name(stage, step_key, point.get(Axis.MODEL))
-
-
-def _worker(worker: Worker, point: Point, models: Sequence[str], carried: Mapping[str, str]) -> str:
-    if worker is Worker.FIRST:
-        return first_of(models)
-    if worker is Worker.EACH:
-        return point[Axis.MODEL]
-    return carried[point[Axis.LINEAGE]]

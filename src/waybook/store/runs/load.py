@@ -116,12 +116,9 @@ def read_lists(rows: Iterable[RunListRow] | None) -> tuple[RunList, ...]:
 def _stage(row: StageRun) -> StageRun:
     """Convert the JSON columns of a stage to the types of the class `StageRun`."""
     prior = cast("dict[str, Any]", row.prior)
-    first_author = dict(prior["firstAuthor"])
     return row._replace(
         models=tuple(row.models),
-        prior=Origins(
-            lineages=tuple(first_author), authors=tuple(prior["authors"]), first_author=first_author
-        ),
+        prior=Origins(first_author=dict(prior["firstAuthor"]), authors=tuple(prior["authors"])),
     )
 
 
