@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from waybook.cli.client_config import json_edit, toml_edit
 from waybook.cli.client_config.clients import (
     CLIENTS,
+    Client,
     ConfigScope,
     Places,
+    Syntax,
     command_for,
     config_file,
     is_temporary_environment,
@@ -46,8 +48,8 @@ def add(text: str | None, entry: Mapping[str, Any] = ENTRY) -> str:
     return json_edit.add_entry(text, "servers", "w", entry, comments=True)
 
 
-def remove(text: str, before: str | None = None) -> str:
-    return json_edit.remove_entry(text, "servers", "w", comments=True, before=before)
+def remove(text: str) -> str:
+    return json_edit.remove_entry(text, "servers", "w", comments=True)
 
 
 @given(DOCUMENTS, STYLES, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\ufeff", "\n"]))
@@ -57,7 +59,8 @@ def test_adding_then_removing_waybook_restores_json_config_exactly(
     text = lead + json.dumps(value, ensure_ascii=False, **style).replace("\n", newline) + newline
     added = add(text)
     assert json.loads(added.lstrip("\ufeff"))["servers"].pop("w") == ENTRY
-    assert remove(added, before=text) == text
+    client = Client("", "", syntax=Syntax.JSONC, container="servers")
+    assert client.remove(client.add(text, ENTRY), text) == text
     if value and value.get("servers") != {}:
         assert remove(added) == text
 
@@ -98,7 +101,7 @@ def test_adding_and_removing_waybook_keeps_comments_in_json_config(
     inner = f'{{{second}"a": 1{comma}{third}}}'
     text = f'{first}{{{first}\n"servers": {inner},\n"b": "//"{fourth}{comma}}}{fourth}'
     added = add(text)
-    assert json_edit.parse(added, comments=True).value == {
+    assert json_edit.Document(added, comments=True).value == {
         "servers": {"w": ENTRY, "a": 1},
         "b": "//",
     }

@@ -1,5 +1,6 @@
 """Supported MCP clients, the format of their configuration files, and the command they start."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from waybook.cli.client_config import json_edit, toml_edit
+from waybook.cli.client_config.files import ConfigError
 
 _SERVER_NAME: Final = "waybook"
 TOKEN_VARIABLE: Final = "WAYBOOK_TOKEN"  # noqa: S105 - the name of a variable
@@ -87,12 +89,19 @@ class Client:
         return json_edit.add_entry(text, self.container, _SERVER_NAME, entry, comments=comments)
 
     def remove(self, text: str, before: str | None) -> str:
+        """Return the text without the entry.
+
+        If `before` and the text differ only by the entry, `before` is returned unchanged.
+        """
+        entry = self.read(text)
+        if entry is not None and before is not None:
+            with contextlib.suppress(ConfigError):
+                if self.read(before) is None and self.add(before, entry) == text:
+                    return before
         if self.syntax is Syntax.TOML:
             return toml_edit.remove_entry(text, self.container, _SERVER_NAME)
         comments = self.syntax is Syntax.JSONC
-        return json_edit.remove_entry(
-            text, self.container, _SERVER_NAME, comments=comments, before=before
-        )
+        return json_edit.remove_entry(text, self.container, _SERVER_NAME, comments=comments)
 
     def read(self, text: str) -> dict[str, Any] | None:
         if self.syntax is Syntax.TOML:

@@ -5,8 +5,8 @@ All other bytes stay unchanged, including comments, which some clients allow.
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from waybook.cli.client_config.files import ConfigError, line_of
@@ -27,21 +27,32 @@ class Member(NamedTuple):
     value_end: int
 
 
-@dataclass(frozen=True, slots=True)
 class Document:
-    """Parsed JSON text with the positions of its members.
+    """Parsed JSON text with the positions of its members."""
 
-    In `bare`, comments are replaced by blanks. In `strict`, trailing commas are replaced too.
-    """
+    def __init__(self, text: str, *, comments: bool) -> None:
+        """Parse JSON text whose top level is an object. With `comments`, comments are allowed.
 
-    text: str
-    bare: str
-    strict: str
-    value: dict[str, Any]
-
-    @property
-    def start(self) -> int:
-        return self.skip(0)
+        Raises:
+            ConfigError: the text is not JSON, or its top level is not an object.
+        """
+        self.text, self.comments = text, comments
+        bare = " " + text[1:] if text.startswith("\ufeff") else text
+        #: The text with blanks in place of comments, and `strict` also of trailing commas.
+        self.bare = _COMMENT.sub(partial(_blank, "/"), bare) if comments else bare
+        self.strict = _TRAILING_COMMA.sub(partial(_blank, ","), self.bare) if comments else bare
+        try:
+            value = json.loads(self.strict, parse_constant=str)
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"this is not JSON: {error.msg}", error.lineno) from None
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"this is not JSON that can be edited: {error}") from None
+        if not isinstance(value, dict):
+            raise ConfigError("the top level is not an object", 1)
+        self.value: dict[str, Any] = value
+        self.start = self.skip(0)
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        self.is_one_line = "\n" not in text.strip()
 
     def skip(self, position: int) -> int:
         blanks = _BLANKS.match(self.strict, position)
@@ -72,40 +83,28 @@ class Document:
             raise ConfigError(f'"{key}" is not an object', line_of(self.text, member.key_start))
         return member
 
-
-def parse(text: str, *, comments: bool) -> Document:
-    """Parse JSON text whose top level is an object. With `comments`, comments are allowed.
-
-    Raises:
-        ConfigError: the text is not JSON, or its top level is not an object.
-    """
-    bare = " " + text[1:] if text.startswith("\ufeff") else text
-    bare = _COMMENT.sub(_blank("/"), bare) if comments else bare
-    strict = _TRAILING_COMMA.sub(_blank(","), bare) if comments else bare
-    try:
-        value = json.loads(strict, parse_constant=str)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"this is not JSON: {error.msg}", error.lineno) from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"this is not JSON that can be edited: {error}") from None
-    if not isinstance(value, dict):
-        raise ConfigError("the top level is not an object", 1)
-    return Document(text, bare, strict, value)
+    def changed_to(self, text: str, expected: dict[str, Any]) -> str:
+        """Check that a changed text parses to the expected value, and return the text."""
+        if Document(text, comments=self.comments).value != expected:
+            problem = "the entry cannot be changed without changing other parts of the file"
+            raise ConfigError(problem)
+        return text
 
 
-def _blank(first: str) -> Callable[[re.Match[str]], str]:
-    """Return a callback for `re.sub` that blanks out only the matches that begin with `first`."""
-    return lambda match: (
-        re.sub(r"[^\r\n]", " ", match[0]) if match[0].startswith(first) else match[0]
-    )
+def _blank(first: str, match: re.Match[str]) -> str:
+    """Return blanks for a match that begins with `first`. Keep another match, and line breaks."""
+    return re.sub(r"[^\r\n]", " ", match[0]) if match[0].startswith(first) else match[0]
+
+
+def _is_empty(text: str | None) -> bool:
+    return text is None or not text.strip("\ufeff" + _WHITESPACE)
 
 
 def read_entry(text: str, container: str, name: str, *, comments: bool) -> Any:  # noqa: ANN401 - JSON
-    if not text.strip("\ufeff" + _WHITESPACE):
+    if _is_empty(text):
         return None
-    document = parse(text, comments=comments)
-    outer = document.container(container)
-    return None if outer is None else document.value[container].get(name)
+    document = Document(text, comments=comments)
+    return document.value[container].get(name) if document.container(container) else None
 
 
 def add_entry(
@@ -119,104 +118,65 @@ def add_entry(
     Raises:
         ConfigError: the text cannot be parsed or edited safely.
     """
-    if text is None or not text.strip("\ufeff" + _WHITESPACE):
-        return (
-            (text or "")
-            + json.dumps({container: {name: entry}}, indent=2, ensure_ascii=False)
-            + "\n"
-        )
-    document = parse(text, comments=comments)
+    if text is None or _is_empty(text):
+        new = json.dumps({container: {name: entry}}, indent=2, ensure_ascii=False)
+        return f"{text or ''}{new}\n"
+    document = Document(text, comments=comments)
     outer = document.container(container)
+    inner = document.member(outer.value_start, name) if outer else None
+    entries = document.value.get(container, {})
+    if inner is not None and entries[name] == entry:
+        return text
     if outer is None:
         changed = _insert(document, document.start, container, {name: entry})
+    elif inner is None:
+        changed = _insert(document, outer.value_start, name, entry)
     else:
-        inner = document.member(outer.value_start, name)
-        if inner is None:
-            changed = _insert(document, outer.value_start, name, entry)
-        elif document.value[container][name] == entry:
-            return text
-        else:
-            value = _render(document, entry, _indent_at(text, inner.key_start))
-            changed = text[: inner.value_start] + value + text[inner.value_end :]
-    entries = {**document.value.get(container, {}), name: entry}
-    return _checked(changed, {**document.value, container: entries}, comments=comments)
+        value = _render(document, entry, _indent_at(text, inner.key_start))
+        changed = text[: inner.value_start] + value + text[inner.value_end :]
+    return document.changed_to(changed, {**document.value, container: {**entries, name: entry}})
 
 
-def remove_entry(
-    text: str, container: str, name: str, *, comments: bool, before: str | None = None
-) -> str:
+def remove_entry(text: str, container: str, name: str, *, comments: bool) -> str:
     """Return the text without `container.name`, and without the container if that is then empty.
-
-    If `before` and the text differ only by this entry, `before` is returned unchanged.
 
     Raises:
         ConfigError: the text cannot be parsed or edited safely.
     """
-    entry = read_entry(text, container, name, comments=comments)
-    if entry is None:
+    if read_entry(text, container, name, comments=comments) is None:
         return text
-    if before is not None and _is_result_of_adding(
-        text, before, container, name, comments=comments
-    ):
-        return before
-    document = parse(text, comments=comments)
-    others = {key: value for key, value in document.value[container].items() if key != name}
-    expected = {**document.value, container: others}
-    outer = document.container(container)
-    if outer is None:
-        return text
-    start, key = (outer.value_start, name) if others else (document.start, container)
-    if not others:
-        del expected[container]
-    return _checked(_cut(document, start, key), expected, comments=comments)
-
-
-def _is_result_of_adding(
-    text: str, before: str, container: str, name: str, *, comments: bool
-) -> bool:
-    try:
-        if read_entry(before, container, name, comments=comments) is not None:
-            return False
-        entry = read_entry(text, container, name, comments=comments)
-        return add_entry(before, container, name, entry, comments=comments) == text
-    except ConfigError:
-        return False
-
-
-def _checked(changed: str, expected: dict[str, Any], *, comments: bool) -> str:
-    """Check that the changed text parses to the expected value, and return the text."""
-    if parse(changed, comments=comments).value != expected:
-        raise ConfigError("the entry cannot be changed without changing other parts of the file")
-    return changed
+    document = Document(text, comments=comments)
+    expected, outer = {**document.value}, document.container(container)
+    others = {key: value for key, value in expected.pop(container).items() if key != name}
+    if outer is not None and others:
+        expected[container] = others
+        return document.changed_to(_cut(document, outer.value_start, name), expected)
+    return document.changed_to(_cut(document, document.start, container), expected)
 
 
 def _insert(document: Document, start: int, key: str, value: object) -> str:
-    text, members = document.text, document.members(start)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    own = _indent_at(text, start)
+    text, members, newline = document.text, document.members(start), document.newline
+    before, rest = text[: start + 1], text[start + 1 :]
     if members:
-        lead = text[start + 1 : members[0].key_start]
-        if "\n" in lead:
-            indent = _indent_at(text, members[0].key_start)
-            member = f"{json.dumps(key)}: {_render(document, value, indent)}"
-            return f"{text[: start + 1]}{newline}{indent}{member},{text[start + 1 :]}"
-        member = f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
-        return f"{text[: start + 1]}{member}, {text[start + 1 :]}"
-    end = start + 1 + len(text[start + 1 :]) - len(text[start + 1 :].lstrip(_WHITESPACE))
-    if start != document.start and "\n" not in text.strip():
-        member = f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
-        return f"{text[: start + 1]}{member}{text[end:]}"
-    indent = own + _unit(document)
-    member = f"{newline}{indent}{json.dumps(key)}: {_render(document, value, indent)}{newline}{own}"
-    return f"{text[: start + 1]}{member}{text[end:]}"
+        is_inline = "\n" not in text[start + 1 : members[0].key_start]
+        indent, end = _indent_at(text, members[0].key_start), ","
+    else:
+        rest = rest.lstrip(_WHITESPACE)
+        is_inline = start != document.start and document.is_one_line
+        own = _indent_at(text, start)
+        indent, end = own + _unit(document), newline + own
+    if is_inline:
+        inline = json.dumps(value, ensure_ascii=False)
+        return f"{before}{json.dumps(key)}: {inline}{', ' if members else ''}{rest}"
+    member = f"{json.dumps(key)}: {_render(document, value, indent)}"
+    return f"{before}{newline}{indent}{member}{end}{rest}"
 
 
 def _render(document: Document, value: object, indent: str) -> str:
-    if "\n" not in document.text.strip() and document.value:
+    if document.is_one_line and document.value:
         return json.dumps(value, ensure_ascii=False)
-    newline = "\r\n" if "\r\n" in document.text else "\n"
     lines = json.dumps(value, ensure_ascii=False, indent=_unit(document)).split("\n")
-    return (newline + indent).join(lines)
+    return (document.newline + indent).join(lines)
 
 
 def _unit(document: Document) -> str:
