@@ -1,4 +1,4 @@
-"""Processes that pause at a chosen point, print that they reached it, and are then killed."""
+"""Processes that pause at a chosen point, print the name of this point, and are then killed."""
 
 import asyncio
 import os
@@ -19,6 +19,6 @@ def crashing_process(program: str, *arguments: str) -> Iterator[PreloadedProcess
 
 
 async def read_marker(process: PreloadedProcess) -> str:
-    """Return the next line that the process prints."""
+    """Return the next line that the process prints, which names the point where it paused."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         return (await asyncio.to_thread(process.stdout.readline)).strip()

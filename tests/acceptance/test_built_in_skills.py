@@ -32,9 +32,9 @@ def sources(*trusts: str) -> list[Body]:
     ]
 
 
-#: Valid result of each step, by the step's title.
+#: By the title of a step, a valid result.
 GOOD: dict[str, object] = {
-    # quick-scan
+    # Steps of the skill `quick-scan`
     "Find sources": {"sources": sources("high", "medium", "high", "low")},
     "Search again, with other words": {"sources": sources("high")},
     "Compare the claims": {
@@ -43,7 +43,7 @@ GOOD: dict[str, object] = {
         "unknown": [],
     },
     "Write the page": "# The Nile",
-    # deep-research
+    # Steps of the skill `deep-research`
     "Frame the question": {"answerable": True, "subQuestions": ["How long?"], "doneWhen": "known"},
     "Gather sources": {"sources": sources(*["high"] * 5), "uncovered": []},
     "Gather once more": {"sources": sources("high"), "uncovered": []},
@@ -100,7 +100,7 @@ class Worker:
         self.plan = await self.agent.call("create_research_plan", **args, sessionId=SESSION)
 
     async def work(self) -> Body:
-        """Work until the plan is complete or waits for a person; return the last reply."""
+        """Complete steps until the plan is complete or awaits a person; return the last reply."""
         while (step := await self.next())["status"] == "step_ready":
             self.did.append(step["title"])
             if step["stepType"] == "checkpoint":
@@ -119,7 +119,7 @@ class Worker:
         await self.agent.submit(step, result, confidence=0.8, sessionId=SESSION)
 
     async def keep(self, step: Body) -> None:
-        """Store the research of the example in the skill's text, for this plan and step."""
+        """Store the example of research in the skill's text as research for this step."""
         example = json.loads(code_blocks(self.started["instructions"], "json")[1])
         ids = {"planId": self.plan["planId"], "stepId": step["stepId"]}
         stored = await self.agent.call("store_research", **{**example, **ids})
@@ -140,7 +140,6 @@ class Worker:
 
 @pytest.fixture
 def skilled(world: OrgEnv) -> AgentClient:
-    """Return an agent whose server has the built-in skills."""
     services = with_parts(world.dispatcher.services, InstalledSkills(SKILLS.values()))
     return AgentClient(ServerDispatcher(services, world.dispatcher.calls), world.agent.caller)
 

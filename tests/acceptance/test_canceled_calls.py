@@ -24,7 +24,6 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 def transactions(world: OrgEnv) -> list[tuple[str, str]]:
-    """Return the state and query of each connection to the test database that is not idle."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
         return admin.execute(
             """select state, query from pg_stat_activity
@@ -101,7 +100,6 @@ async def test_canceled_tool_call_commits_completely_or_not_at_all(own_world: Or
 
 
 async def _end(agent: AgentClient, world: OrgEnv, plan_id: str) -> None:
-    """Complete every step of the plan."""
     rows = await world.stored(agent.org_id, plan_id)
     for step_id, step in rows["step"].items():
         held = {"stepId": step_id, "attempt": step["attempt"]}

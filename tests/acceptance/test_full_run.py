@@ -1,4 +1,4 @@
-"""Complete runs, from the first job to the last document, with exactly the expected jobs."""
+"""Complete runs, from the first job to the last document, with as many jobs as expected."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from run_documents import render_all
 
 
 def promised(n: int) -> list[int]:
-    """Return the expected number of jobs in each of the five stages, each with `n` models."""
+    """Return the expected number of jobs of each of the five stages, if each has `n` models."""
     return [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
@@ -21,14 +21,13 @@ async def expected(agent: AgentClient, **named: object) -> list[int]:
 
 
 async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
-    """Return the number of jobs in each stage, without `RENDER` jobs."""
     query = f"""select stage_slug, count(*) from job
                  where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - id from a row
     return dict((await world.database.read_org(world.agent.org_id, query))[0])
 
 
 async def worked_through(agent: AgentClient, run: Body) -> list[str]:
-    """Submit every job, and check the progress report after each; return the stages in order."""
+    """Complete every job; check the progress report each time; return the stages in order."""
     before: Any = None
     stages: list[str] = []
     while True:
@@ -66,7 +65,7 @@ async def make_dialectic(world: OrgEnv, n: int) -> None:
 
 
 async def check_documents(agent: AgentClient, run: Body, before: Any) -> None:  # noqa: ANN401 - a report
-    """Render all documents; check that they are available and that nothing else has changed."""
+    """Render all documents; check that the progress report changes in nothing else."""
     wanted = sum(stage["documentsExpected"] for stage in before["stages"])
     assert await render_all(agent) == wanted - sum(
         stage["documentsAvailable"] for stage in before["stages"]

@@ -33,7 +33,7 @@ async def expected(agent: AgentClient, **which: object) -> Body:
 async def work(
     agent: AgentClient, run: Body, session: str, done: list[Body], most: int = 100
 ) -> Body:
-    """Do at most `most` jobs of a model; return the last reply."""
+    """Complete up to `most` jobs of the model that `session` names; return the last reply."""
     model = session.partition(" ")[0]
     asked = {"runId": run["runId"], "modelId": model, "sessionId": session}
     while (job := await agent.call("get_next_job", **asked))["status"] == "job_ready":

@@ -10,8 +10,8 @@ from acceptance.crashing_process import crashing_process, read_marker
 from org_env import AgentClient, Body, OrgEnv
 from preloaded_process import PreloadedProcess
 
-#: Script that makes a tool call, stops before or after the commit, prints where, and waits to be
-#: killed.
+#: Script that makes a tool call and stops before or after the commit. It prints where it stopped,
+#: and waits to be killed.
 WORKER = """
 import asyncio, json, sys
 from uuid import UUID
@@ -61,7 +61,7 @@ asyncio.run(main())
 def open_worker(
     world: OrgEnv, moment: str, tool: str, **arguments: object
 ) -> Iterator[PreloadedProcess]:
-    """Run a process that calls a tool and stops at `moment`; kill it at the end of the block."""
+    """Start a process that calls a tool and stops at `moment`; kill it at the end."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     with crashing_process(WORKER, *named, moment, tool, json.dumps(arguments)) as process:

@@ -22,7 +22,6 @@ async def call(client: Client, tool: str, **arguments: Json) -> dict[str, Json]:
 
 
 async def work(url: str, plan_id: Json, name: str, barrier: asyncio.Barrier) -> tuple[Json, Json]:
-    """Claim a step, wait until every agent has a step, and submit the result."""
     async with Client(url) as client:
         await barrier.wait()
         ready = await call(client, "get_next_step", planId=plan_id, sessionId=name)

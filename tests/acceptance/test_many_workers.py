@@ -22,14 +22,13 @@ POOL = 16
 
 @pytest.fixture
 async def env_with_few_connections(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield an environment with half as many database connections as there are workers."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=POOL) as world:
             yield world
 
 
 async def make_wide_stage(agent: AgentClient, models: list[str]) -> Body:
-    """Start a run in its second stage: a step with many jobs, and a step that follows them."""
+    """Return a run in its second stage: a step with many jobs, followed by one more step."""
     wide = make_recipe_step("wide", "pairwise_by_origin", outputs=[{"documentKey": "wide"}])
     last = make_recipe_step("last", "all_to_one")
     stages = [
@@ -59,7 +58,6 @@ async def work(agent: AgentClient, run: Body, name: str, done: Counter[str]) -> 
 
 
 async def answered(agent: AgentClient, tool: str, **arguments: object) -> Body:
-    """Call a tool and return its reply; fail the test if the tool refuses the call."""
     answer: Answer = await agent.ask(tool, arguments)
     assert not answer.is_error, answer.body
     return answer.body
@@ -117,7 +115,7 @@ async def test_run_with_many_jobs_and_workers_completes_each_job_once(
 
 
 async def act_at_random(agent: AgentClient, run: Body, name: str, chance: Random) -> None:
-    """Read, fail, regenerate and retry jobs at random, and submit results in parts."""
+    """Read, complete, fail, regenerate and retry jobs at random until the run is complete."""
     made: list[str] = []
     while True:
         reply = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
@@ -137,7 +135,7 @@ async def act_at_random(agent: AgentClient, run: Body, name: str, chance: Random
 
 
 async def handle(agent: AgentClient, job: Body, chance: Random) -> list[str]:
-    """Submit, continue or fail a job at random; return the documents that it produced."""
+    """Fail the job, submit its result, or submit a part, at random; return the new documents."""
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await answered(agent, "get_job_input", jobId=job["jobId"])
     mood = chance.random()
@@ -151,7 +149,7 @@ async def handle(agent: AgentClient, job: Body, chance: Random) -> list[str]:
 
 
 async def rendering(world: OrgEnv, over: asyncio.Event) -> None:
-    """Render documents until the event `over` is set, as each server process does."""
+    """Render documents until `over` is set, as a server process does."""
     while not over.is_set():
         await render_all_orgs(world.dispatcher.services)
 

@@ -25,13 +25,11 @@ def make_order(tool: str, args: Body) -> str:
 
 @dataclass
 class Obedient:
-    """Agent that makes every tool call that a text asks for."""
-
     agent: AgentClient
     done: dict[str, Answer] = field(default_factory=dict)
 
     async def obey(self, answers: list[Answer]) -> None:
-        """Make each tool call that the answers ask for, and each that the new answers ask for."""
+        """Make all tool calls that the answers ask for, then those that the new answers ask for."""
         waiting = [*answers]
         while waiting:
             reply_text = json.dumps(waiting.pop().body, ensure_ascii=False)
@@ -43,7 +41,7 @@ class Obedient:
 
 
 def _orders(reply_text: str) -> list[tuple[str, Body]]:
-    """Return the tool calls that a text asks for, including those in nested JSON."""
+    """Return the tool calls that a text asks for, even inside JSON that is quoted in the text."""
     matches = [*ORDER.findall(reply_text), *ORDER.findall(reply_text.replace('\\"', '"'))]
     return [(tool, args) for tool, text in matches for args in _read(text) if tool in PREPARE]
 

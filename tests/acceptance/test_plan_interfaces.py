@@ -1,4 +1,4 @@
-"""Same figures of a plan in every interface: tools, lists, plan page, terminal and exports."""
+"""Figures of a plan, which must be the same in tools, lists, plan page, terminal and exports."""
 
 import io
 import re
@@ -24,7 +24,7 @@ NAMES = ("Find the gauges", "Compare.", "Weigh both", "Write it", "Last one")
 
 @dataclass(frozen=True)
 class Shown:
-    """Figures of a plan that an interface shows; the default values are the expected ones."""
+    """Figures of a plan, as one interface shows them; the defaults are the expected figures."""
 
     status: str = "stalled"
     done: int = 1
@@ -192,7 +192,6 @@ async def test_plan_exports_show_status_and_progress_of_stalled_plan(
 
 
 def found(pattern: str, text: str) -> tuple[str, ...]:
-    """Return the groups of the pattern's first match in the text."""
     match = re.search(pattern, text, re.DOTALL)
     assert match, (pattern, text)
     return match.groups()

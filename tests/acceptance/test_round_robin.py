@@ -57,7 +57,6 @@ def addresses(eighteen: Server) -> Iterator[list[str]]:
 async def approve(
     context: ClientRequestContext, params: wire.ElicitRequestParams
 ) -> wire.ElicitResult:
-    """Answer the review form with an approval, as a person does in the client."""
     del context
     assert isinstance(params, wire.ElicitRequestFormParams)
     return wire.ElicitResult(action="accept", content={"decision": "approve"})
@@ -65,7 +64,7 @@ async def approve(
 
 @asynccontextmanager
 async def connected(addresses: list[str], era: Era) -> AsyncIterator[Client]:
-    """Yield a client; check at the end that its requests alternated between the servers."""
+    """Yield a client; check at the end that its requests went to the two servers in turn."""
     balancer = RoundRobin(addresses)
     async with httpx2.AsyncClient(transport=balancer) as http:
         transport = streamable_http_client("http://127.0.0.1/mcp", http_client=http)
@@ -119,8 +118,8 @@ async def test_review_can_be_decided_with_requests_spread_over_several_servers(
         review = {"stepId": step["stepId"], "summary": "Right?", "resultSummary": "Nile"}
         reply = await call(client, "request_user_review", **review, sessionId="one")
         if era == "legacy":
-            # Without a session, the server cannot show a form, so the agent submits the person's
-            # decision.
+            # Without a session, the server cannot show a form, so the agent submits the decision of
+            # the person.
             assert "decision" not in reply
             decision = {"planId": plan, "reviewId": reply["reviewId"], "decision": "approve"}
             reply = await call(client, "submit_user_decision", **decision, sessionId="one")
@@ -135,7 +134,7 @@ async def test_event_stream_of_one_server_reports_changes_on_all_servers(
         uri = f"waybook://plans/{plan}"
         async with client.listen(resource_subscriptions=[uri]) as subscription:
             for _ in range(2):
-                # The claim and the submission reach different servers.
+                # These two calls go to different servers.
                 step = await call(client, "get_next_step", planId=plan, sessionId="one")
                 await next_event(subscription, uri)
                 held = {"stepId": step["stepId"], "attempt": step["attempt"], "sessionId": "one"}
@@ -156,7 +155,8 @@ async def test_change_on_another_server_answers_a_waiting_call(
     async with connected(addresses, era) as worker, connected(addresses, era) as waiter:
         await waiter.list_tools()
         for _ in range(2):
-            # In the second round, the waiting call reaches the other server.
+            # The waiting call goes to one server in the first round, and to the other in the
+            # second.
             plan = await make_plan(worker, 1)
             step = await call(worker, "get_next_step", planId=plan, sessionId="one")
             named = {"planId": plan, "sessionId": "two", "waitSeconds": PATIENCE_SECONDS}

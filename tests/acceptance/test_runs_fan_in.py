@@ -1,7 +1,7 @@
-"""Last two jobs of a step that end concurrently: the step closes once, and the next opens once.
+"""Steps whose last two jobs end concurrently: the step closes once, and the next one opens once.
 
-By default, the test repeats this two hundred times; with `WAYBOOK_WALK=wide` (`make harness
-NAME=fan-in`), ten thousand times.
+By default, the test repeats this two hundred times. With `WAYBOOK_WALK=wide`, which `make harness
+NAME=fan-in` sets, it does so ten thousand times.
 """
 
 import asyncio
@@ -22,13 +22,12 @@ from waybook.store.driver.database import Transaction
 from waybook.store.runs.slots import RunCache
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
-#: Number of runs that the test prepares before it ends their last jobs.
+#: Number of runs that are prepared before their last jobs end.
 RUNS_PER_BATCH = 100
 
 
 @pytest.fixture
 async def env_with_two_connections(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield an environment with its own database and exactly two database connections."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=2) as world:
             await world.agent.call("add_dag", definition=fan_in())
@@ -36,16 +35,16 @@ async def env_with_two_connections(eighteen: Server) -> AsyncIterator[OrgEnv]:
 
 
 def fan_in() -> Body:
-    """Return a DAG: a step with a job for each of two models, then a step that needs both jobs."""
+    """Return a DAG whose first step has a job for each of two models; the next step needs both."""
     both, then = make_recipe_step("both"), make_recipe_step("then", "all_to_one")
     return make_definition("fan-in", make_stage("work", both, then, edges=[("both", "then")]))
 
 
 class Overlap:
-    """Barrier for two transactions: neither commits before both have begun.
+    """Barrier for two transactions, so that neither commits before both have begun.
 
-    For a cached run, the lock and the commit are sent in one message. Both calls have then decided
-    before either of them locks the run.
+    For a cached run, one message locks the run and commits the call. Both calls have then computed
+    their changes before either of them locks the run.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,13 +77,13 @@ class Overlap:
 
 
 def in_another_process(agent: AgentClient) -> AgentClient:
-    """Return an agent with its own run cache; calls that share a cache would run one by one."""
+    """Return an agent with its own run cache; calls with the same cache wait for each other."""
     services = with_parts(agent.dispatcher.services, RunCache())
     return AgentClient(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)
 
 
 async def claim_last_two_jobs(agent: AgentClient) -> tuple[Body, Body]:
-    """Start a run, claim both jobs of its first step, and return these jobs."""
+    """Start a run, and claim both jobs of its first step."""
     run = await agent.run("fan-in")
     return await agent.job(run), await agent.job(run)
 
@@ -109,7 +108,7 @@ async def test_step_closes_once_if_the_last_jobs_end_concurrently(
 
 
 async def check_each_step_closed_once(world: OrgEnv, *, closed: int) -> None:
-    """Check that each step whose jobs are done has closed, and that the next step opened once."""
+    """Check that this many first steps have closed, and that each opened the next step once."""
     queries = (
         """select count(*) from stage_step
             where step_key = 'both' and closed_at is not null and done = 2 and failed = 0""",

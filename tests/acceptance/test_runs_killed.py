@@ -34,8 +34,8 @@ TABLES = (
 class Cut:
     """Patch of `Transaction.send` that sends statements one by one and breaks the connection.
 
-    The connection breaks before the statement with the index `at`. If `at` equals `last`, the
-    number of statements, everything is committed, but the answer is lost.
+    The connection breaks before the statement with the index `at`. If `at` and `last` are the
+    number of statements, all statements are committed, but their results do not arrive.
     """
 
     def __init__(self, world: OrgEnv, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
@@ -65,7 +65,7 @@ def end_backend(world: OrgEnv, pid: int) -> None:
 
 @asynccontextmanager
 async def elsewhere(world: OrgEnv) -> AsyncIterator[AgentClient]:
-    """Yield an agent with its own dispatcher and database pool, as in another process."""
+    """Yield an agent with its own dispatcher and database pool, like one of another process."""
     async with open_test_database(world.place) as database:
         database.frozen_now = world.clock.now
         yield AgentClient(
@@ -79,7 +79,7 @@ async def counts(world: OrgEnv) -> list[int]:
 
 
 async def make_last_result(agent: AgentClient) -> tuple[Body, str, Body]:
-    """Prepare the last job of a step; its result closes the step and opens the next one."""
+    """Claim the last job of a step; return its run, and a call that submits its result."""
     run = await make_run_of_three_steps(agent)
     await agent.submit_documents(await agent.job(run))
     await agent.submit_documents(await agent.job(run))
@@ -135,7 +135,7 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
-    """Call the tool without faults; return the number of new rows per table, and of statements."""
+    """Call the tool without faults; return the numbers of new rows by table, and of statements."""
     _, tool, args = await act(world.agent)
     await world.agent.ask(tool, args)  # The first call caches the workflow definition.
     _, tool, args = await act(world.agent)
@@ -194,7 +194,6 @@ async def check_run_can_complete(agent: AgentClient, world: OrgEnv, run: Body) -
 
 
 async def make_unrendered_run(agent: AgentClient) -> Body:
-    """Complete a run whose three documents are not rendered yet."""
     run = await make_run_of_three_steps(agent)
     assert (await agent.work_off(run))["status"] == "run_complete"
     return run
@@ -239,7 +238,8 @@ async def eventually_rendered(agent: AgentClient, run: Body) -> None:
             await render_all(agent)
 
 
-#: Script that renders documents, prints where it stops, and waits to be killed.
+#: Script that renders documents and stops at a given point. It prints where it stopped, and waits
+#: to be killed.
 WORKER = """
 import asyncio, sys
 from uuid import UUID
@@ -286,7 +286,7 @@ asyncio.run(main())
 
 @contextmanager
 def open_renderer(world: OrgEnv, moment: str) -> Iterator[PreloadedProcess]:
-    """Run a process that renders documents and stops at `moment`; kill it at the block's end."""
+    """Start a process that renders documents and stops at `moment`; kill it at the end."""
     place = world.place
     with crashing_process(WORKER, place.app_dsn, place.server.role or "", moment) as process:
         yield process
@@ -294,7 +294,7 @@ def open_renderer(world: OrgEnv, moment: str) -> Iterator[PreloadedProcess]:
 
 @pytest.fixture
 async def separate(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield an environment with its own database, because a renderer processes every org."""
+    """Yield an environment with its own database, because the renderer works on every org."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made

@@ -11,9 +11,9 @@ from waybook.client import Client
 from waybook.errors import WaybookError
 
 CALLS = 16
-#: Number of database connections that hang when the server is asked to stop.
+#: Number of database connections that do not answer when the server is asked to stop.
 CONNECTIONS = 3
-#: Maximum time in seconds that the process may take to exit after it is asked to stop.
+#: Time limit for the end of the process, after it was asked to stop.
 LIMIT_SECONDS = 5.0
 
 

@@ -17,7 +17,7 @@ from run_place import run_directory
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Yield an empty data directory, and stop its database server after the test."""
+    """Yield a path for a data directory; stop its database server after the test."""
     with make_data_directory(parent=run_directory()) as place:
         yield place / "data"
 

@@ -29,7 +29,7 @@ def data_dir() -> Iterator[Path]:
 
 
 class Outside:
-    """MCP client of a server process, which also runs commands on the same data directory."""
+    """MCP client of a server process, with commands that use the server's data directory."""
 
     def __init__(self, client: Client, terminal: Terminal) -> None:
         self.client = client
@@ -43,7 +43,7 @@ class Outside:
         return reply
 
     async def refused(self, tool: str, **arguments: object) -> str:
-        """Return the error code of a call; return an empty text if the call succeeds."""
+        """Return the error code of a call, or an empty text if the call succeeds."""
         reply = await self.call(tool, **arguments)
         return str(reply["error"]["code"]) if "error" in reply else ""
 
@@ -76,7 +76,7 @@ class Outside:
         await self.call("request_user_review", stepId=step["stepId"], summary="Two rivers.")
 
     async def decide(self, plan: Body, decision: str, **more: object) -> tuple[str, str]:
-        """Decide the open review; return the statuses of the step and the plan."""
+        """Decide the open review; return the new statuses of the step and the plan."""
         named = {"planId": plan["planId"], "decision": decision}
         reply = await self.call("submit_user_decision", **named, **more)
         return reply["stepStatus"], reply["planStatus"]
@@ -85,7 +85,7 @@ class Outside:
         return await asyncio.to_thread(self.terminal.json_output, *words)
 
     async def audit(self, plan: Body) -> list[tuple[str, str | None]]:
-        """Return the audit events of a plan with their actions, oldest first."""
+        """Return the event and action of each audit entry of a plan, oldest first."""
         entries = await self.command("audit", "list", plan["planId"], "--limit", "500")
         return [(entry["event"], entry["details"].get("action")) for entry in entries][::-1]
 
@@ -395,7 +395,7 @@ async def check_run(outside: Outside) -> None:
 
 
 async def complete_stage(outside: Outside, run: Body, before: Body) -> Body:
-    """Complete the first stage, with one result submitted in two parts; return the last report."""
+    """Complete all jobs of a stage, one of them in two parts; return the last progress report."""
     is_continued = False
     while True:
         job = await outside.call("get_next_job", runId=run["runId"], waitSeconds=5)
@@ -482,7 +482,7 @@ async def test_promises_about_plans_and_runs_hold_over_mcp_and_commands(data_dir
             await check_statements(outside)
         left = await outside.plan(2)
         await outside.take(left, sessionId="monday")
-    # The plan survives the end of the session and of the server.
+    # The plan must survive the end of the session and of the server.
     async with asyncio.timeout(PATIENCE_SECONDS), Client(server) as client:
         outside.client = client
         assert await outside.states(left) == ["in_progress", "pending"]

@@ -1,8 +1,8 @@
 """Plan completed by a scripted model that knows only the tool descriptions.
 
-pydantic-ai, openai-agents and LangChain do not show the server's instructions to the model. The
+pydantic-ai, openai-agents and LangChain do not show the server's instructions to the model, so the
 scripted model reads only `tools/list`. It follows phrases such as "then call X", and sets an
-argument only if a description states where the value comes from. If such a phrase is removed from a
+argument only if a description says where the value comes from. If such a phrase is removed from a
 description, the model cannot complete the plan.
 """
 
@@ -19,19 +19,19 @@ from mcp_types import Tool
 from org_env import OrgEnv
 from transport.full_app import free_port
 
-#: Phrases of the user's request, in order; the last is the decision on the review.
+#: Phrases of the user's request, in order; the last one is the user's decision about the review.
 TASK = ("create a plan", "ask a person to review", "approve")
 STEP_COUNT = 3
 MAX_CALLS = 20
 
 
 class Unreadable(Exception):
-    """Error: the tool descriptions do not contain a fact that the model needs."""
+    """Error about a tool description that lacks information which the model needs."""
 
 
 @dataclass
 class DescriptionReader:
-    """Model that knows only the list of tools, the user's words and the replies."""
+    """Model that knows only the tool list, the user's request and the replies."""
 
     tools: Mapping[str, Tool]
     session: str = "conversation-1"
@@ -39,26 +39,25 @@ class DescriptionReader:
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def tool_that_does(self, words: str) -> Tool:
-        """Return the tool whose description begins with the user's words."""
+        """Return the tool whose description begins with these words of the user."""
         for tool in self.tools.values():
             if (tool.description or "").lower().startswith(words):
                 return tool
         raise Unreadable(f"no description begins with {words!r}")
 
     def tool_after(self, tool: Tool) -> Tool:
-        """Return the tool that this tool's description says to call next."""
         match = re.search(r"\bcall (\w+)", tool.description or "")
         if match is None or match[1] not in self.tools:
             raise Unreadable(f"{tool.name} does not say which tool to call next")
         return self.tools[match[1]]
 
     def statuses(self, tool: Tool) -> set[str]:
-        """Return the reply statuses that the tool's description lists."""
+        """Return the reply statuses in the description of the tool."""
         _, _, listed = (tool.description or "").partition("status:")
         return set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", listed))
 
     def arguments(self, tool: Tool) -> dict[str, Any]:
-        """Return the arguments whose values the descriptions explain.
+        """Return those arguments whose values a description explains.
 
         Raises:
             Unreadable: no description explains a required argument.
@@ -74,7 +73,7 @@ class DescriptionReader:
         return filled
 
     def value_of(self, tool: Tool, name: str, described: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Return the value that the model derives from the argument's description, or None."""
+        """Return the value that the model finds by the argument's description, or None."""
         text = described["description"]
         if source := re.search(r"\bfrom (\w+)", text):
             return self.latest(name, source[1])
@@ -89,7 +88,7 @@ class DescriptionReader:
         return self.composed(tool, name, described)
 
     def composed(self, tool: Tool, name: str, described: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Return a text, steps or conditions that the model writes; None for other arguments."""
+        """Return a text, steps or conditions of the model's own; None for other arguments."""
         text = described["description"]
         if text.startswith("tested when"):
             return [self.condition(described["items"]["properties"])]
@@ -103,12 +102,11 @@ class DescriptionReader:
         return "How many rivers?" if required and is_free_text else None
 
     def step(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a step of the first type that the description lists."""
         kind = properties["stepType"]["enum"][0]
         return {"stepType": kind, "instructions": "Count the rivers of one country."}
 
     def condition(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a condition that skips to the last step, with the expression of the example."""
+        """Return a condition that skips to the last step if the example expression is true."""
         expression, _, _ = self.tested_field()
         actions = properties["actionParams"]["properties"]
         (action,) = [
@@ -124,20 +122,19 @@ class DescriptionReader:
         }
 
     def tested_field(self) -> tuple[str, str, int]:
-        """Return the example of a condition, with the field and the value that it tests."""
+        """Return the example of a condition, with the field and the value that it compares."""
         match = re.search(r"result\.(\w+) == (\d+)", json.dumps(self.all_schemas()))
         if match is None:
             raise Unreadable("no description has an example of a condition")
         return match[0], match[1], int(match[2])
 
     def all_schemas(self) -> Sequence[Any]:
-        """Return the input schemas of all tools."""
         return [tool.input_schema for tool in self.tools.values()]
 
     def latest(self, name: str, source: str | None = None) -> Any:  # noqa: ANN401 - JSON
-        """Return the field `name` of the latest reply that has it.
+        """Return the field `name` of the latest reply that has this field.
 
-        If `source` is given, only the replies of this tool count.
+        If `source` is given, only replies of this tool are searched.
         """
         for tool, reply in reversed(self.replies):
             if source in {None, tool} and name in reply:
@@ -146,10 +143,10 @@ class DescriptionReader:
 
 
 async def call(client: Client, reader: DescriptionReader, tool: Tool) -> Any:  # noqa: ANN401 - JSON
-    """Call a tool twice, as after a lost reply, and return the first reply.
+    """Call a tool, repeat the call as after a lost reply, and return the first reply.
 
     Raises:
-        Unreadable: the tool refused the call, or the second call also took effect.
+        Unreadable: the tool refused the first call, or the second call also took effect.
     """
     arguments = reader.arguments(tool)
     reader.calls.append((tool.name, arguments))
@@ -163,7 +160,6 @@ async def call(client: Client, reader: DescriptionReader, tool: Tool) -> Any:  #
 
 
 async def complete_plan(client: Client, reader: DescriptionReader) -> str:
-    """Complete a plan with a review of its last step; return the plan's id."""
     creates, asks, _ = TASK
     tool = reader.tool_that_does(creates)
     reply = await call(client, reader, tool)
@@ -181,7 +177,7 @@ async def complete_plan(client: Client, reader: DescriptionReader) -> str:
 
 
 def check_calls(reader: DescriptionReader) -> None:
-    """Raise `Unreadable` if a call lacks the session or attempt, or if no condition was true."""
+    """Raise `Unreadable` if a call lacks its session or attempt, or no condition was true."""
     if not any(reply.get("branches") for _, reply in reader.replies):
         raise Unreadable("no description says what a condition reads")
     if not all(arguments.get("sessionId") == reader.session for _, arguments in reader.calls):
@@ -192,7 +188,7 @@ def check_calls(reader: DescriptionReader) -> None:
 
 
 async def read_tools(client: Client, without: str | None = None) -> dict[str, Tool]:
-    """Return the listed tools, with the phrase `without` removed from all descriptions."""
+    """Return the tools, after removing the phrase `without` from their descriptions."""
     listed = (await client.list_tools()).model_dump_json(by_alias=True)
     tools = json.loads(listed if without is None else listed.replace(without, ""))["tools"]
     assert without is None or without in listed

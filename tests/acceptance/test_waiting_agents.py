@@ -32,13 +32,12 @@ def database_url(eighteen: Server) -> Iterator[str]:
 
 
 def chain(steps: int) -> list[Any]:
-    """Return steps, each of which depends on the step before it."""
     first: dict[str, Any] = {"stepType": "custom", "instructions": "Begin."}
     return [first, *({**first, "dependsOn": [n]} for n in range(1, steps))]
 
 
 class Race:
-    """Agents that wait for the steps of a plan in which only one step at a time is ready."""
+    """Agents that wait for the steps of one plan, of which only one step is ready at any time."""
 
     def __init__(self, plan_id: str) -> None:
         self.plan_id = plan_id
@@ -48,14 +47,16 @@ class Race:
         self._freed_at = 0.0
 
     async def work(self, client: Client, name: str) -> None:
-        """Claim and complete steps until the plan ends; each result makes the next step ready."""
+        """Claim and complete steps until the plan ends; each result makes another step ready."""
         while True:
             reply = await client.call(
                 "get_next_step", planId=self.plan_id, sessionId=name, waitSeconds=55
             )
             self.calls[reply["status"]] += 1
             if reply["status"] == "no_pending_steps":
-                continue  # On a busy machine, the plan may take longer than one waiting call.
+                # On a busy machine, a call may reach its `waitSeconds` before the next step is
+                # ready.
+                continue
             if reply["status"] != "step_ready":
                 break
             self.gaps.append(time.monotonic() - self._freed_at)
@@ -95,7 +96,6 @@ async def test_each_freed_step_goes_to_one_of_the_waiting_agents(
 
 
 async def until_waiting(address: str, calls: int) -> None:
-    """Wait until the server reports this number of waiting calls."""
     async with httpx2.AsyncClient(
         base_url=address, trust_env=False, timeout=PATIENCE_SECONDS
     ) as http:
@@ -104,7 +104,6 @@ async def until_waiting(address: str, calls: int) -> None:
 
 
 def resident_mb(process_id: int) -> float:
-    """Return the resident memory of a process in MB."""
     status = Path(f"/proc/{process_id}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert found
@@ -123,7 +122,9 @@ async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator
         async def wait() -> None:
             arguments = {"planId": plan_id, "waitSeconds": 55}
             message = make_request("tools/call", name="get_next_step", arguments=arguments)
-            while True:  # On a busy machine, the other calls may take longer than one waiting call.
+            # On a busy machine, a call may end before the last call has begun to wait, so repeat
+            # it.
+            while True:
                 reply = await http.post(f"{address}/mcp", headers=headers, content=message)
                 result = reply.json()["result"]
                 assert "BUSY" in str(result) or result["structuredContent"]["retryAfterSeconds"]
@@ -150,8 +151,8 @@ async def test_memory_used_by_waiting_calls_is_below_limit(
         async with asyncio.timeout(PATIENCE_SECONDS), Client(address) as client:
             plan = await client.create_plan("Crowd", "Who?", chain(2))
             await client.call("get_next_step", planId=plan["planId"])
-            # The first calls load modules, caches and word vectors. This memory is no cost of
-            # waiting, so it is allocated before the measurement.
+            # The first calls load modules, caches and word vectors. Load them now, because the
+            # measurement must contain only the memory that waiting calls take.
             await client.call("search_sources", query="rivers")
             async with waiting_calls(address, plan["planId"], BATCH):
                 pass

@@ -1,4 +1,4 @@
-"""Webhook messages of killed processes: none is lost, and none reports an uncommitted change."""
+"""Webhook messages of killed processes: none is lost, and none is about an uncommitted change."""
 
 import json
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from waybook.app.operations.delivery import LEASE
 from waybook.notifications.delivery import DeliveryStatus
 from webhook_env import SECRET, TAKEN, make_webhook_env, received_events, verified
 
-#: Script that completes a plan or delivers notifications, prints where it stops, and waits to be
-#: killed.
+#: Script that completes a plan or delivers notifications, and stops at a given point. It prints
+#: where it stopped, and waits to be killed.
 TELLER = """
 import asyncio, json, sys
 from datetime import datetime
@@ -80,7 +80,7 @@ asyncio.run(main())
 def open_process(
     world: OrgEnv, url: str, moment: str, **arguments: object
 ) -> Iterator[PreloadedProcess]:
-    """Run a process that sends notifications and stops at `moment`; kill it at the end."""
+    """Start a process that sends notifications and stops at `moment`; kill it at the end."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     rest = [world.clock.now.isoformat(), url, SECRET, moment, json.dumps(arguments)]
@@ -89,7 +89,7 @@ def open_process(
 
 
 async def last_step(world: OrgEnv) -> Body:
-    """Return the arguments of the call that completes a new plan."""
+    """Create a plan with one step, claim the step, and return arguments that complete it."""
     step = await world.agent.take(await world.agent.plan(1))
     return {"stepId": step["stepId"], "attempt": 1, "resultSummary": "found"}
 

@@ -21,7 +21,6 @@ COUNT = 2
 
 @pytest.fixture
 def place(eighteen: Server) -> Iterator[ServerDatabase]:
-    """Yield a migrated database."""
     with new_database(eighteen) as database:
         yield database
 
@@ -35,7 +34,6 @@ def serving(place: ServerDatabase) -> Iterator[tuple[PreloadedProcess, str]]:
 
 
 def workers(process: PreloadedProcess) -> set[int]:
-    """Return the process ids of the workers."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii")
     return {int(child) for child in children.split()}
 
@@ -45,7 +43,7 @@ def is_running(pid: int) -> bool:
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    """Wait until the condition on other processes holds."""
+    """Wait until the condition, which depends on other processes, is true."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not holds():  # noqa: ASYNC110 - processes are polled
             await asyncio.sleep(0.01)
@@ -69,7 +67,8 @@ async def test_workers_share_plans_and_metrics_even_after_a_worker_dies(
     durations = 'waybook_call_duration_seconds_count{tool="list_active_plans"} '
 
     def figures(address: str) -> set[str]:
-        text = httpx2.get(f"{address}/metrics").text  # A new connection, to any worker.
+        # This request uses a new connection, which any worker may answer.
+        text = httpx2.get(f"{address}/metrics").text
         return {line for line in text.splitlines() if line.startswith((calls, durations))}
 
     def answering_workers(address: str) -> set[str]:
@@ -108,7 +107,7 @@ async def test_workers_share_plans_and_metrics_even_after_a_worker_dies(
 async def test_workers_stop_if_the_supervisor_is_killed(place: ServerDatabase) -> None:
     with serving(place) as (process, address):
         async with clients(address, 4) as several:
-            # A worker that answers a call already watches for the end of the supervisor.
+            # A worker that has answered a call is also ready to notice the end of the supervisor.
             for client in several:
                 await client.call("list_active_plans")
         pids = workers(process)

@@ -48,7 +48,7 @@ BROKEN: Body = {
 
 @dataclass(frozen=True, slots=True)
 class McpAgent:
-    """Agent that calls tools and reads resources over MCP; a call advances the clock by 1 s."""
+    """Agent that calls tools and reads resources over MCP; each call advances the clock by 1 s."""
 
     client: Client
     world: OrgEnv
@@ -71,7 +71,7 @@ class McpAgent:
         return contents
 
     async def write_all(self, run_id: str, text: str) -> list[str]:
-        """Do all jobs of a run, and return their steps; each document quotes its inputs."""
+        """Complete all jobs of a run, with documents that quote their inputs; return the steps."""
         steps = []
         while (job := await self.call("get_next_job", runId=run_id))["status"] == "job_ready":
             steps.append(job["stepKey"])
