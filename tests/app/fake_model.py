@@ -1,4 +1,4 @@
-"""Helpers for tests of `extract_data`: a server with a fake language model, and model answers."""
+"""Server with a fake language model, and answers of this model, for tests of `extract_data`."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ RIVER: Body = {"type": "object", "properties": {"river": {"type": "string"}}, "r
 NILE = {"river": "Nile"}
 TEXT = "The Nile is 6,650 km long."
 SECONDS = 20.0
-#: Timeout in seconds for a model that never answers. It is long enough for the request to arrive.
+#: Timeout in seconds for a model that does not answer, long enough for the request to arrive.
 SHORT = 0.2
 USED = {"inputTokens": 12, "outputTokens": 3, "model": "m-2030"}
 TWICE = {"inputTokens": 24, "outputTokens": 6, "model": "m-2030"}
@@ -41,14 +41,14 @@ def message(text: str) -> Play:
 
 
 def tool_use_reply(text: str) -> Play:
-    """Return a model's HTTP response that calls the required tool with this JSON text as input."""
+    """Return a model's HTTP response that calls the required tool, with this JSON as its input."""
     usage = {"input_tokens": 12, "output_tokens": 3}
     block = {"type": "tool_use", "id": "1", "name": "hand_in", "input": {"data": json.loads(text)}}
     payload = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}
     return answer(payload)
 
 
-#: API formats, each with the function that builds a model's answer from a text.
+#: API formats, each with a function that builds the HTTP response for a model's text.
 WAYS: dict[str, tuple[str, Callable[[str], Play]]] = {
     "openai": ("openai", completion),
     "anthropic": ("anthropic", tool_use_reply),
@@ -71,7 +71,7 @@ async def model_requests(
 
 
 async def extracted(world: OrgEnv, way: str, *texts: str) -> tuple[Body, EndpointServer]:
-    """Return the reply of `extract_data` when the model gives these answers in order."""
+    """Return the reply of `extract_data` if the model answers with these texts in turn."""
     api, make_play = WAYS[way]
     async with (
         fake_endpoint(*map(make_play, texts)) as other,
@@ -83,7 +83,7 @@ async def extracted(world: OrgEnv, way: str, *texts: str) -> tuple[Body, Endpoin
 async def unavailable(
     world: OrgEnv, *plays: Play, api: str = "openai", seconds: float = SECONDS
 ) -> tuple[Body, EndpointServer]:
-    """Return the error of `extract_data` for these responses of the model's endpoint."""
+    """Return the error of `extract_data` if the model's endpoint behaves in these ways in turn."""
     async with (
         fake_endpoint(*plays) as other,
         model_requests(world, other.url, api, seconds) as agent,
@@ -100,7 +100,7 @@ USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 
 async def recorded_usage(agent: AgentClient) -> Totals:
-    """Return the org's usage totals, and check that `extract_data` caused all of the usage."""
+    """Return the org's usage totals; check that `extract_data` caused them all."""
     org_usage = await count_usage(
         RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     )

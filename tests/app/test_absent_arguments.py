@@ -1,4 +1,4 @@
-"""Arguments that the model did not set, and that the client sends as null or blank text."""
+"""Arguments that the model left out, and that the client sends as null or blank text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ PLAN = {"name": "p", "researchQuestion": "?", "steps": [STEP]}
 
 
 def parse(tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Return a call's arguments as the server uses them: absent values are removed."""
+    """Return the arguments as the server reads them, without those that count as absent."""
     return parse_arguments(TOOLS[tool].arguments, arguments).model_dump(exclude_unset=True)
 
 
@@ -45,7 +45,7 @@ def test_blank_enum_time_or_json_argument_is_treated_as_absent(
 
 
 def parse_or_reject(tool: str, arguments: Mapping[str, object]) -> set[str]:
-    """Return the top-level names of the arguments that the server refuses."""
+    """Return the names of the top-level arguments that the server refuses, if any."""
     try:
         parse(tool, arguments)
     except InvalidInput as error:
@@ -84,7 +84,7 @@ def test_blank_value_of_a_required_or_unknown_argument_is_refused(
 
 @pytest.mark.parametrize("blank", [*BLANKS[1:], "\x1f \x85"])
 def test_required_text_of_spaces_is_replaced_by_a_placeholder(blank: str) -> None:
-    # The schema cannot exclude a blank text, because some clients refuse every schema with a
+    # The schema does not exclude blank texts, because some clients refuse every schema that has a
     # `pattern`.
     step = {**STEP, "instructions": blank}
     parsed = parse(

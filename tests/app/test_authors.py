@@ -1,4 +1,4 @@
-"""Stored texts in replies: author and time are separate fields."""
+"""Stored texts in replies: their authors and times are in separate fields."""
 
 from org_env import AgentClient, OrgEnv
 

@@ -17,7 +17,7 @@ from tool_calls import MUTATING, valid_call
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 
-#: Error codes with which a tool may refuse invalid input.
+#: Error codes that a refusal of invalid input may have.
 NAMED = {
     *("INVALID_INPUT", "TOO_LARGE", "NOT_FOUND", "INVALID_STEP_REFERENCE", "INVALID_TRANSITION"),
     *("BAD_EXPRESSION", "BAD_RECIPE", "STALE_ATTEMPT", "STALE_PLAN", "NOT_AWAITING_REVIEW"),
@@ -32,7 +32,7 @@ def nested(depth: int) -> Any:  # noqa: ANN401 - lists in lists, as deep as it s
     return value
 
 
-#: Invalid values that the test sends for every argument.
+#: Invalid values, each of which is sent for every argument.
 EACH: dict[str, Any] = {
     "null": None,
     "a number": 3,
@@ -59,8 +59,8 @@ EACH: dict[str, Any] = {
     "quotes": "'; drop table plan; --",
     "controls": "\x01\x02\x1b[31m\x7f\u202e",
 }
-#: Invalid values that the server refuses before it looks at single arguments; the test sends them
-#: for the first argument of every tool.
+#: Invalid values that are refused before single arguments are checked, so they are sent only for
+#: one argument of each tool.
 FIRST: dict[str, Any] = {
     "a list of lists": [[[]]],
     "not a number": math.nan,
@@ -87,7 +87,7 @@ BAD = EACH | FIRST
 
 @pytest.fixture
 async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield an environment with its own small database, so that `digest` is fast."""
+    """Yield an environment with a database of its own, so that `digest` has few rows to read."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made
@@ -95,13 +95,13 @@ async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
 
 @pytest.fixture
 def admin(alone: OrgEnv) -> Iterator[psycopg.Connection]:
-    """Yield a database connection that sees the rows of all orgs."""
+    """Yield a database connection that can read the rows of all orgs."""
     with psycopg.connect(alone.place.admin_dsn, autocommit=True) as connection:
         yield connection
 
 
 def digest(admin: psycopg.Connection) -> list[tuple[str, int, str]]:
-    """Return the row count and a hash of each table, except the tool-call log."""
+    """Return the number and a hash of the rows of each table, except the log of tool calls."""
     tables = admin.execute(
         """select relname from pg_class
             where relnamespace = 'public'::regnamespace and relkind = 'r'
@@ -138,8 +138,8 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
         for number, name in enumerate(names)
     }
     if tool in MUTATING:
-        # The tool may have accepted some values, and so changed rows. Send only the refused values
-        # again, and check that these change nothing.
+        # The tool may have accepted some values and changed rows. Send the refused values again,
+        # and check that they change nothing.
         calls = {name: await valid_call(alone.agent, tool, using=name) for name in names}
         before = digest(admin)
         for name, good in calls.items():
@@ -153,7 +153,7 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
 async def refused_values(
     agent: AgentClient, tool: str, name: str, good: Body, values: Mapping[str, Any]
 ) -> list[str]:
-    """Return the names of those `values` that the tool refuses for this argument."""
+    """Return the names of the values that the tool refuses without storing anything."""
     refused = []
     for kind, value in values.items():
         answer = await agent.ask(tool, {**good, name: value})
@@ -167,7 +167,7 @@ async def refused_values(
 
 
 def is_stored_refusal(answer: Answer) -> bool:
-    """Return whether the answer refuses a late result; no other refusal stores data."""
+    """Return whether the call was refused because its attempt is outdated; its result is stored."""
     error: Any = answer.body["error"]
     return answer.is_error and error["code"] == "STALE_ATTEMPT"
 

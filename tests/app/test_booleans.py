@@ -1,4 +1,4 @@
-"""Booleans sent for numeric arguments: every tool refuses them, also in nested arguments."""
+"""Booleans sent for numeric arguments: every tool refuses them, in nested arguments too."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,10 +21,10 @@ Kinds = frozenset[type[BaseModel]]
 
 
 def numeric_paths(kind: type[BaseModel], outer: Kinds = frozenset()) -> Iterator[Path]:
-    """Yield the path of every numeric field in the arguments of a tool.
+    """Yield the path of every numeric argument of a tool.
 
-    `outer` has the types of the enclosing arguments, to end the recursion: a step may contain
-    conditions, and these may contain steps.
+    `outer` contains the types that enclose the arguments, to end the recursion: steps may contain
+    conditions, which may contain steps.
     """
     for field in kind.model_fields.values():
         for rest in _paths(field.annotation, outer | {kind}):
@@ -57,7 +57,7 @@ PLACES = sorted(
 
 
 def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Build nested objects and lists in which `path` leads to `value`."""
+    """Return nested objects and lists with `value` at this path."""
     if not path:
         return value
     inner = holding(path[1:], value)
@@ -65,7 +65,7 @@ def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any sha
 
 
 def refused_places(tool: str, arguments: Mapping[str, object]) -> dict[str, str]:
-    """Return the error message of each refused argument, by the path of the argument."""
+    """Return the error messages about the arguments, by the path of the refused argument."""
     with pytest.raises(InvalidInput) as refusal:
         parse_arguments(TOOLS[tool].arguments, arguments)
     faults = refusal.value.details["faults"]

@@ -12,7 +12,7 @@ STEPS = 5
 
 
 def make_branch(action: str, *, after: int = 1, holds: bool = True, **params: object) -> Body:
-    """Return a condition with this action, whose expression is the constant `holds`."""
+    """Return a condition with this action, always true or, without `holds`, always false."""
     return {
         "afterStepOrder": after,
         "conditionExpression": str(holds).lower(),

@@ -1,4 +1,4 @@
-"""Plan budgets: usage over the budget is reported, but does not cause a refusal."""
+"""Plan budgets: usage over the budget is reported, but calls are not refused."""
 
 import json
 

@@ -18,7 +18,7 @@ from waybook.core.decision_context import Channel, Scope, expand_scopes
 from waybook.errors import Forbidden, Unauthenticated
 from waybook.store.accounts import accounts
 
-#: Scopes that a user gets at the first sign-in.
+#: Scopes of a user who has just signed in for the first time.
 NEW = expand_scopes([Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW])
 
 

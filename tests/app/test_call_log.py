@@ -1,4 +1,4 @@
-"""Log of tool calls, which contains every call except `ping`; a full queue drops entries."""
+"""Log of tool calls, which contains every call except `ping`, unless the log's queue is full."""
 
 import asyncio
 
@@ -53,7 +53,7 @@ async def test_call_log_records_blank_session_as_null(world: OrgEnv, agent: Agen
     await agent.plan(1, sessionId="", idempotencyKey="")
     await agent.plan(1, sessionId="  ", idempotencyKey="  ")
     await world.dispatcher.calls.flush()
-    # Neither call has an idempotency key, so the second one is not a repetition of the first.
+    # A blank idempotency key counts as absent, so the second call is not a repetition.
     row = ("create_research_plan", "ann", "mcp", None, False, None, False)
     assert await logged(world) == [row, row]
 

@@ -1,4 +1,4 @@
-"""Submitted texts in replies: each appears only in the fields that it was submitted for."""
+"""Submitted texts in replies: each appears only in the fields that may contain it."""
 
 import re
 from collections.abc import Iterator
@@ -20,22 +20,23 @@ from org_env import OrgEnv
 from read_all_tools import read_all
 
 MARK = re.compile(r"q\d{4}q")
-#: Arguments whose text no tool stores: it is used in one call only, or it names an existing object.
+#: Arguments whose text no tool stores: it is used only during the call, or names something that
+#: exists.
 NOT_STORED = {
     ("extract_data", "text"),
     ("list_skills", "name"),
     ("search_sources", "tags"),
     ("start_skill", "name"),
 }
-#: Arguments whose text no tool returns, because only people read the text, in the audit.
+#: Arguments whose text appears in no reply, but only in the audit, for people.
 FOR_PEOPLE = {
     ("complete_skill", "outcome"),
     ("fail_job", "error"),
     ("submit_step_result", "stepExecutionReport"),
 }
-#: For each argument, the reply fields in which its text may appear. `svg` is a drawing, which shows
-#: titles. `prompt` is the prompt of a job, whose placeholders insert submitted texts, or the prompt
-#: of `extract_data`, which contains the text to extract data from.
+#: By argument, the reply fields that may contain its text. `svg` is a drawing with titles. `prompt`
+#: is either the prompt of a job, into which submitted texts are inserted, or the prompt of
+#: `extract_data`, which contains the text to extract data from.
 PLACES = {
     "content": {"content", "snippet", "prompt"},
     "feedback": {"feedback", "instructions", "details", "prompt", "svg"},
@@ -56,13 +57,13 @@ PLACES = {
     "title": {"title", "name", "about", "prompt", "svg"},
     "url": {"url"},
 }
-#: Reply fields that never contain a submitted text, at any depth of a reply.
+#: Reply fields that must not contain a submitted text, even in nested fields.
 OURS = {"next", "why", "tool", "args", "get", "cut", "message", "code", "oddCharacters", "status"}
 KEY = "a key"
 
 
 def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield every match of `MARK` in an answer, with the keys that lead to the match."""
+    """Yield every marker in an answer, with the keys that lead to its place."""
     if isinstance(value, str):
         yield from ((mark, path) for mark in MARK.findall(value))
     elif isinstance(value, dict):
@@ -75,7 +76,7 @@ def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, t
 
 
 def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
-    """Return whether the text of this argument must not appear at this path of a reply."""
+    """Return whether the text of this argument must not appear at this place in a reply."""
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 

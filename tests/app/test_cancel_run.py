@@ -17,7 +17,6 @@ REASON = "The question has changed."
 
 @pytest.fixture
 async def run(agent: AgentClient) -> Body:
-    """Return a run with one job for each of two models."""
     await agent.call(
         "add_dag", definition=make_definition("short", make_stage("work", make_recipe_step("do")))
     )

@@ -7,7 +7,6 @@ from org_env import AgentClient, Body, OrgEnv, branch_condition, make_step
 
 @pytest.fixture
 async def original(agent: AgentClient) -> Body:
-    """Return a plan of three steps, of which two are completed."""
     condition = branch_condition(
         3, "confidence < 0.5", "add_steps", steps=[make_step("Check again.")]
     )

@@ -1,4 +1,4 @@
-"""Copies of runs by `copy_run`: results of earlier stages are copied, and one stage restarts."""
+"""Copies of runs by `copy_run`: results of earlier stages are copied, one stage starts again."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from waybook.background import render_all_orgs
 
 @pytest.fixture
 async def original(agent: AgentClient) -> Body:
-    """Return a run of three stages, two of them complete; the second one awaits feedback."""
+    """Return a run of three stages, of which two are complete; the second awaits feedback."""
     paper = {"stage": "one", "documentKey": "first"}
     stages = (
         make_stage("one", make_recipe_step("first")),

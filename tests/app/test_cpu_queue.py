@@ -1,4 +1,4 @@
-"""Expensive work of tool calls, which runs in a separate thread to keep the event loop free."""
+"""Tool calls that need much CPU time, which run in a thread so that other calls are not delayed."""
 
 import asyncio
 import threading

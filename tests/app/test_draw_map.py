@@ -1,4 +1,4 @@
-"""Replies of `draw_map`: drawing and progress of a plan or run, or drawing of a workflow."""
+"""Replies of `draw_map`: a drawing of a plan, run or workflow, with progress if there is any."""
 
 import json
 from html import escape

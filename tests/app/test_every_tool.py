@@ -1,4 +1,4 @@
-"""Requirements on all tools, checked with a valid call of each tool."""
+"""Requirements that every tool must meet, checked with a valid call of the tool."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ def test_every_tool_that_writes_has_an_idempotency_key_argument() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """Tool, with the arguments of a valid call. Of all checks, only the fifth makes this call."""
+    """Tool to check, with the arguments of a valid call of this tool."""
 
     world: OrgEnv
     tool: str
@@ -90,7 +90,7 @@ async def advice_repeats_nothing_that_was_sent(case: Case) -> None:
 
 
 async def valid_call_succeeds_and_every_call_is_logged(case: Case) -> None:
-    """Check the reply to a valid call; check that valid and refused calls are logged."""
+    """Check the reply to the valid call; check that this call and a refused call are logged."""
     before = await case.logged()
     reply = await case.agent.call(case.tool, **case.arguments)
     await case.agent.refused(case.tool, nonsense=1)
@@ -143,8 +143,8 @@ async def calls_with_alternative_arguments_succeed(case: Case) -> None:
             assert (await case.agent.call(tool, **arguments))["next"]["tool"] in TOOLS, name
 
 
-#: Checks in the order in which they must run: the fifth check makes the valid call, so the first
-#: four must not make it.
+#: Checks in the order in which they run. The valid call can be made only once; the fifth check
+#: makes it.
 PROPERTIES: tuple[Callable[[Case], Awaitable[None]], ...] = (
     every_argument_is_used,
     unknown_argument_is_refused_by_name,

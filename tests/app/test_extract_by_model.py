@@ -1,4 +1,4 @@
-"""Tests of `extract_data` with a language model that works."""
+"""Replies of `extract_data` with a working language model."""
 
 import json
 from collections.abc import AsyncIterator
@@ -75,7 +75,7 @@ async def test_extract_data_sends_messages_request_to_anthropic_api(world: OrgEn
 
 
 def check_instructions(instructions: str, text: str) -> None:
-    """Check that the instructions contain the delimiter and the schema, but not the user's text."""
+    """Check that the instructions have the delimiter and the schema, but not the user's text."""
     assert text == fence_text(TEXT)
     assert unused_delimiter(TEXT) in instructions
     assert TEXT not in instructions

@@ -1,4 +1,4 @@
-"""Tests of `extract_data` without a language model: its prompt, and its check of candidates."""
+"""Replies of `extract_data` without a language model: the prompt, and checks of candidates."""
 
 import json
 from typing import Any, cast
@@ -77,7 +77,7 @@ async def test_extract_data_returns_at_most_twenty_validation_errors(agent: Agen
 
 
 def is_candidate(value: object) -> bool:
-    """Return whether a value counts as a candidate: null and blank texts do not."""
+    """Return whether the server treats a value as a candidate, not as an absent argument."""
     return value is not None and not is_blank(value)
 
 
@@ -88,10 +88,10 @@ async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
 ) -> None:
     try:
         args = parse_arguments(ExtractData, {"schema": schema, "candidate": candidate})
-    # The schema or candidate contains a number or text that the server cannot store.
+    # The server refuses numbers and texts that it cannot store.
     except InvalidInput:
         return
-    ctx: Any = None  # nothing is read
+    ctx: Any = None  # unused
     reply = cast("dict[str, Any]", await extract_data.run(ctx, args))
     try:
         valid = Draft202012Validator(schema).is_valid(candidate)

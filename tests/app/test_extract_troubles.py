@@ -1,4 +1,4 @@
-"""Tests of `extract_data` with a language model that fails."""
+"""Replies of `extract_data` with a failing language model."""
 
 import asyncio
 import json
@@ -108,7 +108,7 @@ async def test_extract_data_returns_unavailable_after_endpoint_timeout(
 
 
 class Fading:
-    """Fake model that records request timeouts, answers once with invalid data, and then fails."""
+    """Fake model that first answers with invalid data and then fails; it records the timeouts."""
 
     def __init__(self) -> None:
         self.given: list[float] = []
@@ -119,7 +119,9 @@ class Fading:
         if len(self.given) > 1:
             raise EndpointFailed("it answered 500", status=500)
         loop = asyncio.get_running_loop()
-        begun = loop.time()  # The clock of uvloop does not advance until the next loop iteration.
+        begun = (
+            loop.time()
+        )  # The clock of uvloop stands still until the next iteration of the loop.
         while loop.time() == begun:  # noqa: ASYNC110 - there is no event for that
             await asyncio.sleep(0)
         return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))

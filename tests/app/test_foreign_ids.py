@@ -1,4 +1,4 @@
-"""Ids of another org's records, which get the same answer as ids that do not exist."""
+"""Ids of another org's records, which get the same answers as ids that do not exist."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,14 +15,14 @@ from tool_arguments import names_within
 from waybook.app.registry import TOOLS
 from waybook.store.driver.queries import new_id
 
-#: Run these tests on PostgreSQL 15 too: there, each transaction uses `set local role` to get the
-#: database role of the server, and tenant isolation must hold in that mode as well.
+#: Run these tests on PostgreSQL 15 too: there, every transaction begins with `set local role`, and
+#: the isolation of orgs must not depend on how the server gets its role.
 pytestmark = pytest.mark.every_server
 
-#: Arguments that identify an object by a name or a position instead of an id.
+#: Arguments that identify something by a name or a position, not by an id.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
 NAMES |= {"stageSlug", "stepKey", "documentKey", "part", "fromStage"}
-#: Arguments that never identify a row: texts to store or search for, numbers, and choices.
+#: Arguments that identify nothing: texts to store or search for, numbers, and choices.
 TEXTS = {
     *("name", "title", "instructions", "researchQuestion", "outputFormattingNotes", "reason"),
     *("summary", "questions", "feedback", "modificationRationale", "error", "outcome", "model"),
@@ -30,8 +30,8 @@ TEXTS = {
     *("text", "schema", "candidate", "definition", "query", "kind", "kinds", "tags", "url"),
     *("quote", "mediaType", "file", "seen", "conditionExpression"),
 }
-#: Arguments that tools look up only within a plan or job of the caller's org. An id of another org
-#: never reaches a query.
+#: Arguments that are looked up only among the parts of a plan or job of the caller's org, so that
+#: the id of another org is in no query.
 WITHIN_OURS = {
     "get_job_input.documentId",
     "get_research_context.part",
@@ -50,14 +50,14 @@ WITHIN_OURS = {
 
 @pytest.fixture(params=["with conditions", "without"])
 def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run each test twice: with the original SQL queries, and without their org filters."""
+    """Run each test twice: with the original SQL queries, and with their org filters removed."""
     with nullcontext() if request.param == "with conditions" else stripping():
         yield
 
 
 @pytest.fixture
 async def theirs(world: OrgEnv) -> Mapping[str, str]:
-    """Return one id for every kind of record in the other org."""
+    """Return an id of the other org for each kind of record."""
     return await create_foreign_records(world)
 
 
@@ -93,7 +93,7 @@ async def test_malformed_id_gets_same_answer_as_unknown_id(agent: AgentClient) -
     for probe in await foreign_id_calls(agent):
         expected = await probe.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
-            # For `part`, a malformed id gets an error about the format; an unknown id does not.
+            # A malformed `part` gets an error about its format, unlike an unknown id.
             if probe.path != ("part",):
                 escaped = json.dumps(text)[1:-1]
                 assert await probe.answers(agent, text, escaped) == expected, probe.name

@@ -1,4 +1,4 @@
-"""Sessions, idempotency keys, workflows and cursors of one org, which have no effect in others."""
+"""Names of sessions, idempotency keys, workflows and cursors, which have effect in one org only."""
 
 import json
 
@@ -59,8 +59,7 @@ async def test_run_uses_definition_of_own_org_if_slug_is_shared(
         definition = make_definition("same", make_stage("views", make_recipe_step(step)))
         await who.call("add_dag", definition=definition)
         runs.append(await who.run("same"))
-    # The first jobs have cached the definitions; the second jobs must use the definition of their
-    # own org.
+    # The first claim reads the definition from the database, the second one from the cache.
     for who, run, step in ((other_org, runs[0], "theirs"), (agent, runs[1], "ours")):
         assert [(await who.job(run))["stepKey"] for _ in "ab"] == [step, step]
         assert f'"{step}"' in json.dumps(await who.progress(run, detail=True))
@@ -101,8 +100,8 @@ async def test_same_source_in_two_orgs_is_stored_separately(
     args = {"kind": "note", "title": "Nile", "content": "It is long.", "sources": [source]}
     theirs = await other_org.call("store_research", **args)
     ours = await agent.call("store_research", **args)
-    # The id of a source is a hash of the source's content. It reveals nothing to a caller who has
-    # the content.
+    # The id of a source is a hash of its content, so callers who have the content can compute the
+    # id anyway.
     assert ours["sourceIds"] == theirs["sourceIds"]
     read = await agent.call("get_artifact", artifactId=ours["sourceIds"][0])
     assert theirs["artifactId"] not in json.dumps(read)

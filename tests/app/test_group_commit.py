@@ -22,12 +22,12 @@ AGENTS = 16
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raise the maximum waiting time of calls, so that no timeout sends a group early."""
+    """Let calls wait up to a minute, so that no timeout sends a group before it is complete."""
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 60.0)
 
 
 async def grouped(agent: AgentClient, *calls: Awaitable[Any]) -> list[Any]:
-    """Make calls so that they are sent as one group; return their replies."""
+    """Make these calls so that the driver sends them as one group; return their replies."""
     database = agent.dispatcher.services.database
     async with busy_org(database, agent.org_id, len(calls)):
         tasks = [asyncio.ensure_future(call) for call in calls]
@@ -35,7 +35,7 @@ async def grouped(agent: AgentClient, *calls: Awaitable[Any]) -> list[Any]:
 
 
 async def warm_plans(agent: AgentClient, count: int = AGENTS) -> list[Body]:
-    """Return new plans, which the process has in its cache."""
+    """Create plans, which are then in the cache of the process."""
     return [await agent.plan(3) for _ in range(count)]
 
 
