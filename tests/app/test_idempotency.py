@@ -27,7 +27,6 @@ UNAUDITED = {"add_dag", "start_stage"}
 
 
 async def counts(world: OrgEnv, org_id: UUID) -> list[int]:
-    """Return the number of rows in each table of the org."""
     queries = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
     return [rows[0][0] for rows in await world.database.read_org(org_id, *queries)]
 
@@ -37,7 +36,7 @@ def difference(before: list[int], after: list[int]) -> dict[str, int]:
 
 
 async def effect(world: OrgEnv, agent: AgentClient, *calls: Callable[[], object]) -> dict[str, int]:
-    """Make these calls concurrently; return the number of rows that they add to each table."""
+    """Make these calls at the same time; return how many rows they add to each table."""
     before = await counts(world, agent.org_id)
     await asyncio.gather(*[call() for call in calls])  # type: ignore[call-overload]  # coroutines
     return difference(before, await counts(world, agent.org_id))
@@ -71,10 +70,10 @@ async def test_concurrent_calls_with_same_idempotency_key_have_one_effect(
 async def test_only_one_call_with_the_same_idempotency_key_commits(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A barrier holds back the first commit until the second call is about to commit too.
+    """Hold the first commit back until the second call is about to commit too.
 
-    If the tool locks a row, the second call waits for that lock instead of reaching its commit, so
-    the barrier waits for one call only.
+    If the tool locks a row, the second call waits for the lock and does not reach its commit, so
+    the first commit is not held back.
     """
     args = {**await valid_call(agent, tool), "idempotencyKey": "twins"}
     unlocked = tool in {"create_research_plan", "start_skill", "start_run"}

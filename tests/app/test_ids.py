@@ -1,4 +1,4 @@
-"""Ids in calls: other spellings are accepted, and an error names the argument with a wrong id."""
+"""Ids in calls: other spellings are accepted, and an error names the argument whose id is wrong."""
 
 import json
 from collections.abc import Iterator
@@ -18,12 +18,11 @@ from waybook.errors import InvalidInput
 from waybook.store.calls import hash_arguments
 from waybook.store.driver.queries import new_id
 
-#: Names of arguments that take ids.
 NAMES = frozenset({"planId", "stepId", "stepIds", "runId", "jobId", "reviewId"})
 
 
 def mistyped(row_id: str) -> Iterator[str]:
-    """Yield texts that differ from the id in one character."""
+    """Yield texts that each differ from the id in one character."""
     for place in (0, 4, 11):
         other = ALPHABET[(ALPHABET.index(row_id[place]) + 1) % len(ALPHABET)]
         yield f"{row_id[:place]}{other}{row_id[place + 1 :]}"
@@ -52,7 +51,7 @@ async def test_dump_arguments_gives_same_hash_as_pydantic_dump(
 ) -> None:
     call = await valid_call(agent, tool)
     for left_out in ("", *call):
-        with suppress(InvalidInput):  # The argument is required.
+        with suppress(InvalidInput):  # Some tools require the argument.
             arguments = {name: value for name, value in call.items() if name != left_out}
             args = parse_arguments(TOOLS[tool].arguments, arguments)
             dumped = dump_arguments(args, exclude={"idempotency_key"})
@@ -98,7 +97,7 @@ async def test_step_id_used_as_plan_id_is_not_found(agent: AgentClient) -> None:
 
 
 async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: AgentClient) -> None:
-    """Agents may use names such as `planId` for ids of other systems."""
+    """A field that an agent names `planId` may contain an id of another system."""
     own = {"planId": new_id(), "items": [{"jobId": new_id(), "reviewUrl": f"/runs/{new_id()}"}]}
     schema = {"type": "object", "properties": {"planId": {"type": "string"}}, "stepId": new_id()}
     plan = await agent.plan([make_step(resultSchema=schema), make_step()])

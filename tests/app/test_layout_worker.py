@@ -1,4 +1,4 @@
-"""Large maps, which are drawn outside the event loop, one at a time for each org."""
+"""Large maps, which are drawn outside the event loop, one at a time per org."""
 
 import asyncio
 import threading
@@ -45,8 +45,7 @@ async def test_only_large_maps_are_drawn_in_another_thread() -> None:
 async def test_drawing_a_large_map_does_not_block_event_loop() -> None:
     layout_worker, seen = LayoutWorker(), threading.Event()
     drawing = asyncio.create_task(layout_worker.run(OURS, LARGE, partial(seen.wait, 1)))
-    # If the drawing blocked the event loop, `seen.set()` would run only after the drawing has
-    # ended.
+    # If the drawing ran in the event loop, `seen.set()` would not run before the drawing has ended.
     await asyncio.sleep(0)
     seen.set()
     assert await drawing

@@ -17,12 +17,12 @@ from waybook.plan.model import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
 from waybook.run.model import MAX_MODELS
 from waybook.store.driver.wire import WireSettings
 
-#: Limits in the code, each with the value that the documentation gives.
+#: Limits, each with the value that the documentation states.
 PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256 * 1024}
 
 
 class Limit(NamedTuple):
-    """Limit of a tool argument, with a function that makes arguments of a given size."""
+    """Limit of a tool argument, with a function that returns arguments of a given size."""
 
     most: int
     code: str
@@ -69,7 +69,7 @@ async def expression(_: AgentClient, length: int) -> Body:
 
 
 async def body(_: AgentClient, size: int) -> Body:
-    """Return plan arguments whose JSON has this many bytes."""
+    """Return plan arguments with this many bytes of JSON."""
     args = make_plan(steps=[*(make_step(make_text(17_000)) for _ in range(61)), make_step()])
     last = args["steps"][-1]
     last["instructions"] += make_text(size - check_json(args))
@@ -89,7 +89,7 @@ async def required(_: AgentClient, count: int) -> Body:
 
 
 async def result(agent: AgentClient, size: int) -> Body:
-    """Return arguments with a step result whose JSON has this many bytes."""
+    """Return arguments with a step result of this many bytes of JSON."""
     step = await agent.take(await agent.plan())
     return {"stepId": step["stepId"], "resultSummary": make_text(size)}
 
@@ -103,7 +103,7 @@ async def report(agent: AgentClient, size: int) -> Body:
 async def depth(agent: AgentClient, levels: int) -> Body:
     step = await agent.take(await agent.plan())
     value: object = "x"
-    # The JSON object with the arguments counts as one nesting level.
+    # The object that contains the arguments is one nesting level itself.
     for _ in range(levels - 1):
         value = [value]
     return {"stepId": step["stepId"], "resultSummary": value}

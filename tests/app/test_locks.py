@@ -1,4 +1,4 @@
-"""Locks on rows: a call locks its plan or run first, and fails if the wait is too long."""
+"""Locks on rows: a call locks its plan or run first, and fails if it waits too long for a lock."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from tool_calls import MUTATING, valid_call
 from waybook.app.registry import TOOLS
 from waybook.store.plans.cache import PlanCache
 
-#: Tools that have nothing to lock, because they create a new object.
+#: Tools that create something, and therefore lock nothing.
 MAKING = {
     *("create_research_plan", "copy_plan", "start_skill"),
     *("start_run", "copy_run", "add_dag"),
@@ -23,7 +23,6 @@ LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 
 @pytest.fixture
 async def env_with_short_lock_wait(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield an environment in which a call waits at most 50 ms for a lock."""
     async with make_env(shared_place, lock_timeout="50ms") as world:
         yield world
 
@@ -79,7 +78,7 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await agent.plan(1)
-    # A call locks the plan in advance only after a conflict with another process.
+    # A call locks the plan before reading it only if there was a conflict with another process.
     cache = agent.dispatcher.services.shared(PlanCache)
     cache.mark_contended((agent.org_id.int, plan["planId"]))
     async with world.database.org_transaction(agent.org_id) as tx:

@@ -8,7 +8,7 @@ LOOP = branch_condition(
 
 
 async def make_loop(agent: AgentClient, **more: object) -> Body:
-    """Create a plan of a draft, a critique and a report; the first two can be repeated once."""
+    """Create a plan with a draft, a critique and a report; the first two can be repeated once."""
     steps = [make_step("Draft."), make_step("Criticize.", dependsOn=[1]), make_step("Report.")]
     conditions = [{**LOOP, **more}]
     return await agent.plan(steps, sequential=True, branchingConditions=conditions)

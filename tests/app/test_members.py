@@ -39,7 +39,7 @@ async def verdicts(world: OrgEnv) -> list[AuditVerdict]:
 
 
 def tamper(world: OrgEnv, statement: str) -> None:
-    """Change rows as a database superuser, without an audit entry."""
+    """Change rows as a superuser of the database, with no audit entry for the change."""
     with psycopg.connect(world.place.admin_dsn) as admin:
         admin.execute(statement.encode(), {"org": world.agent.org_id})
 
@@ -235,7 +235,7 @@ async def test_audit_verification_names_the_tampered_column(
     shared_place: ServerDatabase, statement: str, said: str
 ) -> None:
     errors: list[str] = []
-    # `make_env` verifies the audit at the end, and fails because of the changed rows.
+    # `make_env` verifies the audit at the end; because of the changed rows, this fails.
     with pytest.raises(AssertionError):
         await _tampered(shared_place, statement, errors)
     assert said in " ".join(errors)

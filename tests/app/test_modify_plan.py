@@ -1,4 +1,4 @@
-"""Changes by `modify_plan`: atomic, audited, and refused for plans in review and closed plans."""
+"""Changes by `modify_plan`: atomic, audited, and refused if the plan is in review or closed."""
 
 import json
 
@@ -185,7 +185,7 @@ async def test_modification_with_no_or_several_actions_is_refused(agent: AgentCl
 
 
 async def _changed_while_held(agent: AgentClient, session: str) -> tuple[Body, Body]:
-    """Return a plan and a claimed step. After the claim, `session` changed the instructions."""
+    """Return a plan and a claimed step whose instructions `session` changed after the claim."""
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="holder")
     change = {"action": "update_step_instructions", "stepId": taken["stepId"]}

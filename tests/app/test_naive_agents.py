@@ -1,4 +1,4 @@
-"""Agents that only follow suggested calls and stop at random: every plan and run still ends."""
+"""Agents that only make suggested calls and may stop at any time: every plan and run ends."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from waybook.dag.model import Dag
 #: Numbers of random plans and runs. `make harness NAME=naive-agents` sets higher numbers.
 PLANS = int(os.environ.get("WAYBOOK_NAIVE_PLANS", "25"))
 RUNS = int(os.environ.get("WAYBOOK_NAIVE_RUNS", "6"))
-#: Maximum number of calls that an agent makes in a row while nothing changes.
+#: Maximum number of calls that one agent makes in sequence without a change of the plan or run.
 MAX_LOOP = 3
 
 

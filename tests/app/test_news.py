@@ -1,4 +1,4 @@
-"""Change events, which are published only when a plan or run changes."""
+"""Change events, which are published if and only if a plan or run changes."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from waybook.core.events import ChangeEvent
 
 
 class Ear:
-    """Subscriber that records every change event."""
+    """Subscriber that records all change events."""
 
     def __init__(self) -> None:
         self.heard: list[ChangeEvent] = []

@@ -1,4 +1,4 @@
-"""URLs in stored texts are never fetched."""
+"""URLs in stored texts, which the server never fetches."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from waybook.background import index_all_orgs, render_all_orgs, sweep_all_orgs
 
 @dataclass
 class Trap:
-    """Listener on loopback that counts the connections to it."""
+    """Server on loopback that counts the connections to it."""
 
     address: str = ""
     visits: int = 0
@@ -39,7 +39,7 @@ async def open_trap() -> AsyncIterator[Trap]:
 
 
 def texts(where: str) -> str:
-    """Return a text with every kind of URL that a program might fetch."""
+    """Return a text with URLs of every kind that a program might fetch."""
     return "\n\n".join(
         [
             f"http://{where}/plain",
@@ -59,7 +59,7 @@ def texts(where: str) -> str:
 
 
 def with_text_everywhere(value: object, text: str, name: str = "") -> object:
-    """Return a copy of the arguments in which every text field contains this text."""
+    """Return a copy of the arguments with this text in every text field."""
     if isinstance(value, dict):
         return {key: with_text_everywhere(inner, text, key) for key, inner in value.items()}
     if isinstance(value, list):
@@ -97,7 +97,7 @@ async def test_server_never_requests_a_url_from_a_submitted_text(
 
 
 async def written(agent: AgentClient, text: str) -> int:
-    """Call every tool with this text in its arguments; return the number of accepted calls."""
+    """Call every tool with arguments that contain this text; return how many calls succeeded."""
     taken = 0
     for tool in PREPARE:
         args = await valid_call(agent, tool)
@@ -110,7 +110,6 @@ async def written(agent: AgentClient, text: str) -> int:
 
 
 async def run_tasks_and_load_pages(agent: AgentClient, plan: Body) -> None:
-    """Run all background tasks, and load the dashboard pages."""
     for at_work in (render_all_orgs, index_all_orgs, sweep_all_orgs):
         await at_work(agent.dispatcher.services)
     async with make_client(full_app(agent)) as client:
@@ -119,7 +118,7 @@ async def run_tasks_and_load_pages(agent: AgentClient, plan: Body) -> None:
 
 
 async def visit(trap: Trap) -> None:
-    """Connect to the listener, and wait until it has counted the connection."""
+    """Connect to the server of `trap`, and wait until it has counted the connection."""
     host, _, port = trap.address.partition(":")
     _, writer = await asyncio.open_connection(host, int(port))
     writer.close()
@@ -129,7 +128,7 @@ async def visit(trap: Trap) -> None:
 
 
 def with_text_in_each_argument(args: Body, text: str) -> list[Body]:
-    """Return copies of the arguments, with the text in a different argument of each copy."""
+    """Return copies of the arguments, each with the text in another argument."""
     return [
         {**args, name: with_text_everywhere(value, text, name)}
         for name, value in args.items()
@@ -138,7 +137,7 @@ def with_text_in_each_argument(args: Body, text: str) -> list[Body]:
 
 
 def with_skill(agent: AgentClient, folder: Path, text: str) -> AgentClient:
-    """Return an agent whose server has a skill with this text."""
+    """Return an agent whose server has a skill that contains this text."""
     (folder / "survey").mkdir()
     head = f"---\nname: survey\ndescription: See {text.split(maxsplit=1)[0]}\n---\n"
     (folder / "survey" / "SKILL.md").write_text(head + text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Users with the same session name, who get different steps and jobs."""
+"""Users with the same session name, who never get the same step or job."""
 
 import asyncio
 from random import Random
@@ -11,8 +11,8 @@ from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Pairs of user and session. Two users have the same session names, and one user also calls without
-#: a session.
+#: Pairs of user and session. Both users have sessions with the same names, and one of them also
+#: makes calls without a session.
 WHO = (("ann", "main"), ("bob", "main"), ("ann", "other"), ("bob", "other"), ("bob", None))
 ID_OF = {"get_next_step": "stepId", "get_next_job": "jobId"}
 
@@ -65,13 +65,13 @@ async def test_new_plan_does_not_link_skill_of_another_user(
 
 
 class Office:
-    """Simulated users of one plan and one run; every reply is checked."""
+    """Simulated users of one plan and one run, which checks every reply."""
 
     def __init__(self, world: OrgEnv, plan: Body, run: Body, chance: Random) -> None:
         self.world, self.chance = world, chance
         self.where = {"get_next_step": plan, "get_next_job": run}
         self.holders: dict[tuple[str, int], tuple[str, str | None]] = {}
-        #: Replies with the steps and jobs that are still held, by the id of the step or job.
+        #: By the id of a step or job that is still claimed, the reply to its claim.
         self.open: dict[str, Body] = {}
 
     async def ask(self, tool: str) -> None:

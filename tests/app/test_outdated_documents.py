@@ -1,4 +1,4 @@
-"""Regeneration of documents that were made from outdated versions of other documents."""
+"""Documents made from outdated versions of other documents, which can be regenerated."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from run_documents import available, make_run_of_three_steps, render_all, stored
 
 @pytest.fixture
 async def run(world: OrgEnv, agent: AgentClient) -> Body:
-    """Return a complete run: a plan and a text by each model, and one document from all texts."""
+    """Return a complete run of three steps: plan, write a text for each plan, combine the texts."""
     run = await make_run_of_three_steps(agent)
     await agent.work_off(run)
     await render_all(agent)

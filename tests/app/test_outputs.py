@@ -164,7 +164,7 @@ async def test_audit_verification_reports_changed_output_text(own_world: OrgEnv)
 
 
 def rewrite(world: OrgEnv, text: str) -> None:
-    """Change the text of outputs directly in the database, as an attacker could."""
+    """Change the text of outputs in the database, without the server."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as owner:
         params = (json.dumps(text),)
         owner.execute("update artifact set content = %s::json where kind = 'output'", params)

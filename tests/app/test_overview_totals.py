@@ -1,4 +1,4 @@
-"""Sections of the overview page, which list and count plans and runs only up to a limit."""
+"""Sections of the overview page, which list and count plans and runs up to a limit."""
 
 import pytest
 
@@ -29,7 +29,7 @@ async def test_overview_prefers_open_plans_with_failed_steps_to_closed_plans(
 ) -> None:
     agent, ctx = own_world.agent, looking(own_world.agent)
     await fail_steps(agent, await agent.plan(3, name="Open"))
-    # A plan is completed when no open step is left, even if all of its steps have failed.
+    # A plan without open steps is completed, even if all its steps have failed.
     await fail_steps(agent, await agent.plan(2, name="Completed"))
     monkeypatch.setattr(overview_rows, "MAX_TROUBLED", 1)
     overview = await read_overview(ctx, LastLook(), most=1)
@@ -48,7 +48,6 @@ async def test_overview_counts_a_plan_with_several_failed_steps_once(own_world: 
 
 
 async def fail_steps(agent: AgentClient, plan: Body) -> None:
-    """Let the first two steps of a plan fail."""
     for step_id in plan["stepIds"][:2]:
         await agent.modify(plan, "fail_step", stepId=step_id, reason="Closed.")
 

@@ -1,4 +1,4 @@
-"""Contexts of steps and plans: size within the token budget, and calls that return cut texts."""
+"""Contexts of steps and plans: size within the token budget, and calls that return what was cut."""
 
 from random import Random
 from typing import Any
@@ -62,7 +62,7 @@ async def make_random_plan(agent: AgentClient, random: Random) -> tuple[Body, di
 
 
 async def make_setback(agent: AgentClient, plan: Body, taken: Body, random: Random) -> None:
-    """Let the step fail, retry it, and submit a late result for the first attempt."""
+    """Let the step fail, with a retry, and submit a late result for the attempt that failed."""
     failing = {
         "action": "fail_step",
         "stepId": taken["stepId"],
@@ -92,7 +92,7 @@ async def test_context_parts_cut_to_fit_the_budget_can_be_fetched(
 
 
 def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json]) -> None:
-    """Check that the context contains every text of the plan as it was submitted."""
+    """Check that the context has every text of the plan, in full length."""
     if "earlierResults" in packet:
         assert packet["instructions"] == last["instructions"]
         summaries = {e["stepId"]: e.get("resultSummary") for e in packet["earlierResults"]}
@@ -125,7 +125,7 @@ async def test_context_of_500_artifacts_needs_at_most_3_database_messages(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return a list that records every later message to the database."""
+    """Return a list to which each later message to the database is appended."""
     sent: list[object] = []
     really = DbConnection.send
 

@@ -14,14 +14,15 @@ from plan_invariants import is_derivable
 from waybook.app.request.caller import Answer
 from waybook.plan.model import PlanStatus, StepStatus
 
-#: Number of repetitions of each pair. Every second repetition swaps the two calls.
+#: Number of repetitions of each pair of calls. Every second repetition makes the calls in reverse
+#: order.
 ROUNDS = 2
 ENDED = {"plan_complete", "plan_failed"}
 
 
 @dataclass
 class Scene:
-    """Plan of four steps: the first completed, the next two claimed, the last pending."""
+    """Plan of four steps: the first is completed, the next two are claimed, the last is pending."""
 
     agent: AgentClient
     plan: Body
@@ -131,8 +132,8 @@ def look(scene: Scene) -> Awaitable[Answer]:
     return scene.ask("get_research_context", planId=scene.plan_id, sessionId="a newcomer")
 
 
-#: Pairs of concurrent calls. Each entry has the two calls, the error codes that one refused call
-#: may get, and options of the plan.
+#: Pairs of concurrent calls. Each entry has two calls, the error codes with which one of them may
+#: be refused, and options of the plan.
 PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
     "take and take": (take, take, set(), {}),
     "submit both of the last two": (submit(0), submit(1), set(), {"last_two": True}),
@@ -206,7 +207,7 @@ async def test_two_concurrent_calls_leave_the_plan_consistent(world: OrgEnv, nam
 
 
 async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[Answer]:
-    """Make both calls while the plan is locked, then release the lock; return the answers."""
+    """Make both calls while the plan is locked, then release the lock; return the two answers."""
     async with world.database.org_transaction(world.agent.org_id) as tx:
         results = await tx.send(
             f"select pg_backend_pid() from plan where id = '{scene.plan_id}' for update"  # noqa: S608 - id from a row
@@ -219,7 +220,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
 
 
 async def until_blocked(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
-    """Wait until each task has ended or waits for a lock."""
+    """Wait until each call has ended or waits for a lock."""
     counting = (
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
         f" or cardinality(pg_blocking_pids(pid)) > 0 and datname = current_database()"
@@ -238,7 +239,7 @@ def _code(answer: Answer) -> str:
 
 
 async def check_steps(agent: AgentClient, plan: Body) -> None:
-    """Check that steps are numbered from 1, and that their statuses fit the plan's status."""
+    """Check that steps are numbered from 1, and that the plan's status agrees with theirs."""
     context = await agent.call("get_research_context", planId=plan["planId"])
     steps = context["steps"]
     assert [step["stepOrder"] for step in steps] == list(range(1, len(steps) + 1))
@@ -247,7 +248,7 @@ async def check_steps(agent: AgentClient, plan: Body) -> None:
 
 
 async def close_plan(agent: AgentClient, plan: Body) -> None:
-    """Work on the plan, including steps that are still claimed, until the plan is closed."""
+    """Work on the plan until it is closed; claimed steps are completed too."""
     for _ in range(30):
         reply = await agent.call("get_next_step", planId=plan["planId"])
         if reply["status"] in ENDED:

@@ -1,4 +1,4 @@
-"""Map and report of a plan, which show the plan like one stage of a run."""
+"""Map and report of a plan, which show it like a run with one stage."""
 
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ S = StepStatus
 
 
 def checked_report(*statuses: StepStatus) -> Report:
-    """Return the report of a plan with these step statuses; check that the report is valid."""
+    """Return the report of a plan whose steps have these statuses, after checking it."""
     plan = make_plan(*map(make_step, statuses))
     progress_report = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
     assert check(progress_report) == []

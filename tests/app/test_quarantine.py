@@ -1,4 +1,4 @@
-"""Passages whose indexing breaks the connection: skipped and reported, and retried a day later."""
+"""Passages whose indexing breaks the connection: they are skipped for a day, and reported."""
 
 import logging
 
@@ -17,8 +17,8 @@ from waybook.background import index_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.errors import Unavailable
 
-#: SQL that makes PostgreSQL close the connection that stores a vector. The same happens if an
-#: extension uses instructions that the CPU lacks.
+#: SQL that makes PostgreSQL close the connection when a vector is stored. An extension that was
+#: built for another CPU has the same effect.
 DEADLY = """
 create function die() returns trigger language plpgsql security definer as $$
 begin
@@ -40,7 +40,6 @@ def run(place: ServerDatabase, text: str, values: tuple[object, ...] = ()) -> No
 
 @pytest.fixture
 async def env_with_breaking_passage(own_world: OrgEnv) -> OrgEnv:
-    """Return an environment with a passage whose indexing breaks the connection."""
     run(own_world.place, PASSAGE, (own_world.agent.org_id, NOON))
     run(own_world.place, DEADLY)
     return own_world
