@@ -1,4 +1,4 @@
-"""Random calls that fit the published schemas cause no argument error and no internal error."""
+"""Random calls that fit the published schemas and cause no argument error or internal error."""
 
 import os
 from collections import Counter
@@ -10,9 +10,9 @@ from tool_calls import PREPARE, valid_call
 
 CALLS = int(os.environ.get("WAYBOOK_RANDOM_CALLS", "300"))
 SEED = int(os.environ.get("WAYBOOK_RANDOM_SEED", "1"))
-#: Error codes of the errors that a schema could prevent, and of internal errors.
+#: Codes of internal errors, and of errors that the schema should have prevented.
 ARGUMENT_ERRORS = {"INVALID_INPUT", "TOO_LARGE", "BAD_EXPRESSION", "BAD_RECIPE", "UNAVAILABLE"}
-#: Messages of refusals that no schema can prevent, because they depend on the step or job.
+#: Messages of refusals that depend on the step or job, so that no schema can prevent them.
 NEEDS = (
     "the result does not match the step's resultSchema",
     "this step needs ",

@@ -24,7 +24,7 @@ from waybook.store.driver.pool import ConnectionPool
 RATES = st.integers(1, 100)
 BURSTS = st.integers(1, 200)
 TIMES = st.integers(0, 10**6 * NANOSECONDS)
-#: Random times between successive calls, in nanoseconds.
+#: Strategy for the times between calls, in nanoseconds.
 GAPS = st.lists(st.integers(0, 3 * NANOSECONDS), min_size=1, max_size=100)
 
 
@@ -102,9 +102,9 @@ ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope=
 
 @dataclass
 class Limited(AgentClient):
-    """Agent of an org that may make two calls per second, after a burst of three."""
+    """Agent of an org that may make three calls in a burst, and then two per second."""
 
-    #: Time of the dispatcher's clock in nanoseconds.
+    #: Time of the dispatcher's clock, in nanoseconds.
     now: int = 100 * NANOSECONDS
 
     def __post_init__(self) -> None:

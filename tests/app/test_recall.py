@@ -1,4 +1,4 @@
-"""Calls on a cached plan while another process changes the plan."""
+"""Calls of a process that has a plan in its cache, while another process changes the plan."""
 
 import asyncio
 from typing import Any

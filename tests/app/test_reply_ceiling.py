@@ -1,4 +1,4 @@
-"""Maximum size of replies, which holds for any stored data."""
+"""Maximum size of replies, which no stored data can exceed."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -14,20 +14,20 @@ from waybook.app.request import answers
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.core.decision_context import Channel
 
-#: A character that takes six bytes in JSON.
+#: Character that becomes six bytes in JSON.
 WIDE = "\x01"
 STEPS = 200
 RESULT = WIDE * 40_000
 
 
 async def make_full_plan(agent: AgentClient) -> Body:
-    """Create a plan with as many steps, dependencies, results and questions as allowed."""
+    """Create a plan with as many steps, dependencies, results and questions as the limits allow."""
     steps: list[Body] = [
         {
             "stepType": "search",
             "title": "é" * 200,
             "instructions": WIDE * 3_000,
-            # The first steps have no dependencies, so that agents can claim them.
+            # The first twelve steps can be claimed, because they have no dependencies.
             "dependsOn": [*range(1, order)] if order > 12 else [],
         }
         for order in range(1, STEPS + 1)
@@ -50,7 +50,7 @@ async def make_full_plan(agent: AgentClient) -> Body:
 
 
 async def make_full_dag(agent: AgentClient) -> str:
-    """Add a workflow definition whose map and drawing are too large for one reply."""
+    """Store a workflow whose map and drawing are too large for one reply; return its slug."""
     stages = []
     for stage in range(3):
         keys = [f"step_{stage}_{number:03}_{'n' * 80}" for number in range(450)]
@@ -74,7 +74,7 @@ async def make_full_artifact(agent: AgentClient) -> Body:
 
 
 async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
-    """Yield calls of every tool that reads data; each asks for as much data as possible."""
+    """Yield a call of every tool that reads data, for the largest possible reply."""
     plan, dag, stored = (
         await make_full_plan(agent),
         await make_full_dag(agent),
@@ -105,7 +105,7 @@ async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
             yield name, {}
 
 
-#: Read-only tools whose replies contain no stored data.
+#: Tools that only read, and whose replies contain no stored data.
 WITHOUT_STORED = {"extract_data"}
 
 

@@ -1,4 +1,4 @@
-"""Calls and tokens that an agent needs to complete a plan by following the suggested calls."""
+"""Calls and tokens that an agent needs for a plan if it follows the suggested calls."""
 
 import orjson
 import pytest
@@ -22,7 +22,6 @@ class CountingAgent:
         return reply
 
     async def work_through_plan(self, steps: int) -> Body:
-        """Create a plan, and follow `next` until the plan is complete."""
         texts = [
             {
                 "stepType": "search",

@@ -10,8 +10,8 @@ from waybook.core.hidden_characters import contains_hidden
 from waybook.importers.formats import read_plan
 from waybook.plan.model import NewStep, StepType
 
-#: Characters that a report contains unchanged. Blanks are left out because a report collapses or
-#: strips them, and hidden characters because a report escapes them.
+#: Characters that a report does not change. Blanks may be collapsed or stripped, and hidden
+#: characters are escaped.
 PRINTABLE = st.characters(exclude_categories=["C", "Z"])
 WORDS = st.text(PRINTABLE, max_size=30).filter(lambda text: not contains_hidden(text))
 TEXTS = WORDS | st.builds("{}{}{}".format, WORDS, st.sampled_from(["<b>", "&lt;", "&amp;"]), WORDS)

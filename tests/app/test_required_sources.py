@@ -1,4 +1,4 @@
-"""Steps that require sources: their instructions, and the check of their results."""
+"""Steps that require sources: the instructions mention this, and results are checked."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from org_env import AgentClient, Body, OrgEnv, branch_condition, make_step
 async def make_step_with_required_sources(
     agent: AgentClient, schema: Body | None = None
 ) -> tuple[Body, Body]:
-    """Create a plan whose first step requires two sources; return the plan and the claimed step."""
+    """Create a plan whose first step requires two sources; return the plan and its claimed step."""
     plan = await agent.plan([make_step(requiredSources=2, resultSchema=schema), make_step()])
     return plan, await agent.take(plan)
 
@@ -71,7 +71,7 @@ async def test_create_research_plan_refuses_invalid_required_sources(
 
 
 async def stored(agent: AgentClient, taken: Body, *titles: str) -> Body:
-    """Store research for a step, with sources that have these titles."""
+    """Store research for a step, with one source for each title."""
     sources = [{"title": title, "url": f"https://example.org/{title}"} for title in titles]
     named = {"stepId": taken["stepId"], "kind": "note", "title": f"On {', '.join(titles)}"}
     return await agent.call("store_research", **named, content="Found.", sources=sources)

@@ -1,4 +1,4 @@
-"""Stored research: searchable at once, complete, and visible only in its org."""
+"""Stored research: it can be found immediately, is complete, and is visible only in its org."""
 
 import asyncio
 import json
@@ -14,8 +14,7 @@ from waybook.integrations.embeddings import EmbeddingsClient
 from waybook.research.embedding import builtin_embedder
 from waybook.store.audit import changes_of
 
-#: Run these tests on PostgreSQL 15 too: there, searches cannot use the full-text index, which they
-#: use on the embedded server.
+#: Run these tests on PostgreSQL 15 too, where searches work without the full-text index.
 pytestmark = pytest.mark.every_server
 
 FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
@@ -374,7 +373,7 @@ async def test_background_indexing_includes_results_stored_since_the_last_time(
 
 
 def embeddings(texts: Sequence[str], width: int) -> Body:
-    """Return an embedding endpoint's answer with vectors of this width."""
+    """Return the answer of an embeddings endpoint, with vectors of this width."""
     made = [(*builtin_embedder().embed(text), *[0.0] * (width - 256)) for text in texts]
     return {"data": [{"index": n, "embedding": vector} for n, vector in enumerate(made)]}
 

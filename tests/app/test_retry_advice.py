@@ -1,4 +1,4 @@
-"""Default advice in errors: when to retry the refused call, and which arguments to change first."""
+"""Advice in errors: when to retry the refused call, and which arguments to change before."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Webhook reminders of overdue reviews: each review gets one, and stays undecided."""
+"""Webhook reminders of overdue reviews: one for each review, which stays undecided."""
 
 import asyncio
 from dataclasses import replace

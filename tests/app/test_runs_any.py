@@ -1,7 +1,7 @@
-"""Random workflows with unreliable agents: each run has exactly the expected jobs.
+"""Random workflows with unreliable agents, whose runs have exactly the expected jobs.
 
-Definitions, models and failures are random. The test checks every report during the run, and
-compares the audit with the rows at the end.
+Definitions, models and failures are random. Every report during the run is checked, and at the end
+the audit is compared with the rows.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from report_invariants import check
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag
 
-#: Run these tests on PostgreSQL 15 too: there, each transaction uses `set local role` to get the
-#: database role of the server, and every run tool must work in that mode.
+#: Run these tests on PostgreSQL 15 too: there, every transaction begins with `set local role`, and
+#: every tool for runs must work with that.
 pytestmark = pytest.mark.every_server
 
 
 class Crew:
-    """Agents that usually complete jobs, but may fail them, submit parts, or stop."""
+    """Agents that usually complete jobs, but may also fail them, submit only a part, or stop."""
 
     def __init__(self, world: OrgEnv, run: Body, chance: Random) -> None:
         self.agent: AgentClient = world.agent
@@ -38,7 +38,7 @@ class Crew:
         self.documents: list[str] = []
 
     async def work(self, most: int | None = None) -> bool:
-        """Do at most this many jobs; return whether the run is complete."""
+        """Claim at most this many jobs and work on them; return whether the run is complete."""
         for _ in count() if most is None else range(most):
             reply = await self.agent.call("get_next_job", runId=self.run["runId"])
             match reply["status"]:
@@ -77,14 +77,14 @@ class Crew:
             await self.agent.ask("regenerate_document", named)
 
     async def look(self) -> None:
-        """Check that the run's report is valid and does not contradict the previous report."""
+        """Check that the run's report is valid, also compared with the previous report."""
         report: Any = await self.agent.progress(self.run, detail=True)
         assert check(report, self.before) == []
         self.before = report
 
 
 async def promised(agent: AgentClient, run: Body) -> dict[tuple[str, str], int]:
-    """Return the number of jobs that the map shows for each step."""
+    """Return the expected number of jobs for each step, from the map."""
     dag_map = await agent.call("get_dag_map", runId=run["runId"], detail=True)
     return {
         (stage["stageSlug"], key): count

@@ -1,4 +1,4 @@
-"""Jobs of a cached run, claimed and submitted by one process and by several."""
+"""Jobs of a cached run, which are claimed and submitted by one process or by several."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ async def run(agent: AgentClient) -> Body:
 
 
 async def make_cached_run(agent: AgentClient) -> Body:
-    """Return a run with two jobs for each model; the first claim has put the run into the cache."""
+    """Return a run that is in the cache, after a first job was claimed and submitted."""
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
     definition = make_definition("wide", stage)
     await agent.call("add_dag", definition=definition)
@@ -33,7 +33,7 @@ async def make_cached_run(agent: AgentClient) -> Body:
 
 @contextmanager
 def statements_sent() -> Iterator[list[str]]:
-    """Yield a list that collects the SQL statements sent inside the `with` block."""
+    """Yield a list of the SQL statements that are sent within the block."""
     sent, original = list[str](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -46,7 +46,7 @@ def statements_sent() -> Iterator[list[str]]:
 
 @contextmanager
 def messages_sent() -> Iterator[list[int]]:
-    """Yield a list that collects the statement count of each message sent in the `with` block."""
+    """Yield a list of the messages sent within the block, as numbers of statements."""
     sent, original = list[int](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -63,7 +63,7 @@ def locks_run(sent: list[str]) -> bool:
 
 
 async def check_chain(world: OrgEnv, agent: AgentClient, run: Body) -> None:
-    """Check that the numbers of the run's audit entries have no gap."""
+    """Check that no number is missing among the run's audit entries."""
     entries = await world.entries(agent.org_id, run["runId"])
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
 
@@ -81,7 +81,7 @@ async def test_cached_run_is_locked_only_during_the_write(
 async def test_submit_with_take_next_on_cached_run_uses_one_transaction(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    # The order of the jobs of a step is not fixed, so the submitted job may be of any model.
+    # Choose a model whose job is still pending; the submitted job may be of any model.
     model = next(model for model in MODELS if model != run["submittedModel"])
     job = await agent.job(run, modelId=model, sessionId="s")
     with statements_sent() as sent:
@@ -161,8 +161,9 @@ async def test_concurrent_claims_and_submits_on_a_run_share_database_messages(
     with messages_sent() as sent:
         done = await asyncio.gather(*(work(f"worker-{number}") for number in range(workers)))
     assert len({*done}) == workers
-    # Each repeated submit needs two messages: a rejected write, and a lookup of the first answer.
-    # Without sharing, each worker would also need one message to claim and one to submit.
+    # Each repeated submit needs two messages: a write, which is rejected, and a query for the first
+    # answer. Without groups, each worker would also need a message for the claim and one for the
+    # submit.
     assert len(sent) < 4 * workers
     await check_chain(world, agent, run)
     completed = [
@@ -174,7 +175,6 @@ async def test_concurrent_claims_and_submits_on_a_run_share_database_messages(
 
 
 async def test_audit_times_of_a_cached_run_are_in_utc(world: OrgEnv, agent: AgentClient) -> None:
-    """The test servers are not in UTC; the fixed test clock would hide a wrong time zone."""
     world.dispatcher.services.database.frozen_now = None
     run = await make_cached_run(agent)
     with statements_sent() as sent:

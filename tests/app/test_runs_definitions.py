@@ -13,7 +13,7 @@ from waybook.app.request import definition_cache
 
 
 def views(prompt: str = "Look.") -> Body:
-    """Return a workflow definition with one stage and one step, `view`."""
+    """Return a workflow definition with a single step, which is in a single stage."""
     return make_definition("views", make_stage("views", make_recipe_step("view", prompt=prompt)))
 
 
@@ -60,11 +60,11 @@ async def test_run_keeps_the_definition_version_after_new_version_is_added(
 
 
 async def test_run_keeps_the_definition_version_after_cache_reset(agent: AgentClient) -> None:
-    """A restarted process has an empty cache of definitions."""
     await agent.call("add_dag", definition=views(prompt="The first version."))
     run = await agent.run("views")
     await agent.call("add_dag", definition=views(prompt="The second."))
-    agent.dispatcher.services.parts.clear()  # as in a process just started
+    # The cache of definitions is empty, as in a new process.
+    agent.dispatcher.services.parts.clear()
     assert (await agent.job(run))["prompt"] == "The first version."
 
 
@@ -136,7 +136,7 @@ async def test_concurrent_first_runs_store_builtin_definition_once(
 
 
 def faulty() -> Body:
-    """Return a workflow definition with a different error in each stage and transition."""
+    """Return a workflow definition with one error in each stage and transition."""
     round_ = make_stage(
         "round", make_recipe_step("a"), make_recipe_step("b"), edges=[("a", "b"), ("b", "a")]
     )
@@ -199,7 +199,7 @@ def _start(slug: str) -> Body:
 
 
 async def test_workflow_slugs_and_step_keys_may_contain_any_characters(agent: AgentClient) -> None:
-    """Some pairs of names are equal when joined by a slash: (`a`, `b/c`) and (`a/b`, `c`)."""
+    """If joined by a slash, some pairs of names are equal: (`a`, `b/c`) and (`a/b`, `c`)."""
     names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
     stages = [make_stage(slug, make_recipe_step(key)) for slug, key in names]
     await agent.call("add_dag", definition=make_definition("names / 100%", *stages))
@@ -223,7 +223,7 @@ async def test_workflow_slugs_and_step_keys_may_contain_any_characters(agent: Ag
 
 
 def stage_of(slug: str, steps: int, strategy: str = "all_to_one") -> Body:
-    """Return a stage of this many steps without edges."""
+    """Return a stage of this many steps, none of which depends on another."""
     return make_stage(slug, *(make_recipe_step(f"{slug}_{n}", strategy) for n in range(steps)))
 
 
@@ -242,7 +242,7 @@ async def test_add_dag_refuses_a_stage_with_too_many_steps(agent: AgentClient) -
 
 
 async def test_add_dag_refuses_a_stage_with_too_many_jobs(agent: AgentClient) -> None:
-    """The first stage has 500 lineages, so each step of the second stage has 500 jobs."""
+    """Each of the 500 lineages of the first stage gives each step of the second stage a job."""
     stages = [stage_of("a", 500, "per_model"), stage_of("b", 40, "per_source_document_by_lineage")]
     added = await agent.call("add_dag", definition=make_definition("exact", *stages))
     assert added["status"] == "added"

@@ -1,4 +1,4 @@
-"""Documents of jobs: whole or in parts, one or several for each job, and regenerated."""
+"""Documents of jobs: submitted whole or in parts, one or several per job, and regenerated."""
 
 import json
 from typing import Any

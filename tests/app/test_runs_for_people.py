@@ -1,4 +1,4 @@
-"""Runs on the dashboard: found by name or id, displayed, and hidden from other orgs."""
+"""Runs on the dashboard: found by name or id, shown on a page, and hidden from other orgs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Leases of jobs: renewal, late results, retries, sessions, and filters of `get_next_job`."""
+"""Leases of jobs: renewal, late results, retries and sessions; also filters of `get_next_job`."""
 
 import json
 

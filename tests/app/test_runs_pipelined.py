@@ -1,7 +1,7 @@
-"""Calls on a cached run that compute their changes before earlier calls are committed.
+"""Calls on a cached run that compute their changes before earlier calls have committed theirs.
 
-Each test delays the first message that writes the run until the next calls have computed their
-changes. The fixture `world` then verifies the audit of the run.
+Each test delays the first message that writes the run, until the next calls have computed their
+changes. At the end, the fixture `world` verifies the audit of the run.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.runs.slots import RunCache, RunSlot
 
 MODELS = [f"m{number}" for number in range(12)]
-#: Number of calls that compute their changes while the first message is delayed.
+#: Number of further calls, which compute their changes while the first message is delayed.
 WAITING = 5
 
-#: Function that sends the delayed message to the database.
+#: Function that sends the delayed message.
 Send: TypeAlias = Callable[[], Awaitable[Results]]
-#: Function that is called in place of sending the first message that writes the run.
+#: Function that is called when the first message that writes the run is about to be sent.
 Intercept: TypeAlias = Callable[[DbConnection, Send], Awaitable[Results]]
 
 
 @pytest.fixture
 async def run(agent: AgentClient) -> Body:
-    """Return a run with two jobs for each model. The first claim has put the run into the cache."""
+    """Return a run with two jobs for each model, which the first claim has put into the cache."""
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
     await agent.call("add_dag", definition=make_definition("wide", stage))
     run = await agent.run("wide", MODELS)
@@ -43,7 +43,7 @@ async def run(agent: AgentClient) -> Body:
 
 @contextmanager
 def intercepted_write(intercept: Intercept) -> Iterator[None]:
-    """Call `intercept` in place of sending the first message that updates a cached run."""
+    """Instead of sending the first message that updates a cached run, call `intercept`."""
     original, is_first = DbConnection.send, [True]
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -58,13 +58,12 @@ def intercepted_write(intercept: Intercept) -> Iterator[None]:
 
 
 def slot_of(agent: AgentClient) -> RunSlot:
-    """Return the cache entry of the only cached run."""
     (slot,) = agent.dispatcher.services.shared(RunCache)._slots.values()
     return slot
 
 
 async def until_decided(agent: AgentClient, calls: int = WAITING) -> None:
-    """Wait until the cached run contains the uncommitted changes of this many calls."""
+    """Wait until the cache has the changes of this many calls that are not committed yet."""
     committed = slot_of(agent).cached
     assert committed is not None
     for _ in range(10_000):
@@ -80,7 +79,7 @@ def start(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
 
 
 def claims(agent: AgentClient, run: Body) -> list[asyncio.Task[Answer]]:
-    """Start claims of several sessions. The first is sent; the others are sent after its answer."""
+    """Start the claims of several sessions; after the message of the first, the others are sent."""
     return start(
         *(
             agent.ask(
@@ -93,13 +92,13 @@ def claims(agent: AgentClient, run: Body) -> list[asyncio.Task[Answer]]:
 
 
 def job_ids(answers: list[Answer]) -> set[object]:
-    """Return the ids of the jobs that these calls claimed; fail if a call failed."""
+    """Return the ids of the jobs that the calls claimed; fail if a call was refused."""
     assert [answer.body for answer in answers if answer.is_error] == []
     return {answer.body["jobId"] for answer in answers}
 
 
 async def claimed_jobs(world: OrgEnv, agent: AgentClient, run: Body) -> int:
-    """Return the number of claims in the audit of the run; check that the audit has no gap."""
+    """Return the number of claims in the run's audit; check that no entry is missing."""
     entries = await world.entries(agent.org_id, run["runId"])
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
     return sum(entry.event == "step_started" for entry in entries)
@@ -154,7 +153,7 @@ async def test_lost_connection_fails_only_the_calls_already_sent(
 async def test_repeated_idempotency_key_does_not_fail_the_next_calls(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    """The database rejects the repeated call, because the idempotency key is already stored."""
+    """The database rejects the repeated call, because it has the idempotency key already."""
     named = {"another": True, "sessionId": "s0", "idempotencyKey": "k"}
     earlier = await agent.job(run, **named)
     before = await claimed_jobs(world, agent, run)
@@ -177,7 +176,7 @@ async def test_repeated_idempotency_key_does_not_fail_the_next_calls(
 async def test_job_just_claimed_by_another_process_is_not_claimed_again(
     world: OrgEnv, agent: AgentClient, run: Body, *, is_before: bool
 ) -> None:
-    """The other process claims a job just before or just after the first message is sent."""
+    """Another process claims a job, either just before the first message is sent or just after."""
     before = await claimed_jobs(world, agent, run)
     elsewhere: list[Body] = []
 
@@ -217,7 +216,7 @@ async def test_run_canceled_by_another_process_hands_out_no_more_jobs(
 async def test_result_of_job_just_claimed_by_another_process_is_refused(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    """The cached run still accepts the result, but the other process has raised the attempt."""
+    """The cached run does not contain yet that the other process has raised the attempt."""
     job = await agent.job(run, sessionId="slow")
 
     async def take_over(_: DbConnection, send: Send) -> Results:
@@ -252,8 +251,8 @@ async def test_canceled_call_does_not_fail_other_calls_before_the_commit(
     assert isinstance(answers[1], asyncio.CancelledError)
     done = [answer for answer in answers if isinstance(answer, Answer)]
     assert len(job_ids(done)) == WAITING
-    # The later calls build on the claim of the canceled call, so that claim is committed with them.
-    # If the session repeats the canceled call, the session gets the claimed job.
+    # The later calls were computed from the canceled claim, so the claim is committed with them,
+    # and repeating the canceled call returns the claimed job.
     again = await agent.job(run, sessionId="s1", idempotencyKey="k1")
     assert again["jobId"] not in job_ids(done)
     await claimed_jobs(world, agent, run)

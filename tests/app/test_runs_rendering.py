@@ -62,7 +62,6 @@ async def test_render_template_can_use_run_stage_step_and_document(
 async def test_slow_rendering_does_not_block_agents_or_other_renderers(
     world: OrgEnv, agent: AgentClient, run: Body, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a page is rendered, agents work on the run, and other processes render other pages."""
     await agent.submit_documents(await agent.job(run))
     await agent.submit_documents(await agent.job(run))
     at_work, go_on = threading.Event(), threading.Event()
@@ -87,7 +86,6 @@ async def test_slow_rendering_does_not_block_agents_or_other_renderers(
 async def test_locked_run_does_not_block_rendering_of_other_runs(
     env_with_short_lock_wait: OrgEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """While the first run is locked, the second is rendered; the first is rendered afterward."""
     agent = env_with_short_lock_wait.agent
     views = make_definition("views", make_stage("views", make_recipe_step("view")))
     await agent.call("add_dag", definition=views)
@@ -103,7 +101,6 @@ async def test_locked_run_does_not_block_rendering_of_other_runs(
 
 @pytest.fixture
 async def env_with_short_lock_wait(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield an environment in which a call waits at most 50 ms for a lock."""
     async with make_env(shared_place, lock_timeout="50ms") as world:
         yield world
 

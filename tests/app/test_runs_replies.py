@@ -1,4 +1,4 @@
-"""Replies about jobs: complete prompts, and inputs in pages that fit into any MCP client."""
+"""Replies about jobs: complete prompts, and inputs in pages that every MCP client accepts."""
 
 import json
 from typing import Any
@@ -16,24 +16,23 @@ from waybook.research.packet import escaped_size, truncate
 
 MAX_TOKENS = 48_000
 
-#: Long model names, whose characters take three bytes each.
+#: Long model names, of characters that take three bytes each.
 LONG = [f"模型{'名' * 140}{n}" for n in range(12)]
 
 
 def size(body: Body) -> int:
-    """Return the size of a reply's JSON in bytes."""
     return len(json.dumps(body, ensure_ascii=False).encode())
 
 
 async def small(agent: AgentClient, tool: str, **arguments: object) -> Body:
-    """Return the reply to a call; check that its size fits into any MCP client."""
+    """Return the reply to a call; check that it is small enough for every MCP client."""
     reply = await agent.call(tool, **arguments)
     assert size(reply) < MAX_TOKENS
     return reply
 
 
 async def followed(agent: AgentClient, cut: Body) -> str:
-    """Return the rest of a cut text, by making the suggested calls."""
+    """Return the rest of a cut text, by making the calls that the replies suggest."""
     text, following = "", cut["get"]
     while following["tool"] == "get_job_input":
         piece = await small(agent, "get_job_input", **following["args"])
@@ -44,7 +43,7 @@ async def followed(agent: AgentClient, cut: Body) -> str:
 
 
 async def complete_text(agent: AgentClient, job_input: Body) -> str:
-    """Return the complete text of an input, including the part that was cut."""
+    """Return the complete text of an input, even if the reply contains only its beginning."""
     rest = await followed(agent, job_input["cut"]) if "cut" in job_input else ""
     return str(job_input["content"]) + rest
 
@@ -126,7 +125,7 @@ TEXTS = {
 
 
 async def reading(agent: AgentClient, prompt: str = "Read.", **more: object) -> Body:
-    """Create a run in which one job of the second step reads four texts, most of them long."""
+    """Create a run whose second step has a job with four texts as inputs, most of them long."""
     wanted = [{"documentKey": "text"}, {"documentKey": "brief"}]
     read = make_recipe_step("read", "all_to_one", inputsRequired=wanted, prompt=prompt)
     stage = make_stage("work", make_recipe_step("text"), read, edges=[("text", "read")])
@@ -271,7 +270,7 @@ async def test_reply_about_large_workflow_is_short_unless_detail_is_set(agent: A
         short = await small(agent, tool, **named)
         assert short["cut"]["get"]["args"] == {**named, "detail": True}
         reply: Any = await agent.call(tool, **short["cut"]["get"]["args"])
-        # A reply in full detail is limited in size too.
+        # Even a reply in full detail has a maximum size.
         assert len(json.dumps(reply, ensure_ascii=False).encode()) <= MAX_REPLY_BYTES
         assert len(reply["stages"]) == 4
         assert "cut" in reply or sum(len(stage["steps"]) for stage in reply["stages"]) >= 80

@@ -1,7 +1,7 @@
 """Random calls through the dispatcher, compared with the pure functions of `waybook.plan`.
 
-The pure functions are called the rules here. Each call is made through the dispatcher and applied
-to the rules, with the same clock time and the same new ids. After each call, both replies must be
+Here, these pure functions are called the rules. Each call is made through the dispatcher and
+applied to the rules, with the same clock time and the same new ids. Then both replies must be
 equal, and the stored rows must equal the plan that the rules computed.
 """
 
@@ -53,8 +53,8 @@ from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
-#: Run these tests on PostgreSQL 15 too: there, each transaction uses `set local role` to get the
-#: database role of the server, and every plan tool must work in that mode.
+#: Run these tests on PostgreSQL 15 too: there, every transaction begins with `set local role`, and
+#: every tool for plans must work with that.
 pytestmark = pytest.mark.every_server
 
 SESSIONS = st.sampled_from([None, "a", "b"])
@@ -79,7 +79,7 @@ class SameAsTheRules(RulesComparison):
     def begin(
         self, steps: int, branch: BranchAction | None, *, depends: bool, holders: int | None
     ) -> None:
-        """Create a plan; with `depends`, its last step depends on its first step."""
+        """Create a plan; with `depends`, its last step depends on the first."""
         body = make_step(LOOK, **({} if holders is None else {"maxAttempts": holders}))
         bodies = [body] * steps
         new_step = NewStep(type=StepType.SEARCH, instructions=LOOK, max_attempts=holders)
@@ -203,7 +203,7 @@ class SameAsTheRules(RulesComparison):
     ) -> None:
         """Copy the whole plan, the plan up to a step, or the plan as of an audit entry.
 
-        If `goes_on`, the test continues with the copied plan.
+        With `goes_on`, the following calls are made on the copy.
         """
         original, history = self.plan, self.history
         seqs = sorted(history)
@@ -227,8 +227,8 @@ class SameAsTheRules(RulesComparison):
         stored = self.wait(self.world.stored(self.world.agent.org_id, copied.id))
         expected = replay(changes)
         assert known_rows(stored) == known_rows(expected)
-        # `copied` lacks the conditions that are stored for the copied plan. If any are stored, the
-        # test continues with the original plan.
+        # The plan `copied` lacks its conditions. If there are any, the following calls are made on
+        # the original plan.
         if goes_on and "condition" not in expected:
             self.history = {}
         else:
@@ -236,7 +236,7 @@ class SameAsTheRules(RulesComparison):
 
     @rule()
     def swap_processes(self) -> None:
-        """Send the next calls of each user to the other of the two server processes."""
+        """Let each of the two server processes receive the calls that the other received so far."""
         self.are_swapped = not self.are_swapped
 
     @rule()
@@ -276,7 +276,7 @@ class SameAsTheRules(RulesComparison):
 
 
 def check_taken(body: Body, reply: object) -> None:
-    """Check that the reply of the dispatcher has the same step as the reply of the rules."""
+    """Check that both replies have the same status and step."""
     assert isinstance(reply, tuple(STATUS_OF))
     assert body["status"] == STATUS_OF[type(reply)]
     if isinstance(reply, StepReady):

@@ -57,7 +57,7 @@ NEEDS = {
 
 
 def with_scopes(agent: AgentClient, *scopes: Scope, **more: object) -> AgentClient:
-    """Return an agent of the same user whose credential has these scopes."""
+    """Return an agent of the same user, but with these scopes."""
     caller = replace(agent.caller, scopes=expand_scopes(scopes), **more)  # type: ignore[arg-type]
     return AgentClient(agent.dispatcher, caller)
 
@@ -85,7 +85,7 @@ async def test_tool_call_without_required_scope_is_forbidden(world: OrgEnv, scop
 async def test_caller_without_scopes_can_call_and_read_nothing(world: OrgEnv) -> None:
     unscoped = with_scopes(world.agent)
     assert [
-        # The error for a missing scope does not depend on the arguments.
+        # The server checks the scope before the arguments, so a call without arguments is enough.
         (await unscoped.refused(name)).get("code")
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)

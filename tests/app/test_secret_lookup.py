@@ -1,6 +1,6 @@
 """Org codes in the secrets of tokens, sessions and links (decision 0093).
 
-In a cluster, the code tells the server on which node to look the secret up.
+In a cluster, the server needs the code to find the node that has the secret.
 """
 
 from uuid import UUID
@@ -26,7 +26,7 @@ from waybook.store.driver.database import Database
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the application treat every database as a cluster."""
+    """Let the application treat its database as a cluster."""
 
     async def yes(_: Database) -> bool:
         return True
@@ -71,7 +71,7 @@ async def test_secret_with_org_code_of_another_org_is_refused(world: OrgEnv) -> 
 
 
 async def test_secret_without_org_code_is_accepted(world: OrgEnv) -> None:
-    """In a cluster, the server asks every node for the org of such a secret."""
+    """In a cluster, the server searches all nodes for the org of such a secret."""
     services, org_id = world.dispatcher.services, world.agent.org_id
     token = without_org((await make_token(world.agent)).secret)
     session = without_org(await start_by_token(services, token))

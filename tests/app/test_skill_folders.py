@@ -25,7 +25,7 @@ HEAD = {"name": "a-skill", "description": "Does it."}
 
 
 def make_text(body: str = "Do it.", **head: Any) -> str:  # noqa: ANN401 - whatever somebody may write there
-    """Return the text of a `SKILL.md` file with these metadata fields."""
+    """Return the text of a `SKILL.md` file with these fields at its top."""
     fields = {name: value for name, value in {**HEAD, **head}.items() if value is not None}
     lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in fields.items())
     return f"---\n{lines}\n---\n\n{body}\n"
@@ -39,7 +39,7 @@ def make_folder(place: Path, text: str | None = None, name: str = "a-skill") -> 
 
 
 def fault_of(place: Path) -> str:
-    """Return the error about the invalid skill in this folder."""
+    """Return the error about the only skill in this folder, which is invalid."""
     ((path, message),) = find_skills(str(place))[1]
     assert path.startswith(str(place))
     return message

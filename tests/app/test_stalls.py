@@ -1,4 +1,4 @@
-"""Stalled steps: recorded once, and resumed by the next agent; time in review does not count."""
+"""Stalled steps: recorded once, and resumed by the next agent; time in a review does not count."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from waybook.transport.http.metrics import collect_metrics
 
 
 async def noted(world: OrgEnv, plan: Body) -> list[str]:
-    """Return the stall and resumption events in the plan's audit, in order."""
+    """Return the stalls and resumptions in the plan's audit, oldest first."""
     entries = await world.entries(world.agent.org_id, plan["planId"])
     actions = [json.loads(entry.details).get("action") for entry in entries]
     return [action for action in actions if action in {"stall_detected", "resumed"}]
@@ -148,7 +148,7 @@ async def test_stall_sweep_continues_after_database_errors(
         return 0
 
     monkeypatch.setattr(background, "sweep_all_orgs", sweep)
-    # Only the leader starts its first sweep without a delay.
+    # Every other process delays its first sweep.
     monkeypatch.setattr(world.dispatcher.services.leadership, "is_leader", True)
     task = asyncio.create_task(background.stall_sweep_loop(world.dispatcher.services, 0))
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -194,7 +194,7 @@ async def test_stall_sweep_counts_stalled_plans_and_steps_for_the_metrics(
 
 
 async def next_checks(world: OrgEnv) -> dict[str, bool]:
-    """Return for each started plan whether a time for the next stall check is set."""
+    """Return, for each started plan, whether the time of the next stall check is set."""
     (rows,) = await world.database.read_org(
         world.agent.org_id,
         "select name, stall_check_at is not null from plan where status <> 'planning'",

@@ -1,4 +1,4 @@
-"""Results in replies of `get_plan_status`, cut so that they fit into the reply."""
+"""Results in replies of `get_plan_status`, which are cut if the reply would be too large."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Traces of tool calls: a span for each call, and for each of its database messages."""
+"""Traces of tool calls: a span for each call, and one for each of its messages to the database."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ def start_tracing(sampler: Sampler) -> InMemorySpanExporter:
 
 @pytest.fixture
 def spans() -> Iterator[InMemorySpanExporter]:
-    """Yield an exporter of all spans."""
+    """Yield an exporter that keeps all spans."""
     yield start_tracing(ALWAYS_ON)
     TRACING.tracer = None
 

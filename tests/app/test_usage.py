@@ -1,4 +1,4 @@
-"""Usage totals, which equal the sums over the stored results after any sequence of calls."""
+"""Usage totals, which always equal the sums over the stored results."""
 
 import asyncio
 import json
@@ -151,7 +151,7 @@ ACTS = st.tuples(
 
 @dataclass
 class Worker:
-    """Agent that works on a plan and a run, and adds up the usage that it reports."""
+    """Agent that works on a plan and a run, and counts the usage that it reports."""
 
     agent: AgentClient
     plan: Body
@@ -163,7 +163,7 @@ class Worker:
     keys: int = 0
 
     async def act(self, act: str, usage: Body, *, twice: bool) -> None:
-        """Perform one action; with `twice`, repeat the call and check that nothing changes."""
+        """Perform one action; with `twice`, repeat its call and check that this changes nothing."""
         if act in {"submit", "late step", "closed step"}:
             await self.act_on_plan(act, usage, twice=twice)
         else:
@@ -194,7 +194,7 @@ class Worker:
         self.count("run", accepted, usage)
 
     async def send(self, tool: str, args: Body, usage: Body, *, twice: bool) -> bool:
-        """Send a result; return whether it was stored, as a result or as a late result."""
+        """Send a result; return whether it was stored as the result or as a late result."""
         self.keys += 1
         call = {**args, "usage": usage, "idempotencyKey": f"key {self.keys}"}
         answer = await self.agent.ask(tool, call)

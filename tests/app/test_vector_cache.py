@@ -1,4 +1,4 @@
-"""Cache of embeddings: up to date with the writes of all processes, and limited in size."""
+"""Cache of embeddings, which contains the writes of all processes and has a maximum size."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,17 +38,17 @@ async def library(database: Database, shared_place: ServerDatabase) -> SearchCor
 
 
 def another_process(library: SearchCorpus) -> SearchCorpus:
-    """Return a search corpus of the same org with its own cache, as in another process."""
+    """Return the same search corpus with its own cache, as in another process."""
     return replace(library, cache=VectorCache())
 
 
 async def near(library: SearchCorpus, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
-    """Return the ids that semantic search alone finds."""
+    """Return the ids that the semantic search finds, without the full-text search."""
     return [hit.subject_id for hit in (await library.lists(text, **scope))["meaning"]]
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Return a list that grows with each later use of the SQL query with this name."""
+    """Return a list that gets an element with each later use of the SQL query `name`."""
     made: list[str] = []
     query = embeddings.SQL[name]
 
@@ -87,7 +87,7 @@ async def test_refresh_of_vector_cache_reads_only_changed_vectors(
 async def test_vector_cache_includes_transactions_that_commit_out_of_order(
     library: SearchCorpus,
 ) -> None:
-    """A transaction that begins first may commit last; the cache must include its vectors too."""
+    """The transaction that begins first may commit last; the cache must include both."""
     subject = artifacts.index_artifact(
         artifact_id="00000000-0000-7000-8000-00000000beef",
         plan_id=None,
@@ -134,11 +134,11 @@ async def test_searches_in_two_processes_agree_after_concurrent_writes(
     [
         (Snapshot(running=100, database=5, at=1_000.0), True),
         (Snapshot(running=120, database=5, at=1_060.0), True),
-        # A restored database has another id.
+        # A restored database has a different id.
         (Snapshot(running=120, database=6, at=1_060.0), False),
-        # The database was reset to an earlier state, so it has fewer transactions.
+        # An earlier state of the database was restored, so fewer transactions have begun.
         (Snapshot(running=99, database=5, at=1_060.0), False),
-        # Records of deletions are kept for a limited time, which has passed.
+        # Deletions are recorded only for a limited time, which has passed.
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),
     ],
 )

@@ -1,4 +1,4 @@
-"""Queue of waiting calls: which call is woken next, and after which pause or timer."""
+"""Queue of waiting calls: which call is woken next, and after what time."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ class FakeTimer:
 
 
 class FakeLoop:
-    """Event loop whose time is set by the test."""
+    """Event loop whose clock the test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -42,7 +42,7 @@ class FakeLoop:
         return self.timers[-1]
 
     def due(self) -> list[float]:
-        """Return the times until the timers fire."""
+        """Return the times after which the timers will call their functions."""
         return [round(timer.when - self.now, 3) for timer in self.timers if not timer.is_canceled]
 
     def advance(self, seconds: float) -> None:
@@ -81,7 +81,7 @@ def nothing(free_in: float | None = None) -> Nothing:
 
 
 def try_in_vain(queue: WaitQueue, waiter: Waiter, free_in: float | None = None) -> None:
-    """Record that this woken call searched for work and found nothing."""
+    """Let a woken call find nothing, so that it waits again."""
     waiter.woken.clear()
     queue.start_trying()
     queue.note_nothing(nothing(free_in), {})

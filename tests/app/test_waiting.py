@@ -1,4 +1,4 @@
-"""Calls with `waitSeconds` of `get_next_step` and `get_next_job`: answers, timers, limits."""
+"""Calls of `get_next_step` and `get_next_job` with `waitSeconds`: answers, timers, limits."""
 
 import asyncio
 from dataclasses import replace
@@ -21,7 +21,6 @@ def env(world: OrgEnv) -> WaitingEnv:
 
 
 async def chain(agent: AgentClient, steps: int = 2) -> Body:
-    """Create a plan in which each step depends on the step before it."""
     first, *others = range(1, steps + 1)
     return await agent.plan(
         [make_step(f"{first}."), *(make_step(f"{n}.", dependsOn=[n - 1]) for n in others)]
@@ -230,7 +229,7 @@ async def test_next_waiting_call_is_woken_if_woken_call_is_canceled(env: Waiting
 
 
 class _Canceling:
-    """Subscriber that cancels a call when a change event wakes that call."""
+    """Subscriber that cancels a call as soon as a change event has woken the call."""
 
     def __init__(self, task: asyncio.Task[Body]) -> None:
         self._task = task
@@ -373,7 +372,7 @@ async def test_timed_out_wait_returns_latest_reply_without_database_query(
 
 
 def has_seen(env: WaitingEnv, status: str) -> bool:
-    """Return whether the latest search of the waiting calls returned this status."""
+    """Return whether the status of the last reply to the waiting calls was this one."""
     ((queues, _),) = env.calls._orgs.values()
     (queue,) = queues._all()
     return queue.reply["status"] == status

@@ -1,4 +1,4 @@
-"""Web sessions: their lifetime, and the events that end them at once."""
+"""Web sessions: how long they last, and events that end them immediately."""
 
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -35,7 +35,7 @@ async def secret(world: OrgEnv, given: IssuedToken) -> str:
 
 @pytest.fixture
 async def persons(world: OrgEnv) -> AsyncIterator[str]:
-    """Yield the session secret of a user who has signed in through an OpenID Connect issuer."""
+    """Yield the session secret of a user who signed in through an OpenID Connect issuer."""
     async with make_team(world) as team:
         assert team.issuer is not None
         claims = {**CLAIMS, "org": team.there.person["org"]}

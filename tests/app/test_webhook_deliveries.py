@@ -1,4 +1,4 @@
-"""Webhook messages that were not delivered: one process at a time retries them."""
+"""Webhook messages that were not delivered, which one process at a time sends again."""
 
 import asyncio
 import logging
@@ -207,7 +207,7 @@ async def test_concurrent_processes_deliver_each_webhook_message_once(world: Org
     both = asyncio.Event()
 
     async def meet(writer: Writer) -> None:
-        """Delay every answer until both processes have a request in progress."""
+        """Delay all answers until each of the two processes has a request in progress."""
         nonlocal in_flight
         in_flight += 1
         if in_flight > MAX_CONCURRENT:

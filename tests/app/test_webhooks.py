@@ -1,4 +1,4 @@
-"""Notifications that are sent to webhooks."""
+"""Notifications by webhook."""
 
 from pathlib import Path
 

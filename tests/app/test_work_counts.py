@@ -1,4 +1,4 @@
-"""Numbers of open plans, runs and other work, which the leader counts for the metrics."""
+"""Numbers of open plans, runs and other work; the leader counts them for the metrics."""
 
 from org_env import OrgEnv
 from waybook.background import count_all_orgs

@@ -1,4 +1,4 @@
-"""Search for plans and runs by name, including old ones that a list of the newest would omit."""
+"""Search for plans and runs by name, also for those too old for a list of the newest."""
 
 import pytest
 
@@ -24,7 +24,7 @@ NAMES = (
     "Zürich Überblick",
     "Newest",
 )
-#: For each search text, the names that the search finds, newest first.
+#: By search text, the names that the search finds, newest first.
 FOUND = {
     "lakes": ["Lakes of the north"],
     "OF THE": ["Lakes of the north"],
@@ -44,7 +44,7 @@ def looking(agent: AgentClient) -> RequestContext:
 
 @pytest.fixture
 async def ctx(own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> RequestContext:
-    """Return a context in which a scan of plans or runs reads only the newest one."""
+    """Return a context in which a list of plans or runs reads only the newest one."""
     monkeypatch.setattr(work_list, "MAX_WALKED", 1)
     for name in NAMES:
         await own_world.agent.plan(1, name=name)
