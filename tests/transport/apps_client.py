@@ -1,4 +1,4 @@
-"""MCP client extension that tells the server that the client can show apps."""
+"""MCP client extension that tells the server that the client can show MCP Apps."""
 
 from typing import Any
 

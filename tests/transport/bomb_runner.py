@@ -34,16 +34,16 @@ from waybook.dag.templates.template import TemplateKind, template_error
 from waybook.errors import WaybookError
 from waybook.transport.http.request_checks import COOKIE, read_form
 
-#: Bytes of memory and seconds of CPU time that the process may use for the inputs. The amounts that
-#: the process used earlier, to load the code, do not count.
+#: Limits of the process for memory in bytes and for CPU time in seconds, in addition to what it
+#: used for loading the code.
 MEMORY = 400 * 1024 * 1024
 SECONDS = 150
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'
 PLAIN = {"content-type": "application/json"}
 
 T = TypeVar("T")
-#: Reply to a costly input: the channel, the name of the input, the status or error code, and part
-#: of the reply's text.
+#: Outcome of a costly input: the channel, the name of the input, the status or error code, and part
+#: of the reply.
 BombReply = tuple[str, str, object, str]
 
 
@@ -55,7 +55,7 @@ def limit() -> None:
 
 
 def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
-    """Yield every costly request: its path, the name of its input, its headers and its body.
+    """Yield every costly request, as path, name of the input, headers and body.
 
     `packed` is a small compressed body that becomes very large when it is unpacked.
     """
@@ -110,7 +110,7 @@ async def as_forms() -> list[BombReply]:
 
 
 def as_arguments() -> Iterator[BombReply]:
-    """Pass every costly value that is valid JSON as a tool argument, and yield the replies."""
+    """Call tools with each costly value that is valid JSON, and yield the outcomes."""
     for name, text in bombs.VALUES.items():
         try:
             value = json.loads(text)
@@ -126,7 +126,7 @@ def _submitted(arguments: Mapping[str, object]) -> None:
 
 
 def as_texts() -> Iterator[BombReply]:
-    """Process costly workflow definitions, templates and Markdown texts; yield the outcomes."""
+    """Process costly workflow definitions, templates and Markdown texts, and yield the outcomes."""
     for name, text in bombs.DEFINITIONS.items():
         yield "definition", name, *_outcome(parse_definition, text)
     for name, text in bombs.TEMPLATES.items():

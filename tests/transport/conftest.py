@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
-    """Yield the address of a running server that all tests of a file share."""
+    """Yield the address of a server that all tests of the file use."""
     server = make_server(profile="all")
     hosts = AllowedHosts(frozenset({"plans.example.org", "plans.example.org:8443"}))
     app = build_app(server, hosts=hosts, ready=always, metrics=lambda: [CALLS])

@@ -71,11 +71,11 @@ class RecordingDispatcher:
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
     requests: list[Request | None] = field(default_factory=list)
-    #: Document that is returned for any id, or class of the error that is raised instead.
+    #: Document to return for any id, or error to raise instead.
     readable: ReadableDocument | type[WaybookError] = NotFound
-    #: Output that is returned for any id, or class of the error that is raised instead.
+    #: Output to return for any id, or error to raise instead.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
-    #: Reviews that the fake dispatcher returns, by review id.
+    #: Reviews to return, by review id.
     reviews: dict[str, ReadableReview] = field(default_factory=dict)
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)
@@ -186,7 +186,7 @@ def make_server(dispatcher: RecordingDispatcher | None = None, **options: Any) -
 
 
 def make_app(server: ToolServer | None = None, **options: Any) -> ASGIApp:  # noqa: ANN401 - passed on
-    """Return an HTTP application without a database; its `/readyz` always reports ready."""
+    """Return an HTTP application without a database, which always reports that it is ready."""
     return build_app(
         server or make_server(), **{"hosts": AllowedHosts(), "ready": always, **options}
     )

@@ -16,7 +16,7 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
 
-#: HTTP client that keeps cookies, like a browser without JavaScript.
+#: HTTP client that keeps cookies, as a browser does, but runs no JavaScript.
 Browser: TypeAlias = httpx2.AsyncClient
 
 FORM_TOKEN = re.compile(r'name="token" value="([^"]+)"')
@@ -39,7 +39,7 @@ def make_browser(
     )
 
 
-#: Fields that only the confirmation page has, not the page with the original form.
+#: Fields of the confirmation page that the page with the original form does not have.
 CONFIRMATION_FIELDS = {"confirmed", "key", "step"}
 
 
@@ -48,8 +48,8 @@ async def send(
 ) -> httpx2.Response:
     """Load the page at `address`, and submit a form with these fields and the page's CSRF token.
 
-    The form is submitted to `at`, by default to `address`. If the page contains this form, it must
-    have all of these fields, except those in `CONFIRMATION_FIELDS`.
+    The form is sent to `at`, by default to `address`. If the page contains this form, the form must
+    have all these fields, except those in `CONFIRMATION_FIELDS`.
     """
     shown = (await browser.get(address)).text
     match = FORM_TOKEN.search(shown)

@@ -1,4 +1,4 @@
-"""MCP server over stdio that prints text to stdout before it starts to serve."""
+"""MCP server over stdio that prints a text to stdout before it serves."""
 
 import asyncio
 

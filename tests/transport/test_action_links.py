@@ -32,10 +32,10 @@ Make = Callable[[AgentClient], Awaitable[Body]]
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Webhook message with action links, and a browser without a signed-in user."""
+    """Webhook message with action links, and a browser in which no user has signed in."""
 
     env: WebhookEnv
-    #: Reply to the call that caused the message.
+    #: Reply to the call because of which the message was sent.
     cause: Body
     payload: dict[str, Any]
     client: httpx2.AsyncClient
@@ -67,7 +67,7 @@ class Linked:
         return run.stages["scope"].feedback, run.stages["scope"].feedback_by
 
     async def check_audit(self, world: OrgEnv, subject: str, action: str) -> None:
-        """Check that the audit names the link as the origin of the decision."""
+        """Check that the audit contains this decision, made through a link."""
         entries = await world.entries(world.agent.org_id, self.cause[subject])
         (entry,) = [entry for entry in entries if f'"action":"{action}"' in entry.details]
         assert '"decidedAs":"link:' in entry.details
@@ -78,9 +78,9 @@ class Linked:
 async def linked_review(
     world: OrgEnv, *, may: tuple[Scope, ...] = (Scope.REVIEW,), make: Make = make_review
 ) -> AsyncIterator[Linked]:
-    """Call `make`, and yield the message that this call causes.
+    """Call `make`, and yield the webhook message about it.
 
-    The links in the message act in the name of user rita, who has the scopes `may`.
+    The links in the message act as the user rita, who has the scopes `may`.
     """
     await make_token(world.agent, "rita", may=may, scopes=(Scope.PLAN_READ,))
     async with fake_endpoint(TAKEN) as other, make_webhook_env(world, f"{other.url}/hook") as env:
@@ -97,7 +97,7 @@ async def linked_review(
 
 @asynccontextmanager
 async def linked_stage(world: OrgEnv) -> AsyncIterator[Linked]:
-    """Complete a stage that needs feedback, and yield the message about the stage."""
+    """Complete a stage that awaits feedback, and yield the webhook message about it."""
 
     async def make(agent: AgentClient) -> Body:
         run = await agent.run(models="a")
@@ -240,7 +240,7 @@ async def test_review_link_followed_from_another_site_gets_a_reloading_page(worl
         assert "set-cookie" not in reply.headers
 
 
-# Tests of links to completed stages.
+# Tests of links to give feedback on a stage.
 
 
 async def test_opening_a_feedback_link_changes_nothing(world: OrgEnv) -> None:

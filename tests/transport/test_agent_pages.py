@@ -17,7 +17,7 @@ USAGE = {"inputTokens": 900, "outputTokens": 100, "costUsd": 0.25, "model": "m"}
 
 
 def with_client(agent: AgentClient, client: str | None, user: str = "ann") -> AgentClient:
-    """Return an agent of this user whose client program reports this name."""
+    """Return an agent of this user, whose MCP client has the name `client`."""
     return AgentClient(agent.dispatcher, replace(agent.caller, client=client, user=user))
 
 
@@ -26,14 +26,14 @@ def reading(agent: AgentClient) -> RequestContext:
 
 
 def table(page: httpx2.Response) -> list[str]:
-    """Return the visible text of each table row on a page, without header rows."""
+    """Return the text of each row in the page's tables, without header rows."""
     rows = re.findall(r"<tr>(.*?)</tr>", page.text.replace("\n", " "))
     texts = [re.sub(r"<[^>]+>", " ", row) for row in rows if "<td" in row]
     return [re.sub(r"\s+", " ", text).strip() for text in texts]
 
 
 async def make_work(world: OrgEnv) -> Body:
-    """Let two sessions of one user work on a plan, one of them on two days."""
+    """Let two sessions of a user work on a plan, one of the sessions on two days."""
     agent = world.agent
     plan = await agent.plan([{"stepType": "search", "instructions": "x", "title": "Survey"}] * 4)
     coder = with_client(agent, "claude-code")
@@ -245,7 +245,7 @@ def usage(cost: float, model: str) -> dict[str, object]:
 
 
 async def make_costs(world: OrgEnv) -> tuple[str, str]:
-    """Report usage of two agents on two days; return the ids of the plan and of the run."""
+    """Report the usage of two sessions on two days; return the ids of the plan and the run."""
     agent = world.agent
     plan, run = await agent.plan(4), await agent.run("dialectic", name="Lighthouse")
     await agent.submit(await agent.take(plan), sessionId="a", usage=usage(0.5, "opus"))

@@ -1,4 +1,4 @@
-"""HTTP routes for health, metrics, MCP and snapshots, and the checks before every route."""
+"""HTTP routes for health, metrics, MCP and snapshots, and checks that precede every route."""
 
 import asyncio
 import json
@@ -123,7 +123,7 @@ async def test_mcp_endpoint_returns_json_without_session_id(
     assert len(reply.json()["result"]["tools"]) == len(TOOLS)
 
 
-# Tests of the checks before every route.
+# Tests of the checks that precede every route.
 
 
 ROUTES = ["/", "/mcp", "/healthz", "/readyz", "/metrics", "/api/report", "/api/map", "/nowhere"]

@@ -1,8 +1,7 @@
-"""Inputs made to exhaust memory or CPU time use little of both on every channel.
+"""Costly inputs, made to exhaust memory or CPU time: on every channel, they use little of both.
 
-A separate process handles the inputs; it has 400 MB of memory and 150 seconds of CPU time for all
-of them. Costly conditions are tested in `tests/conditions`, and costly inputs to the store in
-`tests/app`.
+A separate process handles all of them with 400 MB of memory and 150 seconds of CPU time. Costly
+conditions are tested in `tests/conditions`, and costly inputs to the store in `tests/app`.
 """
 
 import json
@@ -85,7 +84,7 @@ def test_only_the_costly_template_with_a_missing_attribute_is_accepted(
 ) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}
     assert outcomes.keys() == bombs.TEMPLATES.keys()
-    # The template `attributes` reads a missing attribute, which renders as `None`.
+    # The template `attributes` reads an attribute that does not exist, which is rendered as `None`.
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 

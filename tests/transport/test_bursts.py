@@ -28,7 +28,7 @@ from waybook.transport.http.rate_limits import BODY_BYTES_PER_CALL, DELAYS
 
 pytestmark = ON_POSTGRES_18
 
-#: Number of calls in a burst: more than may wait for a database connection at the same time.
+#: Number of calls in a burst, which is more than may wait for a database connection.
 HERD = 500
 CALL = make_request("tools/call", name="list_active_plans", arguments={})
 LIST = make_request("tools/list")
@@ -38,7 +38,7 @@ LIST = make_request("tools/list")
 async def limited_visitor(
     world: OrgEnv, limit: TokenBuckets, kind: type[ServerDispatcher] = ServerDispatcher
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield an HTTP client without credentials for an application with this rate limit."""
+    """Yield an HTTP client without credentials, for an application with this rate limit."""
     services = replace(world.dispatcher.services, rate_limit=limit)
     here = replace(world, dispatcher=kind(services, CallLog(services.database)))
     async with httpx2.AsyncClient(
@@ -102,8 +102,8 @@ async def test_request_after_token_revocation_does_not_reuse_an_earlier_lookup(
 
 
 def make_unavailable(world: OrgEnv) -> None:
-    """Close all database connections permanently, as in an outage."""
-    world.is_sound = False  # The audit can no longer be verified.
+    """Close all database connections for the rest of the test, as in an outage."""
+    world.is_sound = False  # The audit cannot be read any more.
     world.database.close()
 
 
@@ -140,7 +140,7 @@ class RecordingDispatcher(ServerDispatcher):
 async def test_recorded_delay_of_a_call_includes_the_rate_limit_delay(world: OrgEnv) -> None:
     RecordingDispatcher.delays = []
     headers = LEGACY | bearer(await make_token(world.agent, "cleo"))
-    # The second call exceeds the rate limit and is delayed before it is executed.
+    # The second call exceeds the rate limit, so it is delayed.
     async with limited_visitor(world, TokenBuckets(10, 1), RecordingDispatcher) as http:
         for _ in range(2):
             await http.post("/mcp", headers=headers, content=CALL)
@@ -162,8 +162,8 @@ async def test_large_body_uses_up_the_rate_limit_without_being_parsed(
         sent = [body if form == "declared" else in_parts(body), CALL, CALL[:-1] + b" " * len(body)]
         replies = [await http.post("/mcp", headers=headers, content=content) for content in sent]
     assert [*map(outcome_of, replies[:2])] == ["INVALID_INPUT", "RATE_LIMITED"]
-    # The third body is not valid JSON. The reply shows that the server did not parse it: the status
-    # is 429 instead of a parse error.
+    # The third body is not valid JSON, but the status is 429: the server refused the call without
+    # parsing its body.
     assert (replies[2].status_code, replies[2].json()["id"]) == (429, 1)
 
 

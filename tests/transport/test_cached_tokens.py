@@ -31,7 +31,7 @@ from waybook.store.driver.group_commit import MAX_CALLS
 
 pytestmark = ON_POSTGRES_18
 
-#: Function that makes a token invalid.
+#: Function that makes a token invalid
 Ending = Callable[[OrgEnv, IssuedToken], Awaitable[object]]
 
 
@@ -56,7 +56,7 @@ ENDINGS: dict[str, Ending] = {
 
 @pytest.fixture
 def lookups(world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Return a list to which every lookup of a secret appends the secret's hash."""
+    """Return a list with the hash of each secret that is looked up in the database from now on."""
     hashes: list[bytes] = []
     read = world.database.read_by_secret
 
@@ -326,7 +326,8 @@ async def test_job_results_committed_together_exclude_call_with_revoked_token(
             for n, issued in enumerate(tokens)
         ]
         await revoke_elsewhere(world, tokens[2])
-        # While the first call writes, the other calls wait, and so become one batch.
+        # While the connection is busy with the first call, the others wait, so they are sent as one
+        # group.
         async with busy_org(world.database, world.agent.org_id, 1):
             tasks = [
                 asyncio.create_task(submit_job(client, issued, job, f"s{n}"))

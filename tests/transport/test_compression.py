@@ -49,7 +49,7 @@ async def messages_of(response: Response, accepted: bytes = b"gzip") -> list[Mes
         sent.append(message)
 
     async def receive() -> Message:
-        """Wait forever, as for a client that neither sends a body nor disconnects."""
+        """Wait without end, like a client that sends no body and does not disconnect."""
         await asyncio.Event().wait()
         raise AssertionError("the event is never set")
 
@@ -180,7 +180,7 @@ async def test_static_file_is_compressed_cacheable_and_revalidated_by_etag(
 
 
 async def test_form_token_is_masked_differently_in_every_page(site: Site) -> None:
-    """If pages repeated the same token, their compressed sizes could reveal it (BREACH attack)."""
+    """If every page had the same token, attackers could guess it from sizes of compressed pages."""
     await site.world.agent.call(
         "request_user_review",
         stepId=(await site.world.agent.take(await site.world.agent.plan(1)))["stepId"],

@@ -29,7 +29,7 @@ LONG = 3_600.0
 
 @dataclass
 class Made:
-    """Test application whose pages wait until the test sets `done`."""
+    """Application whose requests are not answered before the test sets `done`."""
 
     begun: list[str] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -41,7 +41,7 @@ class Made:
 
 
 async def settled() -> None:
-    """Let every asyncio task run until it waits."""
+    """Let all asyncio tasks run until they wait."""
     for _ in range(100):
         await asyncio.sleep(0)
 
@@ -134,7 +134,7 @@ async def test_canceling_a_waiting_request_leaves_the_slot_available() -> None:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]
         await settled()
         waiting[0].cancel()
-    waiting[1].cancel()  # The limiter has just assigned the free slot to this task.
+    waiting[1].cancel()  # This task has just received the free slot.
     end.set()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert len(begun) in {1, 2}

@@ -19,7 +19,7 @@ from transport.test_read_api import reading_as
 from waybook.transport.http.app import load_openapi
 
 OPENAPI: dict[str, Any] = json.loads(load_openapi())
-#: Names of path parameters in the source, with their names in the OpenAPI description.
+#: Names of path parameters: in the source, and in the OpenAPI description.
 GAPS = {
     "run_id": "runId",
     "resource_id": "resourceId",
@@ -79,7 +79,7 @@ async def sample_paths(agent: AgentClient) -> dict[str, str]:
 
 
 async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
-    """Return valid and invalid requests for every route, as route, URL and body."""
+    """Return valid and invalid requests for the routes, as route, URL and body."""
     known = await sample_paths(agent)
     run_id, document = known["runId"], known["resourceId"]
     recipe: Body = {"steps": [], "edges": []}
@@ -125,8 +125,8 @@ async def test_recorded_fuzzer_requests_get_documented_responses(alone: OrgEnv) 
             body = None if request.body is None else request.body.encode()
             reply = await client.request(request.method, address, content=body)
             conforms(request.path, request.method, reply)
-            # A recorded status of 500 or more was a bug that may be fixed by now, so another status
-            # is accepted. The response must conform to the description in any case.
+            # If the recorded status is 500 or more, the bug may have been fixed, so other statuses
+            # are allowed. Every response must conform to the description.
             assert reply.status_code == request.status or request.status >= BROKEN, request
 
 
@@ -134,7 +134,7 @@ def test_recorded_fuzzer_requests_include_every_route_within_size_limit() -> Non
     every = {(path, method) for path, ways in OPENAPI["paths"].items() for method in ways}
     assert {(request.path, request.method) for request in recorded_requests()} == every
     named = {request.path for request in recorded_requests() if "{" in request.address}
-    # Every path with an id must also be recorded with the id of an existing record.
+    # For every path with an id, there must be a recorded request with an existing id.
     assert named == {path for path in OPENAPI["paths"] if "{" in path}
     assert CORPUS_FILE.stat().st_size < MAX_TOTAL_BYTES
 

@@ -29,7 +29,7 @@ from waybook.transport.mcp.tools import published_tools
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TOOL = "get_next_step"
-#: Tool whose scripted reply is empty.
+#: Tool for which the fake dispatcher returns an empty reply.
 EMPTY = "list_active_plans"
 MODERN = modern_headers("tools/call", TOOL)
 CLIENT = {"name": "claude-code", "version": "2.1.3"}
@@ -155,7 +155,7 @@ async def test_tool_call_answered_directly_equals_response_of_mcp_library(
 
 
 def read(sent: Sent) -> DirectCall | None:
-    """Return the call if the server answers it directly, and None if the MCP library does."""
+    """Return the call if the server answers it directly, or None if the MCP library answers it."""
     headers = [(name.encode(), value.encode()) for name, value in sent.headers.items()]
     request = Request({"type": "http", "method": "POST", "headers": headers})
     message = read_message(json.dumps(sent.message).encode())

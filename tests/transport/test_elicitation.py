@@ -26,13 +26,13 @@ Era = Literal["legacy", "2026-07-28"]
 
 @dataclass
 class Person:
-    """Simulated user of an MCP client who gives the same answer to every form."""
+    """Simulated user of an MCP client, who gives the same answer to each form."""
 
     action: Action = "accept"
     content: dict[str, Any] | None = None
     forms: list[wire.ElicitRequestFormParams] = field(default_factory=list)
 
-    #: Set while the simulated user may answer the form.
+    #: Event that a test sets when the user may answer the form.
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ async def open_client(
 async def ask_user(
     agent: AgentClient, client: Client, **more: object
 ) -> tuple[Body, wire.CallToolResult]:
-    """Create a plan and request a review through this client; return the plan and the result."""
+    """Create a plan, and request a review of its step; return the plan and the result."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}

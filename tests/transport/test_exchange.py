@@ -47,7 +47,7 @@ class RecordingTransport(asyncio.Transport):
 
 
 class Line:
-    """Simulated connection between a client and the HTTP server."""
+    """Simulated connection of a client to the HTTP server."""
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
         server = make_server(RecordingDispatcher(answers or {}))

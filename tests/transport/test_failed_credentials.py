@@ -57,7 +57,7 @@ def failures(clock: Clock) -> FailedCredentials:
 
 
 def fail(failures: FailedCredentials, shown: str, address: str = HERE) -> None:
-    """Look up an unknown credential, which counts as a failure."""
+    """Look up a credential that does not exist, which counts as a failure."""
     with contextlib.suppress(Unauthenticated), failures.lookup(address, shown):
         raise Unauthenticated
 
@@ -109,7 +109,7 @@ def test_too_many_parallel_checks_of_a_secret_are_refused(failures: FailedCreden
 async def test_agents_that_share_a_valid_secret_are_not_limited(
     failures: FailedCredentials,
 ) -> None:
-    """The server has just started, so it has not looked up the secret before."""
+    """The server has just started, so it has not cached this secret."""
     answered, agents = asyncio.Event(), 3 * MAX_PARALLEL_LOOKUPS
 
     async def call() -> None:

@@ -1,4 +1,4 @@
-"""Every transport answers an id of another org like an unknown id."""
+"""Ids of another org's records, which every transport answers like ids that do not exist."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from waybook.store.driver.queries import new_id, new_uuid
 from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.server import PROMPTS, URIS
 
-#: Values for those parameters of routes that take no id.
+#: By parameter, the values for routes, if the parameter is not an id.
 ELSE = {
     "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
     "form": ("csv", "jsonl"),
@@ -36,7 +36,7 @@ ELSE = {
     "version": ("x",),
     "name": ("waybook.css",),
 }
-#: Query parameters whose value may be an id, by route.
+#: By route, the query parameters that may be ids.
 QUERIES = {
     "/audit": ("subject",),
     "/audit.{form}": ("subject",),
@@ -91,13 +91,13 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes that the tests leave out: `/api/report` and `/api/map` get no id, action links contain a
-#: secret instead of an id, and a separate test calls the MCP routes.
+#: Routes without ids: `/api/report` and `/api/map` take none, action links contain a secret, and
+#: MCP has its own test.
 NO_ROWS = {
     *("/api/report", "/api/map", "/mcp", "/mcp/"),
     *("/act/{secret}/{decision}", "/act/{secret}/feedback"),
 }
-#: Forms without an id: a new run names its workflow, and a new plan names its template.
+#: Routes of forms without ids: a new run names its workflow, and a new plan names its template.
 NO_IDS = {"/plans/new", "/runs/new"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
@@ -105,14 +105,14 @@ STREAMS = {"/live"}
 
 @dataclass(frozen=True)
 class Visit:
-    """One HTTP request, with the placeholder `ID` in place of an id."""
+    """HTTP request with the placeholder `ID` for an id."""
 
     method: str
     address: str
     form: Mapping[str, str] | None = None
 
     async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
-        """Send the request; return the reply with the id masked and without the parts that vary."""
+        """Send the request with this id; return the reply without the id and what varies."""
         sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
         data = {"token": TOKEN, **sent} if self.form is not None else None
         headers = {"accept": "text/html"}
@@ -126,7 +126,7 @@ class Visit:
 
 @pytest.fixture
 async def world(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield an org in a separate database, because one test disables row-level security there."""
+    """Yield an environment with its own database, because a test disables row-level security."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made
@@ -138,7 +138,7 @@ async def ours(world: OrgEnv) -> dict[str, str]:
 
 
 def visits(route: Route, ours: Mapping[str, str]) -> Iterator[Visit]:
-    """Yield requests to a route with the placeholder `ID` in one or more parameters."""
+    """Yield requests to a route, with the placeholder `ID` in place of some or all of its ids."""
     places = [name for name in route.param_convertors if name.endswith("_id")]
     for method in sorted((route.methods or set()) - {"HEAD"}):
         for form in FORMS[route.path] if method == "POST" else (None,):
@@ -168,7 +168,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def revealed_kinds(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Return for each route with ids the kind of foreign record that it reveals, or None."""
+    """By route, return the kind of the other org's records whose existence is revealed, or None."""
     app = full_app(world.agent)
     async with make_client(app) as client:
         return {
@@ -182,7 +182,7 @@ async def revealed_kinds(
 async def revealed_kind(
     client: httpx2.AsyncClient, requests: Iterable[Visit], theirs: Mapping[str, str]
 ) -> str | None:
-    """Return the first kind of foreign record that the answers reveal, or None."""
+    """Return the first kind of foreign record whose existence the answers reveal, or None."""
     for visit in requests:
         expected = {
             has_id: await visit.complete(client, new_id() if has_id else new_uuid())
@@ -242,14 +242,14 @@ def test_isolation_tests_list_every_query_parameter_of_all_routes() -> None:
 
 # Tests over MCP.
 
-#: Kinds of records whose ids are tested over MCP. A few are enough, because the protocol passes all
+#: Kinds of records whose ids are tested over MCP. These few are enough, because MCP passes all
 #: arguments to the tools unchanged.
 SOME = ("plan", "running step", "running job", "artifact")
 
 
 @dataclass
 class Caller:
-    """MCP client with the same methods as the test agents, which call the dispatcher."""
+    """MCP client with the methods of `AgentClient`."""
 
     client: Client
 
@@ -261,7 +261,7 @@ class Caller:
 
 
 async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - whatever the client awaits
-    """Return the reply or the error as text, with the id masked."""
+    """Return the reply or the error as text, with `ID` in place of the id."""
     try:
         return str(await reading).replace(row_id, "ID")
     except MCPError as error:

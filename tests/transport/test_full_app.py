@@ -66,7 +66,7 @@ async def address() -> AsyncIterator[str]:
 
 
 def error_of(result: CallToolResult) -> dict[str, object]:
-    """Return the error in a tool result, and check that the result contains nothing else."""
+    """Return the error in the result of a tool, which must contain nothing else."""
     assert result.is_error
     assert result.structured_content is None
     [block] = result.content
@@ -100,7 +100,7 @@ async def test_mcp_client_creates_and_completes_a_plan(address: str, era: Era) -
         assert submitted.structured_content["planStatus"] == "completed"
 
 
-#: Tools that require exactly one of several alternative arguments.
+#: Tools that take exactly one of several arguments.
 AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"}
 
 
@@ -165,7 +165,7 @@ async def test_run_executed_over_mcp_is_readable_over_rest(address: str, era: Er
 
 
 async def first_document(http: httpx2.AsyncClient, run_id: str) -> str:
-    """Wait until the server has rendered the run's first document, and return its id."""
+    """Wait until the first document of the run is rendered; return its id."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             report = (await http.get(f"/api/runs/{run_id}/progress")).json()

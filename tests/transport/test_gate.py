@@ -23,7 +23,7 @@ PLAN = {
     "steps": [{"stepType": "search", "instructions": "Find out."}],
 }
 CREATE = make_request("tools/call", name="create_research_plan", arguments=PLAN)
-#: One request for each channel; a server that accepted the request would change or show data.
+#: By channel, a request that would change or show data if the server accepted it.
 CHANNELS = {
     "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
     "a list over MCP": ("POST", "/mcp/", LEGACY, make_request("tools/list")),
@@ -40,7 +40,7 @@ Headers = list[tuple[bytes, bytes]]
 
 @dataclass
 class Tokens:
-    """Tokens of a test environment: one valid token, and several invalid tokens."""
+    """A valid token, and tokens that are invalid for different reasons."""
 
     good: IssuedToken
     expired: IssuedToken
@@ -86,8 +86,8 @@ BAD: dict[str, Callable[[Tokens], Headers]] = {
     "by another header": lambda t: [(b"x-authorization", f"Bearer {t.good.secret}".encode())],
     "as a cookie": lambda t: [(b"cookie", f"token={t.good.secret}".encode())],
 }
-#: Requests without anything that looks like a Waybook token. The server asks for a token, instead
-#: of reporting an invalid token.
+#: Requests without any text in the form of a token. The answer asks for a token, and does not
+#: report that a token is invalid.
 SHOW_NOTHING = {
     *("none", "empty", "no scheme", "another scheme", "a scheme like ours", "a tab for a blank"),
     *("by another header", "as a cookie"),
@@ -233,6 +233,6 @@ async def test_missing_scope_error_names_the_scope(world: OrgEnv) -> None:
 async def test_unauthenticated_request_with_a_large_body_receives_401(world: OrgEnv) -> None:
     body = 1_000_000 * b"x"
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
-        for _ in range(3):  # The three requests use the same connection.
+        for _ in range(3):  # All three requests use the same connection.
             answer = await client.post(f"{address}/mcp", headers=LEGACY, content=body)
             assert answer.status_code == 401

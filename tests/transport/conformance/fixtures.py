@@ -73,8 +73,9 @@ def sample(words: str) -> Result:
 
 ROOTS: Final[Result] = {"method": "roots/list", "params": {}}
 
-# The requests for user input that each tool sends, as one dict per round. The tool sends the index
-# of the round as the request state, and the client returns this index with the user's input.
+# By tool, the requests for user input that the tool sends, with one dict per round. The tool sends
+# the number of the round as its request state, and the client returns this number with the input of
+# the user.
 ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
     "test_input_required_result_elicitation": [{"user_name": ask("What is your name?", "name")}],
     "test_input_required_result_sampling": [
@@ -101,7 +102,7 @@ ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
 def next_round(
     rounds: list[dict[str, Result]], responses: Mapping[str, object] | None, state: str | None
 ) -> Result | None:
-    """Return the tool's next request for user input, or None if all requests were answered."""
+    """Return the tool's next request for user input, or None after the last round."""
     number = int(state or 0)
     if responses and set(rounds[number]) <= set(responses):
         number += 1

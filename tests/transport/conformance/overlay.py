@@ -1,6 +1,6 @@
 """Waybook's MCP server with the tools, prompts and resources that the conformance suite expects.
 
-Waybook's handlers answer every request that concerns none of these tools, prompts and resources.
+Waybook itself answers every request that is not about these.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -102,7 +102,7 @@ def lay_over(server: ToolServer) -> ToolServer:
 
 
 def review_task_tools(server: Server[None]) -> None:
-    """Let the server handle each call of the suite's task tools as a request for a review."""
+    """Let the server handle calls of the suite's task tools as requests for a review."""
     own = server.get_request_handler("tools/call")
     assert own is not None
 
@@ -119,7 +119,7 @@ def before(
     result_type: type[BaseModel],
     fixture: Fixture[ParamsT],
 ) -> None:
-    """Let `fixture` answer requests; if `fixture` returns None, the server's handler answers."""
+    """Let `fixture` answer requests, and the server's own handler if `fixture` returns None."""
     own = server.get_request_handler(method)
     assert own is not None
 
@@ -134,7 +134,7 @@ def before(
 
 
 def append_items(server: Server[None], method: str, key: str, extra: Sequence[BaseModel]) -> None:
-    """Append these items to a list that the server returns, such as the list of tools."""
+    """Append these items to a list of the server, such as the list of tools."""
     own = server.get_request_handler(method)
     assert own is not None
 

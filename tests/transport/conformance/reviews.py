@@ -14,8 +14,8 @@ from transport.fake_dispatcher import RecordingDispatcher
 from waybook.app.request.caller import Answer, Caller, ReadableReview
 from waybook.transport.mcp.elicitation import REVIEW
 
-#: Tools of the conformance suite that are implemented as reviews here. The suite expects calls of
-#: `slow_compute` and `failing_job` to end by themselves if they take less than a minute.
+#: Tools of the conformance suite that become reviews here. The suite expects calls of
+#: `slow_compute` and `failing_job` to end without further calls, in less than a minute.
 TASK_TOOLS: Final = frozenset({"slow_compute", "failing_job", "confirm_delete"})
 SOON: Final = "soon"
 LATER: Final = "later"
@@ -24,7 +24,6 @@ NOON: Final = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 def as_review(params: wire.CallToolRequestParams) -> wire.CallToolRequestParams:
-    """Return the review request that corresponds to a tool call of the conformance suite."""
     seconds = (params.arguments or {}).get("seconds", 0)
     ends = params.name != "confirm_delete" and seconds < MINUTE
     arguments = {"stepId": "s", "summary": SOON if ends else LATER}
@@ -33,7 +32,7 @@ def as_review(params: wire.CallToolRequestParams) -> wire.CallToolRequestParams:
 
 @dataclass(frozen=True)
 class ReviewingDispatcher(RecordingDispatcher):
-    """Fake dispatcher that decides a review after its first read, if its summary is `SOON`."""
+    """Fake dispatcher; once a review with the summary `SOON` has been read, it is decided."""
 
     async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         if tool == REVIEW:

@@ -14,7 +14,7 @@ from waybook.transport.mcp.tools import FILE, published_tools
 
 
 def refused_schemas(tools: Path) -> dict[str, str]:
-    """Return the tools whose schemas ajv (in strict mode) or zod refuses, with error messages."""
+    """By tool, the errors of the validators ajv (in strict mode) and zod about its schema."""
     try:
         packages = install(HERE, "conformance")
     except Unreachable as error:
