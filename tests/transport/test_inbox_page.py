@@ -286,7 +286,7 @@ async def request_review(agent: AgentClient, plan: Body, result: object) -> Body
 
 
 async def request_twice(agent: AgentClient, first: object, second: object) -> Body:
-    """Return a plan whose step is under review again after a person requested changes."""
+    """Return a plan whose step is in review again, after a person requested changes."""
     plan = await agent.plan(1, name="Rivers")
     review = await request_review(agent, plan, first)
     named = {"planId": review["planId"], "reviewId": review["reviewId"], "back": "/inbox"}

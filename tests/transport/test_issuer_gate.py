@@ -105,8 +105,8 @@ async def test_call_with_issuer_token_is_audited_under_the_token_subject(world: 
         assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
         team.there.down = True
         new = bearer(team.there.token(header={"kid": "new"}))
-        # The issuer is down, but the server fetched its keys a moment ago. The token's key is not
-        # among these keys, so the server refuses the token without asking the issuer again.
+        # The issuer is down, but its keys were fetched recently. The key of this token is not among
+        # them, so the server refuses the token without another request to the issuer.
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 
@@ -141,8 +141,8 @@ async def test_requesting_agent_cannot_decide_review_but_signed_in_user_can(worl
         plan = await call("create_research_plan", **PLAN)
         taken = await call("get_next_step", planId=plan["planId"])
         await call("request_user_review", stepId=taken["stepId"], summary="Right?")
-        # A second token of the same client program must not decide either, because this program
-        # requested the review.
+        # The second token belongs to the same client, which requested the review, so it must not
+        # decide either.
         agent |= bearer(team.there.token(scope=scopes, jti="another"))
         own = await call("submit_user_decision", planId=plan["planId"], decision="approve")
         assert "the requester of a review cannot decide it" in str(own)
@@ -159,7 +159,7 @@ async def test_requesting_agent_cannot_decide_review_but_signed_in_user_can(worl
 
 
 async def signed_in_at(browser: Browser, where: str) -> None:
-    """Sign in at the issuer and follow the redirect to our callback, as a browser does."""
+    """Sign in at the issuer, and follow its redirect back to the server."""
     sent = await browser.get("/sign-in/oidc")
     consented = await browser.get(sent.headers["location"])
     back = await browser.get(consented.headers["location"].removeprefix(where))
@@ -202,7 +202,6 @@ class Memory:
 
 
 async def test_oauth_client_discovers_issuer_signs_in_and_calls_tool(world: OrgEnv) -> None:
-    """The client knows only the server's URL; it discovers the issuer, registers and signs in."""
     came_back: asyncio.Queue[dict[str, list[str]]] = asyncio.Queue()
 
     async def person(address: str) -> None:

@@ -53,7 +53,7 @@ def test_only_tool_calls_with_a_progress_token_report_progress() -> None:
     assert tool_with_progress({"method": "tools/call", "params": {"name": "x"}}) is None
 
 
-#: Numbers around the limits at which JSON encoders switch to exponents.
+#: Numbers close to those from which JSON encoders write an exponent.
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.builds(
     lambda digits, exponent: float(f"{digits}e{exponent}"),
     st.integers(min_value=-(10**17), max_value=10**17),

@@ -48,14 +48,14 @@ def test_live_stream_is_refused_only_at_org_or_total_limit(
 
 
 class Page(NamedTuple):
-    """Open event stream of a dashboard page."""
+    """Open event stream, as a dashboard page receives it."""
 
     complete: httpx2.Response
     lines: AsyncIterator[str]
 
 
 async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
-    """Open an event stream with this web session, and read the first line of the response."""
+    """Open an event stream in this web session, and read the first line."""
     cookies = {SESSION: secret}
     client = await stack.enter_async_context(
         httpx2.AsyncClient(

@@ -1,4 +1,4 @@
-"""Texts for a client name only tools that the client can list; MCP lists show no stored data."""
+"""Texts for clients: they name only tools that the client can list, and contain no stored data."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ from waybook.transport.mcp.tools import PROFILES, published_tools
 
 ALL_TOOLS = {name: tool.listed for name, tool in published_tools().items()}
 NAME = re.compile(r"[a-z]+(?:_[a-z]+)+|\bping\b")
-#: Wrong arguments for any tool: none at all, unknown ids, and an unknown argument.
+#: Arguments that are wrong for any tool: none, ids that do not exist, and an unknown argument.
 WRONG: tuple[Body, ...] = (
     {},
     {"planId": "x", "runId": "x", "stepId": "x", "jobId": "x", "artifactId": "x"},
@@ -32,7 +32,7 @@ RANDOM_CALLS = 400
 
 
 def faults(value: object, offered: Collection[str]) -> Iterator[str]:
-    """Yield tools that the reply names but the client cannot list, and unknown arguments."""
+    """Yield the tools in a reply that the client cannot list, and arguments that do not exist."""
     if isinstance(value, str):
         yield from {*NAME.findall(value)} & ALL_TOOLS.keys() - {*offered}
     elif isinstance(value, list):
@@ -62,7 +62,7 @@ async def check(agent: AgentClient, offered: Collection[str], tool: str, argumen
 
 
 async def listed_tools(agent: AgentClient, profile: str) -> tuple[set[str], list[str]]:
-    """Return the names of the listed tools, and the text of every list, prompt and instruction."""
+    """Return the names of the tools that a client lists, and all texts of MCP lists and prompts."""
     server = build_server(published_tools(), gateway_of(agent), profile=profile)
     async with Client(server) as client:
         tools = await client.list_tools()
@@ -142,7 +142,7 @@ def test_tool_name_check_reports_unlisted_tool_and_unknown_argument() -> None:
     assert {*faults(reply, {"ping"})} == {"start_run", "ping colour"}
 
 
-# Tests that MCP lists, which every client reads, contain no stored data.
+# Tests that the lists of MCP contain no stored data.
 
 
 def make_client(agent: AgentClient) -> Client:
@@ -150,7 +150,7 @@ def make_client(agent: AgentClient) -> Client:
 
 
 async def published_texts(agent: AgentClient) -> list[str]:
-    """Return the MCP lists, a prompt and the server instructions as a client receives them."""
+    """Return the MCP lists, a prompt and the instructions of the server, as a client gets them."""
     async with make_client(agent) as client:
         replies = [
             await client.list_tools(),

@@ -24,7 +24,7 @@ async def read_section(browser: Browser, name: str) -> str:
 
 
 async def rescue(browser: Browser, fields: dict[str, str]) -> httpx2.Response:
-    """Submit the front page's form that makes failed or stalled work available again."""
+    """Submit a form of the front page that makes failed or stalled work available again."""
     await browser.get("/")
     return await browser.post("/rescue", data={"token": browser.cookies[COOKIE], **fields})
 
@@ -215,8 +215,8 @@ async def test_reassign_form_makes_the_stalled_step_pending(
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
     taken = await world.agent.acting_as("bob").take(plan)
     assert (taken["stepId"], taken["attempt"]) == (plan["stepIds"][0], 2)
-    # User bob has claimed the step, so the plan is at revision 2. The form names revision 1, so the
-    # server must refuse the form instead of taking the step from bob.
+    # User bob has claimed the step since revision 1, the revision that the form contains. The
+    # server must refuse the form, instead of taking the step from bob.
     reply = await rescue(browser, fields)
     assert reply.status_code == 409
     assert "the plan is at revision 2, but you expected 1" in visible_text(reply.text)

@@ -1,4 +1,4 @@
-"""Pages send few database queries for any amount of data, and each query uses an index."""
+"""Queries of pages: their number does not depend on the amount of data, and each uses an index."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from waybook.store import agents, audit, calls
 from waybook.store.driver.queries import LAST_UUID, Statement, Value, new_id
 from waybook.store.plans import details
 
-#: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
+#: Run these tests on PostgreSQL 15 too, because different versions choose different query plans.
 pytestmark = pytest.mark.every_server
 
 NEVER = "infinity"
@@ -29,7 +29,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def make_little_more(agent: AgentClient) -> tuple[str, str]:
-    """Create one more record of every kind; return the ids of the run and the plan."""
+    """Create one more record of every kind; return the ids of a run and a plan."""
     run = await agent.run()
     await agent.work_off(run)
     await render_all(agent)
@@ -72,14 +72,14 @@ async def test_page_query_count_is_independent_of_data_volume(
             counts_by_page[page] = sent.copy()
         return counts_by_page
 
-    # The first request of a page also loads data that the server then caches.
+    # The first request for a page also loads data into caches.
     await costs()
     little = await costs()
     for _ in range(5):
         await make_little_more(agent)
     assert await costs() == little
-    # The health page has additional queries for pending notifications and for quarantined passages.
-    # Pages with audit entries have one more query, for the names that the entries refer to.
+    # The health page also queries pending notifications and quarantined passages. Pages with audit
+    # entries also query the names that the entries mention.
     listed = dict.fromkeys(("/audit", f"/audit?subject={plan_id}"), 3)
     more = {"/health": 4, "/agents/ann": 3, **listed}
     assert {page: len(counts) for page, counts in little.items()} == {
@@ -87,7 +87,7 @@ async def test_page_query_count_is_independent_of_data_volume(
     }
 
 
-#: Parameters of the first page of the audit without filters.
+#: Parameters for the first page of the audit, without a filter.
 ALL_ENTRIES: Mapping[str, Value] = {
     "since": "-infinity",
     "at": NEVER,
@@ -127,9 +127,9 @@ async def test_page_query_uses_the_intended_index(
 
 
 async def explained(world: OrgEnv, statement: Statement) -> str:
-    """Return the query plan that PostgreSQL chooses if only index scans are enabled.
+    """Return the query plan that PostgreSQL chooses if only index scans are allowed.
 
-    With the few rows of this test, PostgreSQL would otherwise scan whole tables and sort the rows.
+    Otherwise, PostgreSQL would scan and sort the tables, because they have only a few rows here.
     """
     with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
         if world.place.server.role:
@@ -145,7 +145,7 @@ async def explained(world: OrgEnv, statement: Statement) -> str:
 # Tests of queries about agents.
 
 
-#: SQL that inserts the rows of a year for an org with 200 agents and 2,000 plans.
+#: SQL that inserts a year of work into an org with 200 agents and 2,000 plans.
 ROWS = """
 insert into agent (org_id, name, session, clients, first_seen_at, last_seen_at)
 select app_org(), 'agent-' || n % 20, 's' || n, '{m}', app_now() - n * interval '2 hours',
@@ -172,7 +172,7 @@ select p.org_id, gen_random_uuid(), p.id, n, 'search', 'pending', 1
  where p.org_id = app_org();
 analyze agent, audit_entry, usage, plan, plan_step;
 """
-#: SQL that inserts 600 plans that no agent has started, with five steps each.
+#: SQL that inserts 600 plans of five steps, on which no agent has worked.
 UNSTARTED = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select app_org(), gen_random_uuid(), 'u' || n, 'planning', 1, 1, '', app_now()
@@ -194,7 +194,7 @@ AGENT_ENTRIES = "audit_entry_default_org_id_actor_session_at_idx"
 AGENT_USAGE = "usage_agent"
 PAGE = agents.SQL["agents_page"](at="infinity", name="", session="", most=51, counted=100)
 BY_DAY, BY_AGENT, UNREPORTED = agents.cost_statements(None, 50)
-#: The queries about agents, each with the indexes that it must use.
+#: Queries about agents, each with the indexes that it must use.
 AGENT_QUERIES = {
     "agents_page": (PAGE, ("agent_seen", AGENT_ENTRIES, AGENT_USAGE)),
     "agent": (
@@ -236,9 +236,9 @@ def crowded(world: OrgEnv) -> OrgEnv:
 
 
 def explain(world: OrgEnv, statement: Statement, *, options: str = "") -> str:
-    """Return the query plan that PostgreSQL chooses for the database role of the server.
+    """Return the query plan that PostgreSQL chooses for the serving role without sequential scans.
 
-    Sequential scans are disabled, because all rows of the table belong to one org.
+    The table contains only rows of one org, so PostgreSQL might otherwise choose a sequential scan.
     """
     with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
         if world.place.server.role:
@@ -252,7 +252,7 @@ def explain(world: OrgEnv, statement: Statement, *, options: str = "") -> str:
 
 
 def index_conditions(plan: str, index: str) -> list[str]:
-    """Return the conditions on this index, for each of its scans in the query plan."""
+    """Return the condition of each scan of this index in a query plan."""
     return re.findall(rf" {index} on .*\n\s+Index Cond: (.*)", plan)
 
 
@@ -273,7 +273,7 @@ async def test_agent_and_cost_queries_use_indexes_by_session(crowded: OrgEnv) ->
 
 
 async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEnv) -> None:
-    """Only an old plan has a held step; the steps of 600 newer plans must not be read."""
+    """Only the old plan has a claimed step; the steps of 600 newer plans must not be read."""
     plan = await crowded.agent.plan(3, name="Old")
     taken = await crowded.agent.take(plan)
     with psycopg.connect(crowded.place.owner_dsn) as owner:
@@ -283,7 +283,7 @@ async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEn
     shown = explain(crowded, statement, options="(analyze, costs off, timing off)")
     loops = re.search(r"plan_step s.*?loops=(\d+)", shown, re.DOTALL)
     assert loops, shown
-    # The query reads the steps of this plan and of 100 other plans that were started.
+    # The steps of this plan and of the 100 other started plans are read.
     assert int(loops[1]) <= 101, shown
     ctx = RequestContext(services=crowded.dispatcher.services, caller=crowded.agent.caller)
     (held,) = (await ctx.read(statement))[0]

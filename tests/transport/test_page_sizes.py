@@ -23,7 +23,7 @@ SCRIPTS = [name for name in NAMES if name.endswith(".js")]
 ON_EVERY_PAGE = ("htmx.min.js", "waybook.js", "live.js")
 ASSET = re.compile(r'(?:src|href|data-worker)="(/static/[^"]+)"')
 MAX_CHANGE_BYTES = 6_000
-#: Limits of the page for a run with 500 steps: bytes loaded with an empty cache, DOM nodes.
+#: Limits for the page of a run with 500 steps: bytes to load without a cache, and DOM nodes.
 MAX_RUN_BYTES = 60_000
 MAX_RUN_NODES = 3_000
 
@@ -57,7 +57,7 @@ async def test_page_with_much_data_stays_within_size_and_element_limits(
 
 
 async def make_plan_in_progress(world: OrgEnv, steps: int) -> Body:
-    """Create a plan whose steps depend on each other; half of the steps are done."""
+    """Create a plan with dependencies, of which half of the steps are done."""
     titles = (f"Compare the sources on river {n} with what was measured" for n in range(steps))
     listed = [
         make_step(
@@ -79,7 +79,7 @@ async def work_on(world: OrgEnv, plan: Body, number: int) -> None:
 
 
 async def load_cold(site: Site, path: str) -> tuple[WireResponse, int]:
-    """Return a page, and the number of bytes that a browser without a cache loads to show it."""
+    """Return a page and the number of bytes that a browser with an empty cache loads for it."""
     page = await fetch(site.address, path)
     assets = {*ASSET.findall(page.text)}
     assert len(assets) >= 4
@@ -116,14 +116,14 @@ VERSION = re.compile(r'data-version="(\w+)"')
 
 
 class OpenPage:
-    """Simulated browser page; `refresh` requests a live update of every part that has them."""
+    """Page in a simulated browser; `refresh` requests a live update of all its parts."""
 
     def __init__(self, site: Site, page: WireResponse) -> None:
         self._site = site
         self._parts = [match for match in LIVE_PART.finditer(page.text) if VERSION.search(match[0])]
         assert self._parts
         self._versions = {match["id"]: VERSION.findall(match[0])[0] for match in self._parts}
-        #: Names of the page fragments that the last update contained.
+        #: Names of the fragments in the last update.
         self.fragments: list[str] = []
 
     async def refresh(self) -> int:

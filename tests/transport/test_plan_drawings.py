@@ -55,7 +55,7 @@ def test_plan_page_size_and_node_count_stay_within_limits(
     tied: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     html = rendered(make_plan_detail(make_large_plan(steps, tied=tied)))
-    # The limit is for the compressed page; the server compresses pages with `gzip_text`.
+    # The limit is for the page as it is sent, which is compressed with `gzip_text`.
     assert len(gzip_text(html.encode())) <= most
     assert nodes_in(html) <= MAX_NODES
 
@@ -173,7 +173,7 @@ def test_step_grid_contains_every_step_exactly_once(statuses: list[StepStatus], 
 
 
 def page(rows: dict[str, str], *, head: str = "Steps", mask: str = "t1") -> str:
-    """Return a page whose live part has a heading, a form, and one fragment for each row."""
+    """Return a page with a live part: a heading, and a fragment for each row."""
     listed = "".join(
         f'{fragment(name)}<li id="{name}">{text}</li>{end_fragment()}'
         for name, text in rows.items()

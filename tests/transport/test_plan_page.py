@@ -147,7 +147,7 @@ async def make_branching_plan(agent: AgentClient) -> Body:
 
 
 def notes(page: httpx2.Response) -> list[str]:
-    """Return the conditions listed below the map."""
+    """Return the texts about conditions that are below the map."""
     return re.findall(r'<text[^>]*class="note"[^>]*>(◇ step \d: [^<]*)</text>', page.text)
 
 

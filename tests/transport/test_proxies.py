@@ -49,7 +49,7 @@ def test_client_address_is_the_last_untrusted_hop(
     *passed, peer = way
     header = ", ".join([made_up, origin, *passed])
     assert same(client_address(read_proxies(TRUSTED), peer, [header]), origin)
-    # Some proxies send the addresses in several headers instead of one header.
+    # Some proxies send several headers with one address each.
     assert same(client_address(read_proxies(TRUSTED), peer, [made_up, origin, *passed]), origin)
 
 
@@ -90,7 +90,7 @@ def test_invalid_address_in_the_trusted_proxies_setting_is_refused() -> None:
 
 @asynccontextmanager
 async def open_browser(world: OrgEnv, peer: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield an HTTP client whose requests come from this address."""
+    """Yield an HTTP client whose requests come from the address `peer`."""
     app = authenticated_app(world, trusted_proxies=TRUSTED)
     transport = httpx2.ASGITransport(app, client=(peer, 1234))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
