@@ -25,7 +25,7 @@ class CreatedTask(wire.Result):
 
 
 class TaskRequest(wire.Request[dict[str, Any], str]):
-    """Request about a task; an HTTP header of the request also contains the task id."""
+    """Request about a task, with the task id also in an HTTP header."""
 
     name_param = "taskId"
 
@@ -44,10 +44,10 @@ async def send(session: ClientSession, method: str, task_id: str, **more: object
 
 @dataclass
 class Tasks(ClientExtension):
-    """Client extension that polls each task until the task ends.
+    """Client extension that polls each task until it ends.
 
-    Instead of waiting between two polls, the extension calls `between`. A test uses this call to
-    decide or cancel the review that the task stands for.
+    It does not wait between two polls, but calls `between`, in which a test can decide or cancel
+    the review of the task.
     """
 
     between: Callable[[CreatedTask], Awaitable[None]] | None = None

@@ -49,7 +49,7 @@ def nothing() -> None:
 
 @dataclass
 class Flooded:
-    """Test server for two orgs; its clock stands still, and it records each delay of a call."""
+    """Test server for two orgs that records how long calls are delayed; a test sets its clock."""
 
     dispatcher: ServerDispatcher
     agent: AgentClient
@@ -70,7 +70,7 @@ class Flooded:
         self.now += 10 * NANOSECONDS
 
     def caller(self, channel: Channel) -> Callable[[Request | None], Awaitable[Caller]]:
-        """Return a function that finds the caller of a request; a header selects the org."""
+        """Return a function that finds the caller of a request by the header `x-org`."""
 
         async def caller(request: Request | None) -> Caller:
             org = request.headers.get("x-org") if request else None
@@ -123,7 +123,7 @@ async def test_rate_limited_tool_call_returns_tool_error_to_client(
     flooded: Flooded, era: Literal["legacy", "2026-07-28"]
 ) -> None:
     async with flooded.serving() as address, Client(f"{address}/mcp", mode=era) as client:
-        flooded.later()  # let time pass, because the handshake used up part of the rate limit
+        flooded.later()  # Let time pass, because connecting used up part of the rate limit.
         flooded.use_up()
         result = await client.call_tool("list_active_plans", {})
     assert result.is_error
@@ -244,8 +244,7 @@ async def test_rate_limit_is_enforced_when_authentication_is_required(world: Org
         sent = [await client.post("/mcp", headers=LEGACY, content=CALL) for _ in range(BURST + 1)]
     refused = ["RATE_LIMITED" in reply.text for reply in sent]
     assert refused == [False] * BURST + [True]
-    # Only refusals that the server itself sends have a `retry-after` header; refusals that the MCP
-    # library sends have none.
+    # The server sends the header `retry-after` with its own refusals, but the MCP library does not.
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 
@@ -264,7 +263,7 @@ class RecordedDrain(Drain):
 
 
 def open_client(world: OrgEnv, drain: Drain, burst: int = 1) -> httpx2.AsyncClient:
-    """Return a client of the complete application, with a rate limit of `burst` calls at once."""
+    """Return a client of the complete application, which allows bursts of `burst` calls."""
     services = replace(world.dispatcher.services, rate_limit=TokenBuckets(1, burst))
     dispatcher = ServerDispatcher(services, CallLog(services.database))
     dispatcher.clock = lambda: NOW

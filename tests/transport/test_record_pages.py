@@ -252,7 +252,7 @@ def test_long_audit_entry_shows_the_number_of_omitted_characters(values: list[st
 
 
 def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> LoggedCall:
-    """Return an entry for the tool-call log, ten minutes old."""
+    """Return an entry of the tool-call log that is ten minutes old."""
     return LoggedCall(
         org_id=org_id,
         at=NOON - timedelta(minutes=10),

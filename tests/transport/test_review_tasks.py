@@ -21,7 +21,7 @@ MODERN: Literal["2026-07-28"] = "2026-07-28"
 
 @asynccontextmanager
 async def open_http(agent: AgentClient, tasks: Tasks | None = None) -> AsyncIterator[Client]:
-    """Serve the application over HTTP, and yield an MCP client of this agent."""
+    """Serve the application over HTTP; yield an MCP client of this agent."""
     extensions = [tasks] if tasks else None
     async with (
         free_port(agent) as address,
@@ -31,7 +31,7 @@ async def open_http(agent: AgentClient, tasks: Tasks | None = None) -> AsyncIter
 
 
 async def take_step(agent: AgentClient, **more: object) -> tuple[Body, Body]:
-    """Claim the first step of a new plan; return the plan and arguments for a review request."""
+    """Claim a step of a new plan; return the plan and the arguments of a review request."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}

@@ -27,8 +27,8 @@ OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
 ]
-#: Host names that Waybook does not accept: names that another site may let DNS resolve to our
-#: address, and names that look like ours.
+#: Host names that the server must refuse: another site may let its name resolve to our address, or
+#: have a name similar to ours.
 OTHER_HOSTS = [
     *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
     *("localhost.evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1.", f"{NAME}."),
@@ -37,7 +37,8 @@ OTHER_HOSTS = [
     *("[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::1%25lo]", "[::1", "[::1]:x", "localhost:x"),
     *("", " ", "local host", "localhost,evil.example", "localhost/", "http://localhost", "null"),
 ]
-#: Allowed `Origin` headers of a request to localhost:8750.
+#: Values of the `Origin` header that are allowed for localhost:8750; the first request has no such
+#: header.
 OUR_ORIGINS = [[], ["http://localhost:8750"], ["HTTP://LOCALHOST:8750"], [f"https://{NAME}"]]
 OTHER_ORIGINS = [
     *(
@@ -55,8 +56,8 @@ OTHER_ORIGINS = [
     *("chrome-extension://abcdef", "vscode-webview://localhost:8750", f"https://{NAME}:1"),
 ]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
-#: Headers of a browser in which a page of another site embeds our page or requests it in the
-#: background.
+#: Headers that a browser sends if a page of another site embeds our page or requests it from a
+#: script.
 EMBEDDED = [
     {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": destination}
     for site, (mode, destination) in product(
@@ -121,11 +122,11 @@ async def status_and_headers(
 
 @pytest.fixture
 async def paths(alone: OrgEnv) -> list[str]:
-    """Return a path for every route, and a path without a route."""
+    """Return a path for each route, and a path that belongs to no route."""
     named = {**ELSE, **await sample_ids(alone.agent)}
     route_paths = {route.path for route in routes_of(full_app(alone.agent))}
-    # Streaming routes are included, because they have the same checks. Tests must not read an
-    # accepted stream, because it never ends.
+    # Include the routes of streams, because they have the same checks. A test must not read such a
+    # response, because it does not end.
     formats = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path) for path in route_paths]
     filled = [
         path.replace("{secret}/feedback", "{stage_secret}/feedback").format(**named)
@@ -186,7 +187,8 @@ async def test_every_route_accepts_allowed_hosts_and_origins(
         for origins, more in product(OUR_ORIGINS, extra)
     ]
     for number, path in enumerate(finite):
-        # All routes have the same checks, so each route needs only a quarter of the combinations.
+        # The checks are the same for all routes, so a quarter of the combinations is enough for
+        # each.
         for headers in allowed[number % 4 :: 4]:
             status, _ = await status_and_headers(app, "GET", path, headers)
             assert status in {200, 404, 405}, (path, headers)
@@ -196,7 +198,7 @@ async def test_every_route_accepts_allowed_hosts_and_origins(
 
 
 def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Yield pairs of CSRF cookie and form field that do not match or are invalid."""
+    """Yield pairs of cookie and form field that are no valid CSRF token."""
     yield {}, {}
     yield {COOKIE: TOKEN}, {}
     yield {}, {"token": TOKEN}
@@ -235,7 +237,7 @@ async def test_post_forms_succeed_only_with_a_csrf_token(alone: OrgEnv) -> None:
 
 
 def check_security_headers(reply: httpx2.Response) -> None:
-    """Check that headers forbid framing, sniffing, cross-origin reads and inline code."""
+    """Check the headers against framing, content sniffing, cross-origin reads and inline code."""
     headers, where = reply.headers, reply.request.url.path
     assert headers["x-content-type-options"] == "nosniff", where
     assert headers["x-frame-options"] == "DENY", where
@@ -303,7 +305,7 @@ async def test_every_cookie_is_httponly_samesite_strict_and_host_only(
 # Tests without sign-in.
 
 
-#: Public routes, each with the status of its response.
+#: Public routes, with the status of the response.
 OPEN = {
     "/healthz": 200,
     "/readyz": 200,
@@ -328,7 +330,7 @@ async def team(alone: OrgEnv) -> AsyncIterator[Team]:
 
 
 def addressed(route: str) -> str:
-    """Return a URL of this route with ids that do not exist."""
+    """Return a URL of this route, with ids that do not exist."""
     places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_uuid())}
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: places[match[1]], route)
 
@@ -357,12 +359,12 @@ async def test_unauthenticated_client_reaches_only_public_routes(team: Team) -> 
                 assert sent.status_code in {401, 303}, (route, kind)
 
 
-#: Characters in a path that the router and the authentication could interpret differently.
+#: Texts in a path that routing and authentication might interpret differently.
 BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../", "%2e%2e/", " ")
 
 
 async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None:
-    """A path that authentication takes for a public one must not reach a protected route."""
+    """No protected route may be reached by a path that authentication takes for a public one."""
     app, shut = (
         team.app(),
         {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},
@@ -388,9 +390,9 @@ async def test_other_host_or_origin_is_rejected_before_sign_in(team: Team) -> No
 # Tests of the isolation of orgs.
 
 
-#: Routes whose response never ends. They are tested in `test_live.py`.
+#: Routes whose response does not end. `test_live.py` tests them.
 STREAMS = {"/live"}
-#: Routes that show data about the whole server to its operator.
+#: Routes that show data about the whole server, for its operator.
 OPERATORS = {"/metrics"}
 LISTS: Mapping[str, Mapping[str, object]] = {
     "list_active_plans": {},
@@ -406,14 +408,14 @@ async def pages(
     contents = {}
     for route in routes_of(full_app(agent)):
         if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
-            # Links to stages and links to reviews have different secrets.
+            # A link to a stage has another secret than a link to a review.
             path = route.path.replace("{secret}/feedback", "{stage_secret}/feedback")
             path = re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**{**ELSE, **named})
             reply = await client.get(path, headers={"accept": "text/html"})
             assert reply.status_code == 200, path
             text = re.sub(r'name="(?:key|token)" value="[^"]+"', "", reply.text)
-            # The length of the compressed page depends on random keys and tokens, which are removed
-            # from the text.
+            # The length of a compressed page depends on random keys and tokens, which `text` does
+            # not contain.
             headers = {k: v for k, v in reply.headers.items() if k != "content-length"}
             contents[path] = f"{headers}\n{text}"
     return contents
@@ -437,8 +439,8 @@ async def test_activity_of_another_org_changes_no_page_or_reply(
     record = log.record
 
     def record_other_org(call: LoggedCall) -> None:
-        # Some pages call a tool in our org. These calls are not recorded, because otherwise the
-        # page that lists the tool calls of our org would change.
+        # Some pages call a tool in our org. Do not record these calls, so that the page with the
+        # tool calls of our org stays the same.
         if call.org_id == world.other_org.org_id:
             record(call)
 
@@ -459,7 +461,8 @@ async def test_activity_of_another_org_changes_no_page_or_reply(
 
 
 GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)
-#: Forms with valid field names, but with NUL characters in values, which PostgreSQL refuses.
+#: Forms with valid names of fields, but with NUL characters in values, which PostgreSQL cannot
+#: store.
 OF_TOKENS = (
     {"act": "disable", "user": "an\0n"},
     {"act": "create", "user": "\0", "label": "x", "scope": "plan:read", "days": "9" * 5_000},

@@ -209,7 +209,7 @@ MAX_NODES = 3_000
 
 
 def make_long_stage(number: int) -> Body:
-    """Return a stage whose steps form one chain, in the short form of a workflow definition."""
+    """Return a stage whose steps form a chain, in the format that users write."""
     keys = [f"s{number}_{n:03}" for n in range(STEPS_PER_STAGE)]
     kind = {"jobType": "EXECUTE", "granularityStrategy": "all_to_one"}
     steps = [{"stepKey": key, **kind, "name": f"Part {key}"} for key in keys]
@@ -261,7 +261,7 @@ FORM = {"name": "Rivers of Asia", "models": "opus\ngpt\n", "input:question": "Wh
 
 
 async def finish_runs(world: OrgEnv, count: int) -> None:
-    """Complete runs of the workflow; each run takes longer than the run before."""
+    """Complete this many runs of the workflow, each in more time than the one before."""
     agent = world.agent
     usage = {"inputTokens": 10, "outputTokens": 1, "costUsd": 0.5, "model": "a"}
     first, *_, last = stages = builtin_dags()["deep-research"].order
@@ -323,7 +323,7 @@ async def test_forecast_of_new_run_is_the_median_of_earlier_runs(
     assert "median of the last 3 runs of this workflow, in proportion to the jobs" in text
     jobs = re.search(r"All stages (\d+)", text)
     assert jobs
-    # The three earlier runs took 20, 40 and 60 minutes, and each of their jobs cost half a dollar.
+    # The earlier runs took 20, 40 and 60 minutes, and each of their jobs cost half a dollar.
     assert "40 min (5 to 95 %: 22 min to 58 min)" in text
     assert f", ${int(jobs[1]) / 2:.2f} median" in text
 
@@ -407,7 +407,7 @@ async def test_forecast_without_earlier_runs_uses_pace_of_current_run(
             text = visible_text((await browser.get(f"/runs/{run['runId']}")).text)
             assert (f"left; {done} finished jobs of this run" in text) == (done >= 5), (done, text)
             if done == 6:
-                # Every job took two minutes and cost ten cents, so the forecast has no range.
+                # All jobs took two minutes and cost ten cents, so the forecast is a single value.
                 assert re.search(r"About [\d hmin]+, \$\d+\.\d0 left; 6 finished", text), text
                 return
         await agent.feedback(run, stage)

@@ -143,7 +143,7 @@ async def test_step_with_unusual_characters_opens_from_run_page(
 
 
 def job_ids(page: httpx2.Response) -> list[str]:
-    """Return the ids of all jobs that a page's table of jobs links to."""
+    """Return the ids of the jobs in a page's table."""
     return re.findall(r'data-item href="/runs/[^"]+/jobs/([^"]+)"', page.text)
 
 
@@ -170,7 +170,7 @@ async def test_step_page_with_many_jobs_is_paginated(browser: Browser, agent: Ag
 
 
 async def make_versions(agent: AgentClient) -> Body:
-    """Create a run in which model `a` wrote two versions of a document, and model `b` one."""
+    """Create a run with a document that model `a` wrote in two versions, and model `b` in one."""
     stage = make_stage("work", make_recipe_step("case"))
     await agent.call("add_dag", definition=make_definition("cases", stage))
     run = await agent.run("cases")

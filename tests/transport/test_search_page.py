@@ -20,7 +20,7 @@ async def search(browser: Browser, text: str, **more: str) -> str:
 
 
 def section(html: str, kind: str) -> str:
-    """Return the HTML section with the hits of this kind, or an empty text."""
+    """Return the section with the hits of this kind as HTML, or an empty text."""
     match = re.search(
         rf'<section class="card hits" aria-labelledby="g-{kind}">.*?</section>', html, re.DOTALL
     )

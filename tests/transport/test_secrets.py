@@ -1,8 +1,8 @@
-"""Secrets do not leak in any tool call or failure.
+"""Secrets: no tool call and no failure reveals them.
 
-The tests start a complete server with debug logging, as an operator would, and send it secrets in
-many ways. No secret may appear in the server's logs, answers or metrics, in PostgreSQL's log, or in
-the database.
+The tests start a complete server with debug logging, as an operator would, and send secrets to it
+in many ways. No secret may appear in the server's logs, answers or metrics, in PostgreSQL's log, or
+in the database.
 """
 
 import os
@@ -45,7 +45,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 
 class Sender:
-    """HTTP client that creates and sends secrets, and keeps all secrets and answers."""
+    """HTTP client that makes and sends secrets, and remembers all secrets and answers."""
 
     def __init__(self) -> None:
         self.secrets: dict[str, str] = {}
@@ -83,7 +83,7 @@ class Sender:
 
 
 def canary_url(sender: Sender, place: ServerDatabase) -> str:
-    """Create a database user with a secret password; return the database URL for this user."""
+    """Create a database user with a secret password; return a URL to connect as this user."""
     where = conninfo_to_dict(place.app_dsn)
     name = f"canary_{unguessable()[:12]}"
     password = sender.remember("password of the database", f"s3cret/{unguessable()}")
@@ -95,7 +95,7 @@ def canary_url(sender: Sender, place: ServerDatabase) -> str:
 
 
 def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[str, str]:
-    """Return settings with a secret in each setting that may contain secrets."""
+    """Return settings that contain a secret wherever a setting may contain one."""
     random = b64encode(unguessable().encode()).decode()
     signed_with = sender.remember("secret of the webhook", random)
     secret_path = sender.remember("address of the webhook", f"T0/{unguessable()}")
@@ -125,7 +125,7 @@ def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
 
 
 async def send_with_requests(sender: Sender) -> None:
-    """Send tokens in the correct header, and in wrong places such as cookies, queries and paths."""
+    """Send tokens in the right header, and in wrong places such as cookies, queries and paths."""
     for scheme in ("Bearer", "bearer", "Basic", "Token"):
         for made in (sender.token, sender.jwt):
             header = {"authorization": f"{scheme} {made(f'header {scheme}')}"}
@@ -144,7 +144,7 @@ async def send_with_requests(sender: Sender) -> None:
 
 
 async def send_with_arguments(sender: Sender) -> None:
-    """Send secrets as arguments of invalid tool calls, which different checks refuse."""
+    """Send secrets as arguments of tool calls that are invalid for different reasons."""
     for made in (sender.token, sender.jwt):
         await sender.call("get_next_step", planId=made("an id that is none"))
         await sender.call("submit_step_result", stepId=made("a step that is none"))
@@ -172,7 +172,7 @@ async def send_with_arguments(sender: Sender) -> None:
 
 
 async def ask_elsewhere(sender: Sender) -> None:
-    """Make calls for which the server sends its keys to a model, to embeddings and to a webhook."""
+    """Make calls for which the server sends keys to a model, an embeddings API and a webhook."""
     extracted = await sender.call("extract_data", text="The Nile.", schema={"type": "object"})
     assert "do_it_yourself" in extracted or "error" in extracted
     await sender.call("store_research", kind="note", title="Nile", content="It is long.")
@@ -182,9 +182,9 @@ async def ask_elsewhere(sender: Sender) -> None:
 
 
 async def break_inside(sender: Sender, place: ServerDatabase) -> None:
-    """Make tool calls with secrets that fail while the server writes to the database.
+    """Make tool calls with secrets, for which writing to the database fails.
 
-    The database reports the failure with the rejected value, which contains a secret.
+    The error of the database contains the rejected value, which includes a secret.
     """
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute("alter table plan add constraint broken check (name::integer > 0) not valid")

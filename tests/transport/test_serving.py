@@ -86,7 +86,7 @@ def test_signal_right_after_announcing_the_address_stops_the_server(number: sign
         events.append("ended")
 
     def announce() -> None:
-        # The signal would end the tests if it were not handled.
+        # If the server did not handle the signal, the signal would end the test run.
         assert signal.getsignal(number) not in {signal.SIG_DFL, signal.default_int_handler}
         os.kill(os.getpid(), number)
 
@@ -137,8 +137,6 @@ def test_draining_server_serves_until_a_second_signal() -> None:
 def test_stopping_server_answers_delayed_requests(
     seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """At the shutdown timeout, uvicorn would cancel the request, so the delay must end earlier."""
-
     async def main() -> str:
         drain, delayed = Drain(seconds), asyncio.Event()
 
@@ -178,7 +176,7 @@ class AdvancingLoop(asyncio.SelectorEventLoop):
 
 
 def run_advancing(test: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
-    """Run a test that controls the clock of its asyncio loop; uvloop's clock is not replaceable."""
+    """Run a test on an asyncio loop whose clock it can advance; uvloop has no such clock."""
     loop = AdvancingLoop()
 
     async def within() -> None:
@@ -229,7 +227,7 @@ def test_idle_connection_is_reused_until_keep_alive_time_has_passed() -> None:
 
 START = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
-#: Data much larger than the maximum size of a request head.
+#: Data much larger than a request head may be.
 MORE = b"x" * 16 * heads.MAX_BYTES
 
 
@@ -243,14 +241,13 @@ class Line:
             self._writer.write(part)
 
     async def complete(self) -> bytes:
-        """Return the first line of the response, or an empty line if the connection is closed."""
+        """Return the first line of the response, or an empty line if the connection was closed."""
         async with asyncio.timeout(NOTICE_SECONDS):
             return await self._reader.readline()
 
     async def hear_to_the_end(self) -> None:
         async with asyncio.timeout(NOTICE_SECONDS):
-            # If the server disconnects a client that is still sending, the client may get a
-            # connection error instead of the response.
+            # If the server closes the connection while the client still sends, reading may fail.
             with suppress(ConnectionError):
                 await self._reader.read()
 
@@ -261,7 +258,7 @@ class Line:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the timeout for request headers on connections that are opened afterwards."""
+    """Shorten the timeout for request heads of connections that are opened from now on."""
     monkeypatch.setattr(heads, "HEAD_TIMEOUT_SECONDS", 0.2)
 
 

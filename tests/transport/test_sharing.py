@@ -17,7 +17,7 @@ from waybook.core.decision_context import Scope
 from waybook.errors import InvalidInput
 
 HTML = {"accept": "text/html"}
-#: Result with characters that are special in HTML, JSON and Markdown.
+#: Result with characters that have a meaning in HTML, JSON and Markdown.
 RESULT = "The **Nile** is </script><script>alert(1)</script> 6650 km long & wide"
 
 
@@ -26,7 +26,7 @@ def at(agent: AgentClient) -> RequestContext:
 
 
 async def worked_plan(agent: AgentClient) -> Body:
-    """Create a plan with the result of a completed step, and with a review that was decided."""
+    """Return a plan with a completed step, whose result is `RESULT`, and with a decided review."""
     plan = await agent.plan(3, name="Rivers <of> Africa")
     await agent.submit(await agent.take(plan), RESULT)
     step = await agent.take(plan)

@@ -27,7 +27,7 @@ from waybook.transport.http.browser_session import (
 from waybook.transport.http.dashboard.sign_in import SignInPage
 
 PAGE = {"accept": "text/html"}
-#: Headers that a browser sends when a user follows a link on a page of another site.
+#: Headers that a browser sends after a click on a link in another site's page.
 LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 
 
@@ -153,7 +153,7 @@ async def test_every_kind_of_invalid_token_gets_the_same_403(
 async def test_sign_in_with_wrong_form_token_creates_no_session(
     browser: Browser, given: IssuedToken
 ) -> None:
-    """Without the CSRF check, another site could sign the user in as the attacker."""
+    """Otherwise, a page of another site could sign users in to the account of an attacker."""
     for token in ("", "x" * 43):
         refused = await browser.post("/sign-in", data={"token": token, "key": given.secret})
         assert refused.status_code == 403
@@ -167,8 +167,8 @@ async def test_second_sign_in_ends_the_old_session(
         await sign_in(thief, given.secret)
         planted = thief.cookies["waybook"]
         browser.cookies.set("waybook", planted, domain="localhost.local", path="/")
-        # The attacker's session makes the browser look signed in, but the user must still be able
-        # to sign in.
+        # With the planted cookie of the attacker, the browser is signed in already. The user must
+        # still be able to sign in.
         token = FORM_TOKEN.search((await browser.get("/", headers=PAGE)).text)
         assert token
         done = await browser.post("/sign-in", data={"token": token[1], "key": given.secret})
@@ -226,8 +226,8 @@ async def test_page_opened_by_cross_site_link_reloads_same_local_path(browser: B
     assert (
         await browser.get("/inbox", headers={"sec-fetch-site": "same-origin"})
     ).status_code == 303
-    # The path `//elsewhere.example/` looks like a URL of another host. The HTTP client would send a
-    # request for the bare path to that host, so the test requests an absolute URL.
+    # The HTTP client would take the path `//elsewhere.example/` for the URL of another host, so the
+    # URL here contains our host.
     here = f"http://{browser.base_url.netloc.decode()}"
     tricked = await browser.get(f"{here}//elsewhere.example/", headers=LINK)
     assert 'content="0;url=/"' in tricked.text
@@ -310,7 +310,7 @@ async def sign_in_at_issuer(browser: Browser, then: str = "/inbox") -> httpx2.Re
 
 
 async def back_from(address: str) -> str:
-    """Return the path and query to which the issuer redirects after the user has consented."""
+    """Return the path and query of the redirect back to the server, after the user's consent."""
     async with httpx2.AsyncClient(trust_env=False) as elsewhere:
         consented = await elsewhere.get(address)
     where = urlsplit(consented.headers["location"])
@@ -360,7 +360,7 @@ async def test_invalid_claims_in_the_id_token_return_403(team: Team, browser: Br
 async def test_sign_in_continued_in_another_browser_returns_403(
     team: Team, browser: Browser
 ) -> None:
-    """Otherwise, an attacker could sign a user in to the attacker's own account."""
+    """Otherwise, an attacker could sign users in to the attacker's account."""
     sent = await browser.get("/sign-in/oidc")
     back = await back_from(sent.headers["location"])
     async with team.browser() as victim:
@@ -371,7 +371,7 @@ async def test_sign_in_continued_in_another_browser_returns_403(
     for changed in (f"{back}x", back.replace("iss=", "iss=x"), "/sign-in/callback?error=denied"):
         assert (await browser.get(changed)).status_code == 403
         await browser.get("/sign-in/oidc")
-    # The server must not have sent any altered authorization code to the issuer.
+    # The server must not have sent an altered code to the issuer.
     assert team.there.redeemed == []
 
 

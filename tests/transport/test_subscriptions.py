@@ -14,13 +14,13 @@ from transport.full_app import free_port, gateway_of
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
-#: Ignore the warning that this kind of subscription is deprecated: the newest protocol revision has
-#: replaced it, but older clients still use it.
+#: Ignore a warning of the MCP library: older clients still use this kind of subscription, although
+#: the newest protocol revision has replaced it.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 
 async def heard(subscription: Subscription, *expected: object) -> None:
-    """Wait until all these events have arrived; fail if any other event arrives."""
+    """Wait until each of these events has arrived; fail if another event arrives."""
     left = set(expected)
     async with asyncio.timeout(PATIENCE_SECONDS):
         while left:

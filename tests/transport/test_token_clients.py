@@ -111,7 +111,7 @@ async def test_subscription_ends_when_the_user_is_disabled(
         async with asyncio.timeout(PATIENCE_SECONDS):
             await anext(subscription)
             await disable_user(at(world.agent), "ann")
-            # The comprehension reads events until the stream ends.
+            # This reads events until the server ends the stream.
             rest = [event async for event in subscription]
     assert len(rest) <= 1
 
@@ -192,7 +192,7 @@ async def test_live_stream_ends_after_token_is_revoked(
             assert any("plan:" in line for line in heard)
             await revoke_token(at(world.agent), issued.token.id)
             later = await world.agent.plan(1)
-            # The comprehension reads events until the stream ends.
+            # This reads lines until the server ends the stream.
             rest = [line async for line in lines]
             assert not any(later["planId"] in line for line in rest)
         assert (await browser.get("/live")).status_code in {303, 401}

@@ -31,10 +31,10 @@ from waybook.transport.mcp.tools import PROFILES, published_tools, tools_in_prof
 
 Schema = dict[str, Any]
 
-#: JSON Schema keywords that all model APIs accept for the tools of a model: Anthropic, OpenAI (also
-#: in strict mode) and Gemini.
+#: JSON Schema keywords in tools that all model APIs accept: those of Anthropic, OpenAI (even in
+#: strict mode) and Gemini.
 ACCEPTED: Final = {"type", "description", "properties", "required", "items", "enum"}
-#: Keywords for limits that all these APIs accept, by JSON type.
+#: By JSON type, the keywords for limits that all these APIs accept.
 LIMITS: Final = {
     "string": {"minLength", "maxLength"},
     "integer": {"minimum", "maximum"},
@@ -43,17 +43,17 @@ LIMITS: Final = {
     "object": {"minProperties", "maxProperties"},
 }
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
-#: Maximum number of tokens that a model reads for the tools of each profile: their names,
-#: descriptions and input schemas.
+#: By profile, the maximum number of tokens of all its tools, with their names, descriptions and
+#: input schemas.
 MAX_TOKENS: Final = {"auto": 7_000, "research": 4_000, "runs": 3_000, "all": 7_000}
-#: Maximum length of a description; clients truncate longer ones.
+#: Maximum length of a description; some clients cut longer ones.
 MAX_DESCRIPTION_LENGTH: Final = 1_024
 
 LISTED: Final = {name: tool.listed for name, tool in published_tools().items()}
 
 
 def schemas_within(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
-    """Yield the schema and all schemas inside it, with their paths."""
+    """Yield a schema and the schemas nested in it, with their paths."""
     yield path, schema
     for name, inner in schema.get("properties", {}).items():
         yield from schemas_within(inner, f"{path}.{name}")
@@ -69,7 +69,7 @@ EVERY_SCHEMA: Final = [
 
 
 def problems(schema: Schema) -> Iterator[str]:
-    """Yield the reasons why some client or model API would refuse this schema."""
+    """Yield the reasons for which clients or model APIs would refuse a schema."""
     if unknown := set(schema) - ACCEPTED - LIMITS.get(str(schema.get("type")), set()):
         yield f"keywords {unknown}"
     if schema.get("type") not in TYPES:
@@ -91,8 +91,8 @@ def test_tool_schemas_use_only_keywords_that_all_model_apis_accept() -> None:
 
 
 def test_every_object_within_tool_arguments_has_properties() -> None:
-    # Gemini refuses an object without properties, and OpenAI's strict mode would always send it
-    # empty.
+    # Gemini refuses an object without properties, and with OpenAI's strict mode such an object is
+    # always empty.
     inner = [(path, schema) for path, schema in EVERY_SCHEMA if path not in LISTED]
     assert [path for path, s in inner if s["type"] == "object" and not s.get("properties")] == []
 
@@ -126,7 +126,7 @@ def test_tool_list_has_all_four_behavior_hints_of_every_tool() -> None:
 
 
 def tokens_of(tools: list[wire.Tool]) -> tuple[int, int]:
-    """Return the number of tokens and bytes that these tools take in a model's context."""
+    """Return how many tokens and bytes these tools take in the context of a model."""
     texts = [
         orjson.dumps(
             {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
@@ -147,8 +147,8 @@ def test_tool_list_of_every_profile_is_within_the_token_budget(
     assert tokens <= MAX_TOKENS[profile]
 
 
-# Several frameworks do not pass the server's instructions on to the model, so the descriptions
-# alone must explain the order of calls.
+# Many agent frameworks do not show the server's instructions to the model, so descriptions must say
+# in what order to call tools.
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_error_for_an_unknown_profile_lists_the_known_profiles() -> None:
     assert refusal.value.details == {"profiles": ["auto", "research", "runs", "all"]}
 
 
-#: Names in the instructions for agents that are statuses of replies, not names of tools.
+#: Names in the instructions for agents that are statuses of replies and not tools.
 STATUSES = {
     *("plan_complete", "awaiting_review", "run_complete", "awaiting_feedback"),
     *("stage_failed", "nothing_ready"),

@@ -21,7 +21,8 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
-#: Number of requests of the org that may run at once, without the requests that wait for a step.
+#: Number of requests of the org that may be in progress at the same time, not counting those that
+#: wait for a step.
 SLOTS = 2
 HEADERS = {"2025-11-25": LEGACY, "2026-07-28": modern_headers("tools/call", "get_next_step")}
 
@@ -54,7 +55,7 @@ async def http_client() -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def blocked_plan(env: WaitingEnv) -> tuple[Body, Body]:
-    """Create a plan, and claim its first step, on which the second step depends."""
+    """Create a plan whose second step depends on the first; claim the first step."""
     plan = await env.agent.plan([make_step("1."), make_step("2.", dependsOn=[1])])
     return plan, await env.agent.take(plan)
 

@@ -9,7 +9,7 @@ from waybook.core.decision_context import Scope
 
 
 async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return the URL and the form fields for each route, without the CSRF token."""
+    """Return the URL and the fields of a valid form for each route, without the CSRF token."""
     plan = await agent.plan()
     place = f"/plans/{plan['planId']}"
     fields = {"instructions": "Look it up twice.", "revision": "1"}
