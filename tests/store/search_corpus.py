@@ -1,4 +1,4 @@
-"""Corpus for search tests: texts of an org, stored and indexed without tool calls."""
+"""Corpus for search tests: texts of an org, stored and indexed without calling tools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,7 +76,6 @@ class SearchCorpus:
         return {**ranked, "meaning": await portable.finish(results[len(statements) :])}
 
     async def search(self, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
-        """Return the titles of the search hits, best first."""
         hits = fuse(await self.lists(text, **scope))
         if not hits:
             return []

@@ -21,7 +21,7 @@ APART_MS = 2_000
 
 
 async def work(world: OrgEnv, chance: Random, calls: int) -> None:
-    """Make calls that write to the audit; move the clock forward or back before each call."""
+    """Make calls that write to the audit, each after moving the clock forward or back."""
     here = world.agent
     there = here.elsewhere()
     stage = make_stage("only", make_recipe_step("one"), make_recipe_step("two"))
@@ -49,9 +49,9 @@ async def work(world: OrgEnv, chance: Random, calls: int) -> None:
 
 
 async def check_times(world: OrgEnv) -> int:
-    """Check that times never decrease in an audit chain.
+    """Check that times never decrease in any audit chain.
 
-    Return the number of kinds of audited objects, such as plans and runs.
+    Return the number of kinds of things that have an audit chain, such as plans and runs.
     """
     subjects = await audited_subjects(at(world.agent))
     for subject in subjects:

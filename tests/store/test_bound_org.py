@@ -1,4 +1,4 @@
-"""The driver sends the org of the transaction with every SQL statement: decision 0087.
+"""Org of the transaction, which the driver sends with every SQL statement: decision 0087.
 
 All orgs that use a connection share its prepared statements.
 """
@@ -17,15 +17,15 @@ from waybook.store.driver.queries import Query, Statement
 from waybook.store.driver.wire import StaleCache
 from waybook.store.plans.load import SQL
 
-#: PostgreSQL makes a new query plan for each of the first five executions of a prepared statement,
-#: and may then use one query plan for all values. The tests execute each statement eight times.
+#: Number of executions of each statement. PostgreSQL makes a new query plan for each of the first
+#: five executions of a prepared statement, and may then use one query plan for all values.
 ROUNDS = 8
 OURS, THEIRS = "Text of the first org.", "Text of the second org."
 
 
 @contextmanager
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Statement]]:
-    """Yield a list that receives every statement with an org parameter, in the order of sending."""
+    """Yield a list of the statements with an org parameter, in the order in which they are sent."""
     send, statements = DbConnection.send, list[Statement]()
 
     async def recording(line: DbConnection, opening: Message, message: Message) -> Results:
@@ -47,7 +47,7 @@ async def work(agent: AgentClient, text: str) -> None:
 
 
 async def rows_of(world: OrgEnv, agent: AgentClient, statement: Statement) -> list[Any] | None:
-    """Execute a statement in a transaction of the org, roll back, and return the rows.
+    """Execute a statement in a transaction of the agent's org, roll back, and return the rows.
 
     Return None if the statement raises `StaleCache`.
     """
@@ -95,11 +95,11 @@ async def test_change_to_a_row_of_another_org_has_no_effect(
         for statement in changes:
             async with world.database.org_transaction(world.other_org.org_id) as tx:
                 await tx.commit(statement)
-    # On exit, `make_env` compares the rows of both orgs with their audit.
+    # At the end of the test, `make_env` compares the rows of both orgs with their audit.
 
 
 async def test_query_for_rows_of_another_org_returns_no_rows(world: OrgEnv) -> None:
-    """Row-level security hides the rows even if the org parameter of the query is the other org."""
+    """Row-level security hides the rows of the other org, even from a query that asks for them."""
     await world.agent.plan(1)
     query = Query("plans_of", "select id from plan where org_id = %(of)s::uuid")
     for _ in range(ROUNDS):

@@ -36,15 +36,15 @@ async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Databa
     """Yield a proxy to the database server, and a `Database` that connects through the proxy."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
-        # The message timeout is longer than the time limit of the tests, so a test passes only if
-        # resets are noticed before the timeout.
+        # The timeout for messages is longer than the test may take, so the test fails if a reset is
+        # noticed only by the timeout.
         pool.wire.message_seconds = 2 * PATIENCE_SECONDS
         with closing(Database(pool, role=place.server.role)) as database:
             yield link, database
 
 
 async def call(database: Database) -> bool:
-    """Run a query; return whether it succeeded, or raise `TimeoutError` if it takes too long."""
+    """Run a query; return whether it succeeded. Raise `TimeoutError` if it takes too long."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         try:
             await database.read_org(LOCAL_ORG, SELECT_1(), LONG(length=100_000))
@@ -66,7 +66,8 @@ async def test_connection_pool_works_after_25_connection_resets(
         await asyncio.sleep(0)
         link.reset_all()
         await asyncio.gather(*calls)
-    await succeed(database, CALLS)  # Calls may fail now, because their connections were just reset.
+    # These calls may fail, because their connections have just been reset.
+    await succeed(database, CALLS)
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
@@ -82,7 +83,8 @@ async def test_connection_pool_recovers_after_reset_during_or_after_an_answer(
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not link.holds_answer.is_set():  # noqa: ASYNC110 - set by a thread
                 await asyncio.sleep(0)
-        # This call blocks the event loop, which then sees the data and the reset at the same time.
+        # This call blocks the event loop until the reset, so the driver gets the answer and the
+        # reset at the same time.
         link.answer_and_reset()
         await calling
         await call(database)
@@ -171,7 +173,8 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
         vanished.wire.idle_timeout = "200ms"
         async with vanished.org_transaction(LOCAL_ORG) as tx:
             await tx.send("select pg_advisory_xact_lock(7)")
-            # The first client keeps its connection open, but sends nothing more.
+            # The first client sends nothing more over its open connection, so its transaction must
+            # be ended.
             async with (
                 other.org_transaction(LOCAL_ORG) as waiting,
                 asyncio.timeout(PATIENCE_SECONDS),
@@ -207,7 +210,7 @@ async def test_call_to_an_unreachable_database_succeeds_after_reconnecting(
 async def test_waiting_call_reuses_connection_if_a_new_connection_is_refused(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another call returns its connection while the waiting call tries to open a new one."""
+    """While the waiting call tries to open a connection, another call returns its own."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

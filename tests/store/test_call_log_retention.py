@@ -63,7 +63,7 @@ async def test_new_calls_are_logged_in_the_partition_of_this_week(
         await own_world.agent.refused("get_next_step", planId="nope")
     await own_world.dispatcher.calls.flush()
     held = {name: count_calls(admin, name) for name in partitions(admin)}
-    del held["mcp_tool_call_log_default"]  # contains the calls that set up the fixture
+    del held["mcp_tool_call_log_default"]  # This partition has the calls that prepared the test.
     assert {name: count for name, count in held.items() if count} == {named(today(admin)): 2}
 
 
@@ -105,7 +105,7 @@ def test_log_partition_is_dropped_when_all_the_rows_are_expired(
 async def test_retention_deletes_only_expired_calls_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
-    """No server ran in the weeks of these calls, so these weeks have no partition."""
+    """No server ran in the weeks of these calls, so the weeks have no partition of their own."""
     own_world.database.frozen_now = today(admin)
     for agent in (own_world.agent, own_world.other_org):
         await agent.refused("get_next_step", planId="nope")

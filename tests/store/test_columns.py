@@ -7,7 +7,7 @@ from postgres_servers import ServerDatabase
 from waybook.plan.model import Step
 from waybook.store.columns import TABLES, Table
 
-#: Columns, besides `org_id`, that `TABLES` omits: a few statements read and write them by name.
+#: Columns that `TABLES` omits, apart from `org_id`: a few statements read and write them by name.
 OTHERS = {"plan": {"stall_check_at"}, "run": {"awaiting_since"}, "job": {"seen_at"}}
 CATALOG = """
 select a.attname::text, a.atttypid::regtype::text

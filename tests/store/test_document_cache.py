@@ -1,4 +1,4 @@
-"""Cache of the latest documents of a run, which are inputs of jobs."""
+"""Cache of the newest documents of a run, which other jobs have as inputs."""
 
 from datetime import UTC, datetime
 

@@ -28,12 +28,12 @@ from waybook.store.maintenance import owner
 
 @pytest.fixture
 def canary() -> str:
-    """Return a unique word; if the database contains it after an erasure, a text was left."""
+    """Return a unique word, which must not be in the database after an erasure."""
     return f"canary{new_uuid().replace('-', '')}"
 
 
 async def filled(world: OrgEnv, canary: str) -> None:
-    """Fill every table for two orgs; write the canary into every text of the first org."""
+    """Fill every table for two orgs, and write the canary into all texts of the first org."""
     world.other_org_may_change = True
     await all_foreign_records(world.agent)
     await all_foreign_records(world.other_org)
@@ -49,13 +49,13 @@ async def filled(world: OrgEnv, canary: str) -> None:
             await agent.call("store_research", kind="note", title="Twice", content=text)
 
 
-#: SQL that marks every passage as one whose indexing has failed.
+#: SQL that records for every passage that it could not be indexed.
 LEFT_OUT = """insert into passage_quarantine
               select org_id, subject_id, part, 'm', 'pgvector', now() from passage"""
 
 
 def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
-    """Write the canary into every text or JSON column of every row of the org."""
+    """Write the canary into every text and JSON column of the org's rows."""
     columns = admin.execute(
         """select c.relname, a.attname, format_type(a.atttypid, -1)
              from pg_attribute a join pg_class c on c.oid = a.attrelid
@@ -73,8 +73,7 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
             with admin.transaction():
                 admin.execute(change.encode())
         except (psycopg.errors.CheckViolation, psycopg.errors.ForeignKeyViolation):
-            # The canary cannot be written to a column that allows only certain values, or to a
-            # column that other rows reference.
+            # This column allows only certain values, or other rows refer to it.
             pass
     ((planted,),) = admin.execute(
         "select count(*) from plan where strpos(name, %s) > 0", (canary,)
@@ -97,8 +96,7 @@ async def test_erasing_an_org_removes_exactly_the_rows_of_that_org(
 ) -> None:
     world, place = own_world, own_world.place
     ours, theirs = world.agent.org_id, world.other_org.org_id
-    # The rows are not compared with the audit at the end, because the test writes the canary only
-    # into the rows.
+    # Do not compare the rows with the audit at the end, because only the rows contain the canary.
     world.is_sound = False
     await filled(world, canary)
     before, local = rows_of(place, theirs), rows_of(place, LOCAL_ORG)
@@ -106,7 +104,7 @@ async def test_erasing_an_org_removes_exactly_the_rows_of_that_org(
     assert set(tables(place)) - set(had) - set(rows_of(place, theirs)) <= LEFT | {"passage_vector"}
     assert canary in dump(place)
     progress_calls: list[tuple[int, int]] = []
-    slug = f"{slug_of(world.agent)}{canary}"  # The canary is also part of the slug.
+    slug = f"{slug_of(world.agent)}{canary}"  # The slug contains the canary too.
     erased = await erase_org(
         place.owner_dsn, slug, by="operator", progress=lambda *at: progress_calls.append(at)
     )
@@ -169,7 +167,7 @@ async def test_local_org_is_usable_after_erasure(own_world: OrgEnv) -> None:
 
 
 async def test_erasing_the_local_org_starts_a_new_audit_chain(own_world: OrgEnv) -> None:
-    """The old chain keeps only erasure records, from which verification must not continue."""
+    """The old chain keeps only records of the erasure, so verification must not start from it."""
     place = own_world.place
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)

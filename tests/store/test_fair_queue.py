@@ -1,4 +1,4 @@
-"""Fair queue: the waiting call of the org that holds the fewest connections is served first."""
+"""Fair queue: it first serves the waiting call whose org holds the fewest connections."""
 
 from collections import Counter, defaultdict, deque
 
@@ -11,12 +11,12 @@ from waybook.store.driver.pool import FairQueue
 
 SIZES = st.integers(1, 12)
 ORGS = st.sampled_from("abcd")
-#: Pairs of an event and an org: a caller of the org arrives, returns a slot, or stops waiting.
+#: Pairs of event and org: a caller of the org arrives, returns a slot, or stops waiting.
 EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), max_size=200)
 
 
 class Room:
-    """Test pool that hands out a fixed number of slots, and records which org holds each slot."""
+    """Test pool with a fixed number of slots, which records how many slots each org holds."""
 
     def __init__(self, size: int) -> None:
         self.turns: FairQueue[int] = FairQueue(size)
@@ -26,7 +26,7 @@ class Room:
         self.orgs: set[str] = set()
         self.holding: Counter[str] = Counter()
         self.waiting: defaultdict[str, deque[int]] = defaultdict(deque)
-        #: Orgs in the order in which the queue served their callers.
+        #: Orgs of the callers, in the order in which they were served.
         self.served: list[str] = []
 
     def come(self, org: str) -> None:

@@ -1,4 +1,4 @@
-"""Group commit: concurrent writes of one org share a transaction, but each can fail alone."""
+"""Group commit: concurrent writes of an org share a transaction, but one can fail alone."""
 
 import asyncio
 from uuid import UUID
@@ -18,7 +18,7 @@ from waybook.store.driver.group_commit import MAX_IN_FLIGHT, Call
 from waybook.store.driver.queries import Query
 from waybook.store.driver.wire import StaleCache
 
-#: SQL query that returns the transaction id, the current org and the parameter `text`.
+#: Query for the id of the transaction, its org, and the parameter `text`.
 REPORT = Query("report", "select pg_current_xact_id()::text, app_org(), %(text)s::text as text")
 STALE = "select app_refuse_unless(false, 'WB001')"
 LONG_TIME_SECONDS = 60.0
@@ -26,12 +26,12 @@ LONG_TIME_SECONDS = 60.0
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raise the limit of waiting, so that calls wait as long as messages are in flight."""
+    """Let calls wait without a limit, so that no timeout sends a group early."""
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", LONG_TIME_SECONDS)
 
 
 def start(database: Database, org_id: UUID, name: str, *statements: str) -> asyncio.Task[Results]:
-    """Start a call on the plan `name`; the result contains the id of the transaction."""
+    """Start a call that writes the plan `name`; its result contains the id of its transaction."""
     call = Call(org_id, name, [REPORT(text=name), *statements], no_effect)
     return asyncio.create_task(database.commit(call))
 
@@ -39,7 +39,7 @@ def start(database: Database, org_id: UUID, name: str, *statements: str) -> asyn
 async def start_group(
     database: Database, org_id: UUID, *calls: tuple[str, ...]
 ) -> list[asyncio.Task[Results]]:
-    """Start calls while other messages are in flight, so that the calls are sent as one group."""
+    """Start calls that the driver sends as one group."""
     async with busy_org(database, org_id, len(calls)):
         return [start(database, org_id, *call) for call in calls]
 
@@ -141,7 +141,7 @@ async def test_call_canceled_before_the_shared_transaction_is_not_sent(own_world
 
 
 def end_blocked(place: ServerDatabase) -> None:
-    """Wait until a database process waits for advisory lock 79, and terminate that process."""
+    """End the database process that waits for the advisory lock 79, as soon as there is one."""
     ending = """select pg_terminate_backend(pid, 5000) from pg_locks
                  where locktype = 'advisory' and objid = 79 and not granted"""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
@@ -168,7 +168,7 @@ async def test_broken_connection_fails_every_call_of_the_shared_transaction(
 
 
 class RecordedWrites:
-    """Stand-in for the database: records every message, and answers when the test allows it."""
+    """Fake database that records every message, and answers when the test sets `may_answer`."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -176,7 +176,6 @@ class RecordedWrites:
         self._changed = asyncio.Condition()
 
     async def reached(self, count: int) -> None:
-        """Wait until this many messages were sent."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.messages) >= count)
 
@@ -189,7 +188,7 @@ class RecordedWrites:
 
 
 async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
-    """Send calls while the maximum number of messages is in flight; return the calls' results."""
+    """Let calls wait while as many messages as possible are sent; return the calls' results."""
     groups = group_commit.GroupCommit(writes)
     blocking = [Call(calls[0].org_id, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
     tasks = [asyncio.create_task(groups.commit(call)) for call in (*blocking, *calls)]

@@ -31,7 +31,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 @contextmanager
 def two_hosts(dsn: str) -> Iterator[tuple[FaultLink, FaultLink, str]]:
-    """Yield two proxies to one server, and a connection string that names both as hosts."""
+    """Yield two proxies to one server, and a DSN with both as hosts."""
     with fault_link(dsn) as (first, first_dsn), fault_link(dsn) as (second, second_dsn):
         ports = [str(conninfo_to_dict(each)["port"]) for each in (first_dsn, second_dsn)]
         host = str(conninfo_to_dict(first_dsn)["host"])

@@ -1,4 +1,4 @@
-"""One process per database is the leader; another takes over if the leader's connection ends."""
+"""Leader of the processes of a database; if its connection ends, another process becomes it."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from waybook.store.driver.pool import ConnectionPool
 
 
 class Leading:
-    """Task that becomes the leader, and remains the leader until the task ends."""
+    """Task that becomes the leader, and stays the leader until it ends."""
 
     def __init__(self, place: ServerDatabase, *, has_webhook: bool = False) -> None:
         self.leadership = Leadership()
@@ -24,13 +24,13 @@ class Leading:
         self.task = asyncio.create_task(holding)
 
     async def begin(self, work: str = "sweep") -> None:
-        """Wait until this task is the leader for this kind of work."""
+        """Wait until this task is the leader for `work`."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not self.leadership.leads(work):  # noqa: ASYNC110 - the state is a plain attribute
                 await asyncio.sleep(0.01)
 
     async def end(self) -> None:
-        """Cancel the task, which closes the database connection of the task."""
+        """Cancel the task, and so close its database connection."""
         self.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await self.task

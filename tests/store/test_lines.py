@@ -26,7 +26,7 @@ async def backend(tx: Transaction) -> int:
 
 
 async def used(database: Database) -> int:
-    """Run a transaction; return the process id of the database backend that ran it."""
+    """Run a transaction; return the process id of its database backend."""
     async with database.org_transaction(LOCAL_ORG) as tx:
         return await backend(tx)
 
@@ -138,7 +138,7 @@ async def test_waiting_too_long_for_a_database_connection_raises_unavailable(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
-        # Open the connection first, because opening may take longer than the timeout of this test.
+        # Open the connection now, because this may take longer than the timeout below.
         await used(database)
         async with database.org_transaction(LOCAL_ORG):
             usual, database.pool.timeout = database.pool.timeout, 0.05
@@ -159,7 +159,7 @@ async def test_database_returns_large_query_parameters_unchanged(own_place: Serv
 async def test_failed_message_keeps_the_statements_prepared_earlier(
     own_place: ServerDatabase,
 ) -> None:
-    """A message that raises `StaleCache` must not discard statements that were prepared before."""
+    """After a message that raises `StaleCache`, earlier prepared statements must remain usable."""
     expect, count = (
         Query("expect", "select app_refuse_unless(%(is_met)s::boolean, 'WB001')"),
         "select count(*) from pg_prepared_statements",

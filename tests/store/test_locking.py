@@ -14,7 +14,7 @@ from waybook.accounts.model import LOCAL_ORG
 from waybook.store.plans import load
 from waybook.store.plans.load import PlanRequest
 
-#: SQL that inserts enough plans and steps for PostgreSQL to use an index instead of a full scan.
+#: SQL that inserts so many plans and steps that PostgreSQL uses an index.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()
@@ -29,7 +29,7 @@ analyze;
 
 @contextmanager
 def open_transaction(place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    """Open a transaction for the local org, as the serving role."""
+    """Open a transaction of the serving role for the local org."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())

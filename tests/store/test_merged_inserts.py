@@ -1,4 +1,4 @@
-"""Inserts of several calls are merged into one statement, and each call gets its own result."""
+"""Inserts of several calls, merged into one statement that gives each call its own result."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ def is_merged(statement: Statement | str) -> bool:
 
 
 def parameters_of(query: Query, message: list[Statement | str]) -> list[bytes | None]:
-    """Return the parameters of the statements that execute `query`, in message order."""
+    """Return the parameters of the statements in a message that `query` merges, in their order."""
     listed = [s for s in message if isinstance(s, Statement) and s.form.merges is query]
     return [parameter for statement in listed for parameter in statement.parameters]
 

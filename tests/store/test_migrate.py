@@ -31,7 +31,7 @@ from waybook.store.maintenance.migrate import (
     split_statements,
 )
 
-#: SQL that creates the table of migrations of an earlier build, with two of the 39 rows.
+#: SQL that creates the table of migrations as an earlier version did, with two of its 39 rows.
 EARLIER_BUILD = """
 create table schema_migration (
   number             integer     not null primary key,
@@ -45,7 +45,7 @@ values (1, 'plans', 'a1', 1), (39, 'answered_revisions', 'b2', 36);
 grant select on schema_migration to waybook_app;
 create table passage_vector (org_id uuid);
 """
-#: SQL that returns everything that Waybook could have changed in this database.
+#: SQL that returns all content of the database that Waybook may change.
 CONTENT = """
 select c.relname::text, c.relacl::text,
        (select string_agg(m::text, ' ' order by m.number) from schema_migration m)
@@ -53,7 +53,7 @@ select c.relname::text, c.relacl::text,
  where c.relnamespace = 'public'::regnamespace
  order by c.relname
 """
-#: Parts of an SQL statement. The semicolons and quotes in a part do not end the statement.
+#: Parts of an SQL statement, in which semicolons and quotes do not end the statement.
 PARTS = st.sampled_from(
     ["a", "'b;'", "'it''s;'", '"c;"', "$$ d; 'e $$", "$f$ $$; $f$", "-- g; 'h\n", "/* i; */", "(j)"]
 )
@@ -67,7 +67,6 @@ REFUSED = Migration(
 
 @pytest.fixture
 def empty(server: Server) -> Iterator[ServerDatabase]:
-    """Yield an empty database to which no migration has been applied."""
     with new_database(server, template="template0") as place:
         yield place
 
@@ -160,7 +159,7 @@ def test_migrating_the_database_of_a_newer_waybook_raises_misconfigured(
 def test_failing_migration_is_rolled_back_and_migrate_can_run_again(
     empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failure undoes neither the earlier migrations nor the creation of the local org."""
+    """The failure undoes neither the earlier migrations nor the local org that they created."""
     ours = bundled_migrations()
     broken = Migration(SAMPLE.number, "broken", "create table half (a int); select 1/0")
     bundle(monkeypatch, *ours, broken)

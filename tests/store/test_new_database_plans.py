@@ -1,6 +1,7 @@
-"""Frequent queries use the intended indexes on a new database, which has no statistics.
+"""Frequent queries on a new database, without statistics: they use the intended indexes.
 
-A connection keeps the query plan that it made on a new database until the tables are analyzed.
+On a new database, a connection keeps the query plan that it made first, until the tables are
+analyzed.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from waybook.store.runs import cache, jobs
 from waybook.store.runs import load as run_load
 from waybook.store.runs.jobs import JobRequest
 
-#: Settings of every connection of the server; see `set_session` in `driver/wire.sql`.
+#: Settings of all the server's connections, as in `set_session` of `driver/wire.sql`.
 SESSION = ("enable_seqscan = off", "jit = off")
 
 
@@ -41,7 +42,7 @@ def fresh(server: Server) -> Iterator[ServerDatabase]:
 def test_claimable_job_is_found_in_order_without_statistics(
     fresh: ServerDatabase, request_: JobRequest, settings: tuple[str, ...]
 ) -> None:
-    """With another index, a claim would take 4.5 to 6.6 ms to read and sort all jobs of the run."""
+    """With another index, reading and sorting all jobs of the run would take 4.5 to 6.6 ms."""
     index = "job_open" if request_.model is None else "job_open_for_model"
     for statement in (
         jobs.claimable_statement(new_id(), request_),
@@ -57,7 +58,7 @@ def test_claimable_job_is_found_in_order_without_statistics(
 def test_frequent_run_query_uses_primary_key_without_statistics(
     fresh: ServerDatabase, name: str, settings: tuple[str, ...]
 ) -> None:
-    """With an index that begins with the org, a lookup by id reads all rows of the org."""
+    """With an index that begins with the org, the query would read all rows of the org."""
     statement = hot(new_id(), new_id(), new_id())[name]
     assert HOT[name][0] in {node.through for node in plan(fresh, statement, *settings)}
 
@@ -66,7 +67,7 @@ def test_frequent_run_query_uses_primary_key_without_statistics(
 def test_lookup_by_id_uses_the_primary_key_without_statistics(
     fresh: ServerDatabase, settings: tuple[str, ...]
 ) -> None:
-    """With an index that begins with the org, a lookup by id reads all rows of the org."""
+    """With an index that begins with the org, the query would read all rows of the org."""
     lock = load.lock_statements(PlanRequest(plan_id=new_id(), holder=ME))[0]
     assert {"plan_pkey", "plan_brief_pkey"} <= used_indexes(explain(fresh, lock, *settings))
     step = load.SQL["plan_of_step"](step_id=new_id())
@@ -75,7 +76,7 @@ def test_lookup_by_id_uses_the_primary_key_without_statistics(
     assert used_indexes(explain(fresh, document, *settings)) == {"document_pkey"}
 
 
-#: Indexes that limit the number of rows that a query about all plans or runs reads.
+#: By query about all plans or runs, the indexes that limit how many rows it reads.
 LIMITING_INDEXES = {
     "waiting for a person": {"review_waiting", "run_awaiting"},
     "in trouble": {"plan_status", "plan_step_failed", "plan_failed", "stage_step_failed"},
@@ -96,7 +97,7 @@ LIMITING_INDEXES = {
 
 
 def limited_reads() -> dict[str, Statement]:
-    """Return the queries that would read all plans or runs if they had no index of their own."""
+    """Return the queries that would read all plans or runs without an index."""
     named = PlanFilter(order=ListOrder.CREATION, all=True, text="river delta")
     return {
         **unbounded_reads(),
