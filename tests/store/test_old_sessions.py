@@ -1,4 +1,4 @@
-"""Retention deletes web sessions that ended longer ago than the retention period."""
+"""Web sessions that have ended: retention deletes them after the retention period."""
 
 import psycopg
 import pytest
@@ -10,8 +10,8 @@ from waybook.app.accounts.authentication import authenticate_session, end_sessio
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
-#: Pairs of an SQL assignment to a session, and whether retention for ten days deletes the session.
-#: An assignment sets the time of signing out, of expiry or of last use; the last changes nothing.
+#: Pairs of a change to a session and whether retention for ten days then deletes the session. The
+#: last change has no effect.
 FATES = (
     ("ended_at = now() - interval '9 days 23 hours'", False),
     ("ended_at = now() - interval '10 days 1 hour'", True),
@@ -46,7 +46,7 @@ async def test_retention_deletes_ended_web_sessions_only_after_the_time_limit(
             row[0] for row in admin.execute("select hash from web_session").fetchall()
         } == remaining
         assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {}
-    # The last assignment in `FATES` changes nothing, so sessions with it are still valid.
+    # Sessions that were not changed are still valid.
     for secret in browsers[len(FATES) - 1 :: len(FATES)]:
         assert (await authenticate_session(services, secret))[1].name == "ann"
 

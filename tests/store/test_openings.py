@@ -1,4 +1,4 @@
-"""Every kind of transaction runs as the serving role."""
+"""Transactions of every kind, which all run as the serving role."""
 
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +10,7 @@ from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import APP_ROLE
 
 WHO = "select current_user, current_setting('app.org_id', true)"
-#: Database methods that read data without a current org; each key names a test case.
+#: By name of a test case, a database method that reads data without an org.
 LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
     "by a secret": lambda database: database.read_by_secret(bytes(32), WHO),
     "by a slug": lambda database: database.read_by_slug("acme", WHO),
@@ -30,7 +30,7 @@ async def test_transaction_of_an_org_sets_serving_role_and_current_org(world: Or
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_read_without_an_org_sets_only_the_serving_role(world: OrgEnv, look: str) -> None:
-    # Read within an org first, so that the test reuses a connection on which an org was set.
+    # Read as an org first, so that the next read uses a connection on which an org was set.
     await world.database.read_org(world.agent.org_id, WHO)
     ((row,),) = await LOOKS[look](world.database)
     assert (row[0], row[1] or None) == (APP_ROLE, None)

@@ -1,7 +1,7 @@
-"""A database owner that bypasses row-level security changes only the rows of one org.
+"""Database owners who bypass row-level security: they change the rows of one org only.
 
-A second org has rows with the same ids, so that the tests detect any statement without an org
-condition.
+A second org has rows with the same ids, so that a statement without an org condition would change
+these rows too.
 """
 
 import os
@@ -40,11 +40,10 @@ from waybook.store.maintenance.owner import examine_owner
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
 NAME = "Zoë Twin"
-#: Tables from which retention deletes old rows, besides the tables of plans and runs.
+#: Tables of which retention deletes old rows, in addition to those of plans and runs.
 OLD_TABLES = {"idempotency_answer", "mcp_tool_call_log", "web_session"}
 KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
-#: Tables that may be empty or missing: no call of an agent fills the table, or only some servers
-#: have the table.
+#: Tables that may be empty or missing: agents do not fill them, or only some servers have them.
 SOMETIMES = LEFT | {"passage_vector"}
 
 
@@ -76,7 +75,7 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
 
 async def test_erasing_an_org_spares_another_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
-    # Renaming the user creates tombstones, so that the test covers them too.
+    # Rename the user, so that the org has tombstones too.
     await rename_ours(filled, LEAVING)
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -113,7 +112,7 @@ def exempt(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def without_policies() -> Iterator[None]:
-    """Disable the code that makes row-level security apply to owners who could bypass it."""
+    """Disable the code that lets row-level security apply to owners who could bypass it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owners, "confine", lambda _: None)
         yield
@@ -217,7 +216,7 @@ async def test_erasure_by_rls_exempt_owner_needs_the_maintenance_role(server: Se
             with pytest.raises(Misconfigured, match="nothing was changed"):
                 apply_retention(place.owner_dsn, KEEP)
             assert rows_of(place, world.agent.org_id) == before
-            # `apply_retention` still created partitions, because this reads no data of any org.
+            # Partitions were created, because this needs no data of an org.
             assert has_weekly_partitions(place)
             follow(place)
             await change_ours_in_every_way(world)
@@ -230,7 +229,7 @@ def has_weekly_partitions(place: ServerDatabase) -> bool:
 
 
 def follow(place: ServerDatabase) -> None:
-    """Run the SQL statement that the error recommends, and check that the error is gone."""
+    """Run the SQL statement that the error suggests; check that the error does not occur again."""
     advice = ADVICE.search(examine_owner(place.owner_dsn).refusal or "")
     assert advice
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:

@@ -39,7 +39,7 @@ async def at_work(*tasks: asyncio.Task[None]) -> AsyncIterator[None]:
 
 
 async def heard(feed: ChangeFeed, topic: str) -> set[str]:
-    """Read change events up to the first with this topic; return every topic received."""
+    """Read change events until this topic has arrived; return all topics that arrived."""
     so_far: set[str] = set()
     async with asyncio.timeout(NOTICE_SECONDS):
         while topic not in so_far:
@@ -48,7 +48,7 @@ async def heard(feed: ChangeFeed, topic: str) -> set[str]:
 
 
 async def listens(world: OrgEnv, count: int = 1) -> None:
-    """Wait until this many database connections listen for change events."""
+    """Wait until this many database connections wait for change events."""
     with psycopg.connect(world.place.server.admin_dsn, autocommit=True) as connection:
         async with asyncio.timeout(NOTICE_SECONDS):
             while True:
@@ -81,7 +81,7 @@ async def test_change_event_reaches_other_processes_but_not_other_orgs(own_world
 async def test_change_poller_detects_a_change_that_no_process_has_announced(
     own_world: OrgEnv,
 ) -> None:
-    """A killed process sends no event for its last change, so the poller must find the change."""
+    """A process that was killed sent no event for its last change, so the poller must find it."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
     run = await own_world.agent.run()

@@ -1,4 +1,4 @@
-"""Semantic search with pgvector; skipped where the extension is missing or fails on this CPU."""
+"""Semantic search with pgvector; skipped if the extension is missing or fails on this CPU."""
 
 import psycopg
 import pytest
@@ -16,7 +16,7 @@ from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts
 
-#: Names of the queries that use the table of pgvector.
+#: Names of the queries that use pgvector's table.
 VECTOR_QUERIES = ("insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors")
 
 
@@ -28,7 +28,7 @@ def has_vectors(place: ServerDatabase) -> bool:
 async def make_filled_library(
     database: Database, place: ServerDatabase, backend: Backend
 ) -> SearchCorpus:
-    """Store the same texts in two orgs; return the search corpus of the first org."""
+    """Store the same texts in two orgs; return the search corpus of the first."""
     mine = await make_search_corpus(database, place, backend)
     theirs = await make_search_corpus(database, place, backend)
     for name, text in NOTES.items():
@@ -119,7 +119,7 @@ def test_migrate_creates_the_pgvector_table_only_if_enabled(pgvector_server: Ser
 
 
 def test_migrate_with_old_pgvector_version_creates_no_vector_table(pgvector_server: Server) -> None:
-    """Before version 0.8, the index of pgvector loses rows under row-level security."""
+    """With versions before 0.8, a search by index finds too few rows under row-level security."""
     with new_database(pgvector_server, "template1") as place:
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension vector")

@@ -1,4 +1,4 @@
-"""A cached plan is updated with the audit entries that other processes wrote."""
+"""Cached plans, updated with the audit entries that other processes wrote."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ def cached(plan: Plan) -> LoadedPlan:
 
 
 def entries(plan: Plan, *groups: Json) -> list[ChangeRow]:
-    """Return the audit row that the cached plan includes, then one row per group of changes."""
+    """Return rows of the audit: the last entry that the cache knows, then one for each group."""
     first = ChangeRow(plan.seq, NOON, b"cached", LATER, "{}")
     return [first, *(entry(plan.seq + n, group) for n, group in enumerate(groups, 1))]
 

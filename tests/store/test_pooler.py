@@ -1,4 +1,4 @@
-"""Transactions through a real pgbouncer leave no state on its four server connections."""
+"""Transactions through a real pgbouncer, which must leave no state on its connections."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -42,14 +42,14 @@ def pooled_place(own_place: ServerDatabase) -> Iterator[ServerDatabase]:
 
 @pytest.fixture
 async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield an environment with two orgs and more connections than pgbouncer has to the server."""
+    """Yield a test environment with more connections than pgbouncer has to the server."""
     async with make_env(pooled_place, pool_size=2 * WORKERS) as world:
         world.other_org_may_change = True
         yield world
 
 
 async def hammer(agent: AgentClient, mark: str, others: list[str], name: str) -> None:
-    """Work on plans and runs, and search; check that only data of the agent's org is visible."""
+    """Work on plans and runs, and search; check that no data of another org is visible."""
     for number in range(ROUNDS):
         plan = await agent.plan(2, name=f"{mark} {name} {number}", idempotencyKey=f"{name}{number}")
         content = f"The {mark} river {name} {number} is long."
@@ -91,7 +91,7 @@ async def test_concurrent_orgs_behind_a_pooler_stay_isolated(pooled: OrgEnv) -> 
 
 
 async def complete_unmarked_plan(agent: AgentClient, plan: Body) -> None:
-    """Complete a plan whose name lacks the marker, so that `list_active_plans` omits the plan."""
+    """Complete a plan without a marker in its name; lists of active plans then omit this plan."""
     await agent.work_through(plan)
 
 
@@ -112,10 +112,11 @@ async def test_every_transaction_behind_a_pooler_has_the_required_settings(
 
 
 async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
-    """Return the settings of each server connection of pgbouncer, as a new client sees them."""
+    """Return the settings that a new client finds on each server connection of pgbouncer."""
     async with AsyncExitStack() as stack:
         rows = []
-        # Each open transaction occupies one server connection, so this loop reaches all of them.
+        # An open transaction occupies a server connection, so each of these clients gets another
+        # one.
         for _ in range(POOL):
             other = await AsyncConnection.connect(place.app_dsn, prepare_threshold=None)
             await stack.enter_async_context(other)
@@ -171,7 +172,7 @@ async def test_change_poller_behind_pooler_delivers_events_of_other_process(pool
     lookout = pg_notify.ChangePoller()
     with here.bus.subscription(pooled.agent.org_id, feed):
         async with asyncio.timeout(PATIENCE_SECONDS):
-            # `event_listen_loop` returns, because LISTEN does not work through a pooler.
+            # LISTEN does not work through pgbouncer, so this function returns.
             await event_listen_loop(here)
         plan = await pooled.agent.plan(name="from elsewhere")
         await pg_notify.send_pending(pooled.database, pooled.dispatcher.bus)

@@ -1,4 +1,4 @@
-"""Every named SQL query matches the migrated schema, and is used."""
+"""Named SQL queries: each is used, and matches the migrated schema."""
 
 import ast
 import re
@@ -17,8 +17,8 @@ from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Rows, column_names, load
 
 SOURCE = Path(str(files("waybook")))
-#: Files whose queries the database owner executes; the tests of the maintenance operations execute
-#: these queries.
+#: Files with queries that the database owner executes in maintenance operations, whose tests cover
+#: the queries.
 OPERATOR = frozenset(
     f"maintenance/{name}"
     for name in (
@@ -36,17 +36,17 @@ OPERATOR_QUERIES = frozenset(
         *("create_maintenance_role", "must_join", "join_maintenance_role", "grant_maintenance"),
     }
 )
-#: Queries for servers with pgvector, which `test_pgvector` executes.
+#: Queries that need pgvector, covered by `test_pgvector`.
 PGVECTOR_QUERIES = frozenset(
     {"insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors"}
 )
-#: Files whose queries the code looks up by a name in a variable, so that a text search does not
-#: find the use.
+#: Files whose queries are found by a name in a variable, so that a search in the source does not
+#: find their uses.
 BY_NAME = frozenset(
     f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "import_rows", "migrate")
 )
 
-#: File that contains no queries, but fragments that several queries share.
+#: File with fragments that several queries share, instead of queries.
 NO_QUERIES = frozenset({"parts"})
 STORE = SOURCE / "store"
 FILES = sorted(
@@ -63,7 +63,7 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def prepared(file: str, name: str) -> str:
-    """Return the SQL query with numbered parameters; a list of rows is replaced by a single row."""
+    """Return the query with numbered parameters, and a single row in place of a list of rows."""
     text = load(file)[name].text
     columns = _COLUMNS.search(text)
     numbers = count(1)
@@ -91,7 +91,7 @@ def test_every_named_query_can_be_prepared_in_the_migrated_schema(
 
 
 def row_class(file: str, name: str) -> Any:  # noqa: ANN401 - a named tuple
-    """Return the class of the rows that a query returns, or None."""
+    """Return the class of the rows that a query returns, if it has one."""
     module = import_module(f"waybook.store.{file.replace('/', '.')}")
     queries: Mapping[str, Query] = getattr(module, "SQL", {})
     return queries[name].row if name in queries else None
@@ -105,12 +105,12 @@ def columns_of(connection: psycopg.Connection, prepared_name: str) -> tuple[str,
 
 @cache
 def mentions() -> frozenset[tuple[str, str]]:
-    """Return the file and name of every query that occurs in the source."""
+    """Return the file and name of every query that the source uses."""
     return frozenset(use for path in SOURCE.rglob("*.py") for use in uses(path))
 
 
 def uses(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the file and name of each query that a module uses as `SQL[name]`."""
+    """Yield the file and name of each query that a module uses in the form `SQL[name]`."""
     tree, prefix = ast.parse(path.read_text()), "waybook.store."
     own = path.relative_to(STORE).with_suffix("").as_posix() if STORE in path.parents else ""
     files_by_name = {"SQL": own}

@@ -1,4 +1,4 @@
-"""Retention of stored answers, closed plans and closed runs: only expired rows are deleted."""
+"""Retention of stored answers, closed plans and closed runs, which deletes only expired rows."""
 
 import re
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ async def test_retention_deletes_many_stored_answers_in_batches(
 async def worked_through(agent: AgentClient, word: str) -> Body:
     """Return a closed plan with a note and an output.
 
-    The note has two sources. Notes of other plans have the second source too.
+    The note has two sources, of which notes of other plans have one too.
     """
     plan = await agent.plan([make_step(f"Look for {word}.")], name=f"Plan {word}")
     taken = await agent.take(plan, sessionId=f"session {word}")

@@ -1,4 +1,4 @@
-"""Cache of runs: free and held jobs, the order in which calls use a run, and eviction."""
+"""Cache of runs: free and held jobs, order of calls, and eviction."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ def make_job(job_id: str, status: JobStatus = JobStatus.PENDING) -> Job:
 
 
 def make_slot(*free: Job, held: tuple[Job, ...] = (), is_complete: bool = False) -> RunSlot:
-    """Return the cache entry of a run that has these free jobs and jobs in progress."""
+    """Return the cache entry of a run with these free jobs and held jobs."""
     slot = RunSlot()
     slot.cached = CachedRun(
         run=RUN,

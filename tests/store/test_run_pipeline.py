@@ -1,4 +1,4 @@
-"""Calls on a run make decisions one after another; a pipeline commits decisions in batches."""
+"""Calls on a cached run, which decide one after the other and commit in batches."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -47,17 +47,17 @@ def make_slot() -> RunSlot:
 
 
 class Sender:
-    """Stand-in for the database: stores each message, or fails with a given error."""
+    """Fake database that records each message, or fails with a given error."""
 
     def __init__(self, *errors: BaseException | None) -> None:
-        """Create a sender with one entry per message: the error to raise, or None for success."""
+        """Create a fake database; for each message in turn, give an error to raise, or None."""
         self.messages: list[list[str]] = []
         self.errors = [*errors]
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def __call__(self, statements: Message) -> None:
-        await asyncio.sleep(0)  # A message to the database always lets other calls run.
+        await asyncio.sleep(0)  # While a message is sent, other calls can run.
         await self.gate.wait()
         self.messages.append([*map(str, statements)])
         error = self.errors.pop(0) if self.errors else None
@@ -66,7 +66,7 @@ class Sender:
 
 
 async def work(slot: RunSlot, send: Sender, name: str) -> None:
-    """Make a call that decides on the state of the run and commits the decision."""
+    """Make a call that changes the state of the run."""
     await slot.turns.join()
     before = slot.state
     assert before is not None
@@ -79,13 +79,13 @@ def start(*calls: Coroutine[None, None, None]) -> list[asyncio.Task[None]]:
 
 
 async def let_run(turns: int = 3) -> None:
-    """Let other tasks run for this number of turns of the event loop."""
+    """Let other tasks run for this many iterations of the event loop."""
     for _ in range(turns):
         await asyncio.sleep(0)
 
 
 async def outcomes(*calls: asyncio.Task[None]) -> list[type[object]]:
-    """Return the type of each call's result or error."""
+    """Return the type of the result or error of each call."""
     return [type(outcome) for outcome in await asyncio.gather(*calls, return_exceptions=True)]
 
 
@@ -152,7 +152,7 @@ async def test_canceled_wait_for_the_lock_lets_later_calls_continue() -> None:
 
 
 class Fault(Enum):
-    """Failure that can happen while a message is sent or answered."""
+    """Failure of a message."""
 
     NONE = auto()
     OTHER_PROCESS = auto()
@@ -163,7 +163,7 @@ class Fault(Enum):
 
 
 class FakeDatabase:
-    """Stand-in for a database with one run: it accepts decisions on the latest state, or fails."""
+    """Fake database with one run; it accepts only decisions on the newest state, and may fail."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.seq = 1

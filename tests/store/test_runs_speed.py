@@ -20,7 +20,7 @@ from waybook.store.runs import cache, inputs, jobs, load
 from waybook.store.runs import jobs as documents
 from waybook.store.runs.jobs import JobRequest
 
-#: SQL that inserts 1,200 runs for each of two orgs, and 20 jobs for each run, one of which is held.
+#: SQL that inserts 1,200 runs into each of two orgs. Each run has 20 jobs, one of them in progress.
 FILL = """
 insert into dag_definition (org_id, slug, version, name, body, body_hash, created_at, created_by)
 select org_id, 'dag-' || n, 1, 'DAG', '{}', '\\x00', now(), 'ann'
@@ -77,7 +77,7 @@ def full(server: Server) -> Iterator[ServerDatabase]:
 
 
 class Node(NamedTuple):
-    """Node of a query plan: operation, table, index, and the condition that the index checks."""
+    """Node of a query plan: operation, table, index, and condition on the index."""
 
     kind: str
     table: str | None
@@ -86,7 +86,7 @@ class Node(NamedTuple):
 
 
 def plan(place: ServerDatabase, statement: Statement, *settings: str) -> list[Node]:
-    """Return the generic query plan of an SQL statement, with these settings."""
+    """Return the generic query plan of a statement under these settings."""
     return [
         Node(
             node["Node Type"],
@@ -100,7 +100,7 @@ def plan(place: ServerDatabase, statement: Statement, *settings: str) -> list[No
 
 @pytest.fixture(scope="module")
 def named(full: ServerDatabase) -> tuple[str, str, str]:
-    """Return the ids of a run, of one of its jobs and of one of its documents."""
+    """Return the ids of a run, a job of this run, and a document of this job."""
     with psycopg.connect(full.admin_dsn) as admin:
         query = (
             "select run_id::text, job_id::text, id::text from document where org_id = %s limit 1"
@@ -114,8 +114,7 @@ ME = Holder("ann", "session")
 ANY = JobRequest(model=None, job_type=None, lease_seconds=900, holder=ME)
 SELECT_1 = JobRequest(model="m1", job_type=None, lease_seconds=900, holder=ME)
 
-#: For each query, the index that it uses, and True if the index returns the rows in the requested
-#: order.
+#: By query, the index that it uses, and whether the index gives the order of the rows.
 HOT = {
     "run_of_job": ("job_pkey", True),
     "load_job": ("job_pkey", True),
@@ -177,7 +176,7 @@ def test_frequent_run_query_uses_the_intended_index(
 
 
 def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
-    """The cache runs this query for every 32 free jobs; a run may have thousands of free jobs."""
+    """A run may have thousands of free jobs, and the cache often repeats this query."""
     nodes = plan(full, cache.SQL["held_jobs"](run_id=new_uuid(), most=cache.MAX_HELD_JOBS))
     assert "job_holder" in {node.through for node in nodes}, nodes
 
@@ -185,7 +184,7 @@ def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
 def test_documents_of_a_lineage_are_found_by_index(
     full: ServerDatabase, named: tuple[str, str, str]
 ) -> None:
-    """Without the index, each document of another lineage would cost a page read."""
+    """Otherwise, the query would read a page for each document of another lineage."""
     nodes = plan(full, hot(*named)["documents_of_lineage"])
     (scan,) = [node for node in nodes if node.through == "document_place"]
     for column in ("run_id", "stage_slug", "document_key", "lineage"):
@@ -213,7 +212,7 @@ def test_run_queries_use_no_sequential_scan(
 
 
 async def test_most_updates_of_runs_and_steps_change_no_index(own_place: ServerDatabase) -> None:
-    """Complete three runs: at least 90 % of the updates of runs and steps must change no index."""
+    """While three runs are completed, at least 90 % of the updates must change no index."""
     async with make_env(own_place) as world:
         for _ in range(3):
             run = await world.agent.run("dialectic")

@@ -1,4 +1,4 @@
-"""A sample of the decisions from the model check of plans is also executed on PostgreSQL."""
+"""Decisions sampled from the model check of plans, executed on PostgreSQL."""
 
 import os
 import random
@@ -10,11 +10,11 @@ from plan_shapes import SHAPES, Shape
 from plan_state_space import walk
 from plan_walk_on_database import execute_sample
 
-#: Total number of decisions to execute for all plans in `SHAPES`. `make harness NAME=model-db` sets
+#: Number of decisions to execute for all plans in `SHAPES`; `make harness NAME=model-db` sets
 #: 10,000.
 DECISIONS = int(os.environ.get("WAYBOOK_SAMPLED_DECISIONS", "100"))
-#: Maximum number of states that the test explores for one plan in `SHAPES`. The test executes
-#: decisions from only a few of these states.
+#: Maximum number of states to explore for each plan in `SHAPES`. Only in a few of them are
+#: decisions executed.
 MAX_STATES = max(300, DECISIONS * 3 // 10)
 
 

@@ -1,4 +1,4 @@
-"""System catalog: permissions of the serving role, and keys that start with the org id."""
+"""System catalog: permissions of the serving role, and keys that begin with the org."""
 
 import re
 from collections.abc import Iterator
@@ -11,26 +11,25 @@ from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
 from waybook.store.maintenance.migrate import APP_ROLE
 
-#: Table of applied migrations, which belongs to no org and which the serving role cannot access.
+#: Table of the applied migrations, which belongs to no org and which the serving role cannot read.
 OUTSIDE = {"schema_migration"}
 
-#: Unique keys that span all orgs. A slug must be unique, because it identifies an org before the
-#: org is known. Only the database owner can write slugs, so callers cannot use the key to find out
-#: which slugs exist.
+#: Unique keys that are not limited to an org. Slugs must be unique, because requests name an org by
+#: its slug. Only the database owner can write slugs, so callers cannot try out which slugs exist.
 ACROSS_ORGS = {"org_slug_key"}
-#: Indexes that contain the org, but not as the first column. If they began with the org, a database
-#: without statistics would use them for a lookup by id, and read all rows of the org.
+#: Indexes with the org in a later column. If it were the first column, PostgreSQL without
+#: statistics might use them for a lookup by id, and read all rows of the org.
 ORG_NOT_FIRST_UNIQUE = {"document_place", "plan_step_place"}
 ORG_NOT_FIRST = ORG_NOT_FIRST_UNIQUE | {"job_of_run", "plan_creator", "plan_status"}
 
-#: Tables of credentials. A credential does not name its owner, so it is looked up only by its hash,
-#: and the lookup makes only that row visible.
+#: Tables of credentials. The org of a credential is not known before the lookup, so a row is found
+#: by its hash, and only this row is visible.
 BY_HASH = {"access_link", "api_token", "web_session"}
 
 
 @pytest.fixture
 def serving(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    """Yield a database connection as the serving user, with no org set."""
+    """Yield a connection of the serving role, with no org set."""
     with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
         if shared_place.server.role:
             connection.execute(f"set role {shared_place.server.role}".encode())
@@ -41,7 +40,7 @@ TABLES = "c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')"
 
 
 def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tuple[object, ...]]:
-    """Return the rows of an SQL query, after replacing its `$name` placeholders."""
+    """Return the rows of a query, in which `$name` placeholders are replaced."""
     query = Template(question).substitute(tables=TABLES, app=APP_ROLE, **words)
     return connection.execute(query.encode()).fetchall()
 
@@ -157,8 +156,7 @@ def test_no_index_of_the_step_table_contains_the_status_column(catalog: psycopg.
     assert covering == []
 
 
-#: Statements that the serving role must not execute; `test_tenancy.py` checks the permissions of
-#: every table.
+#: Statements that the serving role may not execute; `test_tenancy.py` checks permissions by table.
 DENIED = [
     "update audit_entry set actor = 'me'",
     "truncate audit_entry",
@@ -184,7 +182,7 @@ def test_database_query_without_a_current_org_returns_no_rows(
     serving: psycopg.Connection, catalog: psycopg.Connection
 ) -> None:
     for table in sorted(tables(catalog)):
-        # Skip partitions, because a partition is accessed only through its parent table.
+        # Skip partitions, because the serving role can read them only through their parent table.
         if not re.search(r"_default$|_\d{8}$", table):
             assert ask(serving, "select * from $table", table=table) == [], table
 

@@ -27,7 +27,7 @@ EXECUTE = "execute function planted()"
 
 @pytest.fixture
 def connection(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    """Yield a connection whose changes are rolled back."""
+    """Yield a connection of the database owner; roll all changes back at the end."""
     with psycopg.connect(shared_place.owner_dsn) as opened:
         yield opened
         opened.rollback()

@@ -1,4 +1,4 @@
-"""A credential grants only the scopes that both the credential and its user have."""
+"""Scopes of a caller: only those that both the credential and its user have."""
 
 from datetime import UTC, datetime
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The seal of an audit entry depends on every field of the entry and on the previous seal."""
+"""Seals of audit entries, which depend on every field of the entry and on the seal before it."""
 
 from datetime import UTC, datetime
 from itertools import product

@@ -49,7 +49,7 @@ async def database(shared_place: ServerDatabase) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def library(database: Database, shared_place: ServerDatabase) -> SearchCorpus:
-    """Store the same texts in two orgs; return the search corpus of the first org."""
+    """Store the same texts in two orgs; return the search corpus of the first."""
     mine = await make_search_corpus(database, shared_place)
     theirs = await make_search_corpus(database, shared_place)
     for name, text in NOTES.items():
@@ -59,7 +59,7 @@ async def library(database: Database, shared_place: ServerDatabase) -> SearchCor
 
 
 def plan_in(place: ServerDatabase, org_id: UUID) -> str:
-    """Insert a plan row directly into the database; return the plan's id."""
+    """Insert a plan as a row, without calling a tool; return its id."""
     plan_id = new_uuid()
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
@@ -228,7 +228,7 @@ async def test_full_text_search_without_index_scans_only_the_newest_documents(
 
 
 def test_full_text_search_with_row_level_security_uses_index(own_place: ServerDatabase) -> None:
-    """The search operator must be leakproof, or PostgreSQL reads all rows of the org."""
+    """Under row-level security, PostgreSQL uses an index only with leakproof search operators."""
     if not own_place.server.is_embedded:
         pytest.skip("nobody could tell this server that comparing words leaks nothing")
     fill = """

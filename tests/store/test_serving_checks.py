@@ -1,4 +1,4 @@
-"""At startup, a server refuses an unsuitable schema, and migrates only if a setting allows it."""
+"""Start of a server: it refuses an unsuitable schema, and migrates only if a setting allows it."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,6 @@ from waybook.store.maintenance.migrate import (
 
 @pytest.fixture
 def empty(server: Server) -> Iterator[ServerDatabase]:
-    """Yield an empty database to which no migration has been applied."""
     with new_database(server, template="template0") as place:
         yield place
 

@@ -22,7 +22,7 @@ GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
 
 @contextmanager
 def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
-    """Create a database user without any grant except to connect; yield its DSN."""
+    """Create a database user who may only connect to the database; yield the user's DSN."""
     named, password = sql.Identifier(name), sql.Literal("choose one")
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("create role {} login password {}").format(named, password))
@@ -35,7 +35,7 @@ def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
 
 
 async def serve(place: ServerDatabase, dsn: str) -> None:
-    """Open the pool as a server does, with separate URLs for user and owner; run a query."""
+    """Open the database as a server does that has a DSN for each of user and owner; run a query."""
     server = DatabaseServer(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
     async with open_database(server, Settings()) as database:
         await database.list_org_ids()

@@ -34,9 +34,8 @@ ME = Holder("ann", "1")
 PLANS = 2_500
 STEPS = 6
 
-#: SQL that inserts so many rows for two orgs that sequential scans are slow. Each plan and run was
-#: last active in a different minute: if all had the same minute, an index on the minute would not
-#: help.
+#: SQL that inserts many rows into two orgs. Each plan and run was last active in another minute,
+#: because an index on the time would not help if all times were equal.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now() - n * interval '1 min'
@@ -179,7 +178,7 @@ def test_waiting_reviews_query_does_not_scan_all_reviews(full: ServerDatabase) -
 
 
 def unbounded_reads() -> dict[str, Statement]:
-    """Return the queries that have no condition on a single plan, and so concern all plans."""
+    """Return the queries about all plans of an org."""
     look = overview.overview_statements(
         overview.LastLook(), most=10, wide=100, long=200, patience=3_600
     )
@@ -214,8 +213,8 @@ def unbounded_reads() -> dict[str, Statement]:
 
 @pytest.mark.parametrize("name", unbounded_reads())
 def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) -> None:
-    # Disable sequential scans, as the server's sessions do. PostgreSQL then scans a table
-    # sequentially only if the query can use no index.
+    # Disable sequential scans, as the server does. PostgreSQL then uses one only if the query can
+    # use no index.
     read = scans(explain(full, unbounded_reads()[name], "enable_seqscan = off"))
     tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default", "usage"}
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()
@@ -223,7 +222,7 @@ def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) ->
 
 @pytest.mark.parametrize("name", ["counts", "totals"])
 def test_plans_in_rare_status_are_counted_by_index(full: ServerDatabase, name: str) -> None:
-    """All plans are executing, so a query that used another index would read all of them."""
+    """All plans have the status `executing`, so the query must not read them to count others."""
     query_plan = explain(full, unbounded_reads()[name], "enable_seqscan = off")
     filters = [node["Filter"] for node in nodes(query_plan) if "Filter" in node]
     assert [text for text in filters if "status" in text and "'executing'" not in text] == []
@@ -238,14 +237,14 @@ LISTS_BY_ACTIVITY = {
 
 @pytest.mark.parametrize("table", LISTS_BY_ACTIVITY)
 def test_plan_list_by_activity_is_read_in_index_order(full: ServerDatabase, table: str) -> None:
-    """PostgreSQL must stop at the limit, instead of sorting all open plans or runs."""
+    """Otherwise, PostgreSQL would sort all open plans or runs to find the newest."""
     query_plan = explain(full, LISTS_BY_ACTIVITY[table], "enable_seqscan = off")
     assert {how for scanned, how in scans(query_plan) if scanned == table} == {"Index Scan"}
     assert f"{table}_open_activity" in used_indexes(query_plan)
 
 
 def test_failed_steps_of_open_plans_are_looked_up_by_id(full: ServerDatabase) -> None:
-    """A join would read all failed steps of the org."""
+    """With a join, PostgreSQL would read all failed steps of the org."""
     query_plan = explain(full, unbounded_reads()["running"], "enable_seqscan = off")
     used = [i for i in used_indexes(query_plan) if i.startswith(("plan_step", "stage_step"))]
     texts = conditions(query_plan, *used)
@@ -255,7 +254,7 @@ def test_failed_steps_of_open_plans_are_looked_up_by_id(full: ServerDatabase) ->
 
 @pytest.mark.parametrize("name", ["in trouble", "finished"])
 def test_canceled_plans_are_looked_up_by_audit_entries(full: ServerDatabase, name: str) -> None:
-    """A hashed subplan would read all modifications of plans in the org."""
+    """With a hashed subplan, PostgreSQL would read all plan modifications of the org."""
     query_plan = explain(full, unbounded_reads()[name], "enable_seqscan = off")
     used = [i for i in used_indexes(query_plan) if i.startswith("audit_entry")]
     texts = conditions(query_plan, *used)
@@ -264,7 +263,7 @@ def test_canceled_plans_are_looked_up_by_audit_entries(full: ServerDatabase, nam
 
 
 def test_failed_and_stalled_plans_are_looked_up_by_id(full: ServerDatabase) -> None:
-    """Other indexes would read all open plans and runs of the org."""
+    """With another index, PostgreSQL would read all open plans and runs of the org."""
     query_plan = explain(full, unbounded_reads()["in trouble"], "enable_seqscan = off")
     texts = conditions(query_plan, "plan_pkey", "plan_open", "run_pkey", "run_open")
     assert len(texts) == 2, texts
@@ -281,14 +280,14 @@ SEARCHES_BY_NAME = {
 
 @pytest.mark.parametrize("index", SEARCHES_BY_NAME)
 def test_plan_search_by_name_finds_words_by_index(full: ServerDatabase, index: str) -> None:
-    """Under row-level security, PostgreSQL uses an index only for leakproof comparisons."""
+    """Under row-level security, PostgreSQL uses an index only with leakproof operators."""
     query_plan = explain(full, SEARCHES_BY_NAME[index], "enable_seqscan = off")
     texts = conditions(query_plan, index)
     assert len(texts) == 3
     assert all("word" in text for text in texts), texts
 
 
-#: For each kind of search hit, the full-text indexes that the query for this kind uses.
+#: By kind of search hit, the full-text indexes that its query uses.
 TEXT_INDEXES = {
     "plans": {"plan_words", "plan_brief_words"},
     "runs": {"run_words", "run_brief_words"},
@@ -311,16 +310,16 @@ def test_full_text_search_uses_index_or_only_newest_rows(full: ServerDatabase, k
         assert TEXT_INDEXES[kind] <= used_indexes(query_plan)
 
 
-#: Number of plans, and of steps in each plan, that the test of updates works through.
+#: Number of plans to complete in the test of updates, and number of steps of each.
 WORKED_PLANS, WORKED_STEPS = 100, 3
 
 
 async def test_only_a_plan_status_change_updates_an_index(own_place: ServerDatabase) -> None:
-    """Claim and submit 300 steps; the status of each plan changes at its start and at its end.
+    """Claim and submit 300 steps of plans whose status changes only at the start and at the end.
 
-    The pages of the tables are nearly empty, so that new versions of a row fit on the same page. On
-    full pages, the number of index updates would also depend on when dead row versions are removed,
-    and so on concurrent transactions.
+    The pages of the tables have free space, so that the new version of a row fits on the same page.
+    On full pages, the number of index updates would also depend on concurrent transactions, which
+    delay the removal of old row versions.
     """
     with psycopg.connect(own_place.owner_dsn) as owner:
         for table in ("plan", "plan_step"):
@@ -337,7 +336,7 @@ async def test_only_a_plan_status_change_updates_an_index(own_place: ServerDatab
             ).fetchall()
         return {name: (hot, every) for name, hot, every in rows}
 
-    # Each claim and each submission updates a step and a plan once.
+    # Each claim and each submit updates one step and one plan.
     least = 2 * WORKED_PLANS * WORKED_STEPS
     counts = eventually(
         lambda: updates() if all(n >= least for _, n in updates().values()) else None,

@@ -1,4 +1,4 @@
-"""Query parameters are sent separately from the SQL text, and the server returns them unchanged."""
+"""Query parameters, which are sent separately from the SQL and arrive unchanged."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from psycopg.pq import ExecStatus, Format
 from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import AsJson, Ids, Query, Rows, Statement, Value
 
-#: Use few examples, because each example is a query to a server.
+#: Each example is a query to a server, so use few examples.
 FEW = settings(max_examples=60)
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
@@ -46,13 +46,13 @@ def connection(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
 
 
 def returned(connection: psycopg.Connection, value: Value, kind: str) -> object:
-    """Send the value between two other parameters; return it as the server returns it."""
+    """Send the value between two other parameters; return the value that the server sends back."""
     query = Query("q", f"select %(before)s, %(value)s::{kind}, %(after)s")
     return answered(connection, query(before="before", value=value, after="after"))[0][1]
 
 
 def answered(connection: psycopg.Connection, statement: Statement) -> list[tuple[object, ...]]:
-    """Return the rows for an SQL statement whose parameters are sent separately."""
+    """Return the rows of a statement whose parameters are sent separately from the SQL."""
     text, parameters = statement.form.text, statement.parameters
     result = connection.pgconn.exec_params(text, parameters, result_format=Format.BINARY)
     assert result.status == ExecStatus.TUPLES_OK, result.error_message

@@ -1,4 +1,4 @@
-"""Starting while the database is unreachable, or while connections to it break."""
+"""Startup while the database is unreachable, or while its connections break."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from waybook.store.driver import pool
 
 
 class Reports(list[str]):
-    """List of the reasons why startup waits for the database; each call appends a reason."""
+    """List to which each call adds the reason why startup waits for the database."""
 
     def __call__(self, obstacle: str, waited: float, limit: float) -> None:
         assert 0 <= waited <= limit
@@ -39,7 +39,7 @@ def start(
 
 @contextmanager
 def linked(place: ServerDatabase) -> Iterator[tuple[FaultLink, str, str]]:
-    """Yield a proxy to the database, then two DSNs through the proxy: serving user and owner."""
+    """Yield a proxy to the database, and the DSNs of serving user and owner through the proxy."""
     with fault_link(place.owner_dsn) as (link, owner):
         through = conninfo_to_dict(owner)
         yield link, make_conninfo(place.app_dsn, host="127.0.0.1", port=through["port"]), owner

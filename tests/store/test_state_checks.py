@@ -1,4 +1,4 @@
-"""Check constraints accept exactly the rows that the states of plans and runs allow."""
+"""Check constraints, which accept exactly the rows that the states of plans and runs allow."""
 
 from collections.abc import Callable
 from itertools import product
@@ -13,7 +13,7 @@ from waybook.plan.model import PlanStatus, StepStatus
 NUMBERS = (None, -1, 0, 1, 2)
 TIMES = (None, "2026-01-01T00:00:00Z")
 UNKNOWN = "unknown"
-#: Whether a job has a work unit, as texts that PostgreSQL reads as booleans.
+#: Values for whether a job has a work unit, as texts that PostgreSQL reads as booleans.
 PRESENT, ABSENT = "true", "false"
 
 COMPLETED_PLAN = {PlanStatus.COMPLETED, PlanStatus.FAILED}

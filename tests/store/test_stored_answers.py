@@ -1,4 +1,4 @@
-"""A stored answer is returned only if the same request is repeated."""
+"""Stored answers, which are returned only if the same request is repeated."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""The audit reveals tampering by the database owner.
+"""Tampering by the database owner, which verification of the audit reveals.
 
-No other role can tamper: the serving role can only append to the audit and read it.
+No other role can tamper: the serving role can only read the audit and append to it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -117,8 +117,8 @@ class Owner:
         return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
 
     def _execute(self, statement: str, values: Mapping[str, object]) -> psycopg.Cursor:
-        # Set the org in the transaction: on a cluster, a setting of the session does not reach the
-        # nodes.
+        # On a cluster, only settings of a transaction reach the nodes, so set the org in each
+        # transaction.
         with self._connection.transaction():
             (org_id,) = self._connection.execute("show app.org_id").fetchone() or ("",)
             self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
@@ -140,7 +140,7 @@ async def world(tampered_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 @pytest.fixture
 def owning(world: OrgEnv) -> Iterator[psycopg.Connection]:
-    """Yield a connection as the database owner; roll back all changes at the end."""
+    """Yield a connection of the database owner with the org set."""
     with psycopg.connect(world.place.owner_dsn, autocommit=True) as connection:
         connection.execute(f"set app.org_id = '{world.agent.org_id}'".encode())
         yield connection
@@ -161,7 +161,7 @@ def owner(owning: psycopg.Connection, chain: Chain) -> Owner:
 
 
 async def reported_damage(world: OrgEnv, chain: Chain) -> tuple[int | None, str]:
-    """Return the number and the error of the first broken entry that verification reports."""
+    """Return the number and error of the first broken entry, as verification reports them."""
     verdict = await verified(world, chain.kind, chain.id)
     assert verdict.subject.id == chain.id
     assert not verdict.ok, "the audit does not show it"
@@ -231,7 +231,7 @@ async def test_audit_verification_reports_an_added_entry_with_valid_hash(
 async def test_audit_verification_reports_a_duplicate_entry(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
-    """The audit is partitioned by time, so its key allows the same entry number at two times."""
+    """The key of the audit contains the time, so an entry number can occur at two times."""
     owner.does(COPY, at=1, new=1)
     assert await reported_damage(world, chain) == (
         1,

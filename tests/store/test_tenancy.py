@@ -1,8 +1,8 @@
-"""Isolation of orgs, checked in the system catalog: row-level security has no loophole.
+"""Isolation of orgs by row-level security, without loopholes in the system catalog.
 
-`test_schema.py` checks the properties of every table. This file checks that the
-database has no views, triggers or other objects that could bypass row-level security, and that the
-serving role cannot access rows of another org.
+`test_schema.py` checks the properties of every table. This file checks that no view, trigger or
+other object bypasses row-level security, and that the serving role cannot access rows of another
+org.
 """
 
 from string import Template
@@ -22,37 +22,34 @@ from waybook.store.driver.queries import AsJson, Query, Statement, new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE
 
 ORG = "(org_id = app_org())"
-#: Row-level security policies that make rows of other orgs visible, each with its reason. The test
-#: fails if any other policy does so.
+#: Policies that make rows of other orgs visible, with the reasons; no other policy may do this.
 EXCEPTIONS = {
-    # A sweep sees the ids of all orgs, so that it can visit each org. This policy makes no other
-    # data visible to the sweep.
+    # A sweep visits all orgs, so it must see their ids. This policy lets it see nothing else.
     ("org", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
-    # A sweep also sees the records of erasures in all orgs: time, actor and counts.
+    # A sweep also sees the time, actor and counts of the erasures in all orgs.
     ("erasure", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
 }
-#: Row-level security policies for credentials. A credential does not contain its owner, so a caller
-#: sees exactly the row with the hash that the caller has set.
+#: Policies of credentials. The org of a credential is not known before the lookup, so a caller sees
+#: the row whose hash the caller has set, and no other.
 BY_HASH = {
     (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
     for table in ("access_link", "api_token", "web_session")
 }
-#: Table that belongs to no org; the serving role may not even read it.
+#: Table that belongs to no org and that the serving role cannot read.
 OUTSIDE = {"schema_migration"}
-#: Allowed default values of columns: the org, the time, or a constant, but no counters.
+#: Default values that columns may have: the org, the time or a constant, but no counter.
 DEFAULTS = {
     *("app_org()", "app_statement_time()", "app_transaction()", "now()", "false", "0"),
     *("'[]'::json", "'waiting'::text", "'relayed'::text"),
 }
-#: Tables whose rows the serving role may update, and tables whose rows it may delete. All other
-#: tables are append-only.
+#: Tables in which the serving role may update rows, and those in which it may delete rows. To all
+#: other tables, it can only add rows.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine", "agent"),
 }
 MAY_DELETE = {*("plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage")}
-#: Columns that the serving role may update in other tables: the description of an org, but not its
-#: slug; the permissions of a user; the last use and the revocation of a token or a session.
+#: Columns of other tables that the serving role may update.
 COLUMNS = [
     *(("access_link", name) for name in ("revoked_at", "revoked_by")),
     *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
@@ -116,8 +113,7 @@ def test_public_schema_contains_only_tables_and_indexes(catalog: psycopg.Connect
             where c.relnamespace = 'public'::regnamespace
               and c.relkind not in ('r', 'p', 'i', 'I')""",
     )
-    # Views and sequences are not allowed: a view would run with its owner's rights, and all orgs
-    # would share a sequence.
+    # A view would have the rights of its owner, and a sequence would be shared by all orgs.
     assert kinds == []
 
 
@@ -188,8 +184,8 @@ def test_serving_role_may_log_in_only_with_separate_owner_url(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")
-    # If only one database URL is configured, the server logs in as the user of that URL and then
-    # switches to the serving role, which therefore needs no login.
+    # With only one database URL, the server logs in as its user and then assumes the serving role,
+    # which needs no login for this.
     assert may_log_in is (shared_place.server.role is None)
 
 
@@ -233,8 +229,7 @@ def test_serving_role_can_update_and_delete_only_in_listed_tables(
     for never in ("truncate", "references", "trigger"):
         assert names(catalog, held, right=never) == set(), never
     assert "audit_entry" not in MAY_UPDATE | MAY_DELETE
-    # The serving role cannot read partitions directly, because a partition is accessed only through
-    # its parent table.
+    # The serving role may read partitions only through their parent table.
     partitions = names(catalog, PARTITIONS)
     readable = tables(catalog) - partitions | {"schema_migration"}
     assert names(catalog, held, right="select") == readable
@@ -242,7 +237,7 @@ def test_serving_role_can_update_and_delete_only_in_listed_tables(
 
 @pytest.fixture
 async def both(world: OrgEnv) -> OrgEnv:
-    """Return a test environment with rows of two orgs in every table."""
+    """Return a test environment in which both orgs have rows in every table."""
     world.other_org_may_change = True
     for agent in (world.agent, world.other_org):
         await all_foreign_records(agent)
@@ -255,7 +250,7 @@ async def both(world: OrgEnv) -> OrgEnv:
 
 
 def make_delivery() -> Statement:
-    """Return the SQL statement that inserts a pending notification."""
+    """Return a statement that inserts a notification which was not delivered yet."""
     named = {"id": new_uuid(), "event": "plan.failed", "subject_id": new_uuid()}
     return deliveries.SQL["insert_delivery"](**named, data=AsJson({}), at=NOON, expires_at=NOON)
 
@@ -269,7 +264,7 @@ A_SESSION = Query(
 
 
 async def make_browser(agent: AgentClient) -> Statement:
-    """Create a user with a token; return the SQL statement that inserts a web session."""
+    """Create a user with a token; return a statement that inserts a web session of this user."""
     issued = await make_token(agent)
     return A_SESSION(user=issued.user.id, token=issued.token.id, id=new_uuid())
 
@@ -281,7 +276,7 @@ def as_serving(world: OrgEnv, connection: psycopg.Connection, org_id: UUID) -> N
 
 
 def counts(connection: psycopg.Connection, shown: set[str]) -> dict[str, dict[str, int]]:
-    """Return the number of rows per org in each table, as seen by the current role."""
+    """Return the number of visible rows of each org, by table."""
     count = sql.SQL("select org_id::text, count(*) from {} group by 1")
     return {
         table: dict(connection.execute(count.format(sql.Identifier(table))).fetchall())
@@ -353,7 +348,7 @@ async def test_serving_role_cannot_insert_rows_for_another_org(
 
 
 def _tried(world: OrgEnv, connection: psycopg.Connection, statement: sql.Composed) -> int:
-    """Execute a statement as the first test org, roll back, and return the affected row count."""
+    """Try a statement as the first org, and roll back; return how many rows it affected."""
     with connection.transaction(force_rollback=True):
         as_serving(world, connection, world.agent.org_id)
         return connection.execute(statement).rowcount

@@ -1,4 +1,4 @@
-"""Erasure of a user: a pseudonym replaces the name, work is kept, and the audit stays valid."""
+"""Erasure of a user: a pseudonym replaces the name, work remains, and the audit stays valid."""
 
 import json
 import re
@@ -24,12 +24,12 @@ PSEUDONYM = re.compile(r"erased-[0-9a-f]{8}")
 
 @pytest.fixture
 def name() -> str:
-    """Return a unique name with characters that JSON has to escape."""
+    """Return a unique name with characters that are escaped in JSON."""
     return f'Zoë "Z" {new_uuid()}'
 
 
 async def make_days_work(agent: AgentClient) -> Body:
-    """Call every tool, reject and approve reviews, and return a plan in progress."""
+    """Let the user call every tool and decide reviews; return a plan in progress."""
     await all_foreign_records(agent)
     rejected = await agent.take(await agent.plan())
     await agent.call("request_user_review", stepId=rejected["stepId"], summary="Look.")
@@ -76,7 +76,7 @@ async def test_erasing_a_user_removes_the_name_and_spares_other_orgs(
     step = (await agent.status(plan))["activeSteps"][0]
     assert erasure.who in str(step) or erasure.who in left
     assert [v.ok for v in await verdicts(world, agent.org_id)] == [True]
-    # At the end of the test, the fixture verifies every audit chain against its rows.
+    # The fixture `world` also verifies every audit chain at the end.
 
 
 async def test_database_dump_lacks_the_name_of_an_erased_user(own_world: OrgEnv, name: str) -> None:
@@ -100,7 +100,7 @@ async def test_erasing_a_user_keeps_the_name_in_free_text(world: OrgEnv, name: s
 
 
 async def test_step_held_by_an_erased_user_can_still_be_submitted(world: OrgEnv, name: str) -> None:
-    """The process that submits the result cached the plan before the user was erased."""
+    """The process that gets the result still has the plan in its cache, with the erased name."""
     agent = world.agent.acting_as(name)
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
@@ -143,7 +143,7 @@ def tampering(own_world: OrgEnv) -> Iterator[psycopg.Connection]:
 async def test_erasing_a_user_with_a_broken_audit_chain_is_refused(
     own_world: OrgEnv, tampering: psycopg.Connection, name: str
 ) -> None:
-    """A broken audit chain must not get new seals, because these would hide the damage."""
+    """New seals would hide that the chain is broken."""
     agent = own_world.agent.acting_as(name)
     plan = await agent.plan()
     tampering.execute(
@@ -156,7 +156,7 @@ async def test_erasing_a_user_with_a_broken_audit_chain_is_refused(
 
 
 def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
-    """Change old audit entries and recompute the seals, as an attacker might do."""
+    """Change old audit entries, and compute their seals again, as an attacker could."""
     rows = admin.execute(
         """select subject_id::text, subject, seq, at, event, actor, channel, session,
                   details::text, hash

@@ -1,4 +1,4 @@
-"""Prepared SQL statements: prepared once, replanned periodically, and usable with a pooler."""
+"""Prepared SQL statements: prepared once, planned again regularly, and usable with a pooler."""
 
 import pytest
 
@@ -12,7 +12,7 @@ TWO = Query("two", "select 2")
 
 
 async def forget(tx: Transaction) -> None:
-    """Discard the prepared statements, as if a pooler switched to another server connection."""
+    """Discard all prepared statements, as when a pooler changes to another server connection."""
     await tx.send("deallocate all")
 
 

@@ -1,8 +1,8 @@
-"""Row-level security alone isolates orgs, even if no query filters by org.
+"""Row-level security without the org conditions of queries, which alone isolates orgs.
 
-`make harness NAME=test-rls` runs all tests, and `app/test_foreign_ids.py` some, with a switch that
-removes the org conditions from all queries. The tests in this file check that the switch removes
-every such condition.
+`make harness NAME=test-rls` removes the org conditions from all queries and runs many tests;
+`app/test_foreign_ids.py` does the same for its tests. The tests in this file check that all
+conditions are removed.
 """
 
 import os
@@ -25,17 +25,17 @@ from waybook.store.driver.queries import load
 if SWITCH in os.environ:
     pytest.skip("the queries are without their conditions already", allow_module_level=True)
 
-#: Pattern for an org condition: the org may be on either side of the comparison.
+#: Pattern for an org condition, with the org on either side.
 CONDITION = re.compile(
     r"(?:\borg_id|app_org\(\))\s*(?:=|<>|in\b|is\b)|(?:=|<>)\s*(?:\w+\.)?(?:org_id\b|app_org\(\))"
 )
-#: Pattern for comparisons with an org that are no org conditions: they compare the subject of an
-#: audit entry, or rows of an archive that belong to no org yet.
+#: Pattern for comparisons that contain the org but are no org conditions: they compare the subject
+#: of an audit entry, or rows of an archive that have no org yet.
 ABOUT_ORGS = re.compile(
     r"\bsubject_id\s*(?:=|<>)\s*(?:(?:\w+\.)?org_id\b|app_org\(\))|\borg_id = e\.subject_id"
     r"|\borg_id is distinct from app_org\(\)"
 )
-#: Some of the queries that are known to have an org condition in addition to row-level security.
+#: Two queries with an org condition, which the switch must change.
 CONDITIONS = {"claim", "full_text"}
 
 
