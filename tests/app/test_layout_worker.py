@@ -70,7 +70,7 @@ async def test_large_maps_of_tools_and_pages_use_the_layout_worker(
     drawn = list[str]()
     draw = DrawingProcess.draw
 
-    def noting(self: DrawingProcess, job: bytes) -> bytes:
+    def noting(self: DrawingProcess, job: bytes) -> str:
         drawn.append(threading.current_thread().name)
         return draw(self, job)
 
@@ -114,9 +114,9 @@ async def test_layout_worker_draws_the_same_map_only_once_per_org(
 ) -> None:
     drawn = list[bytes]()
 
-    def draw(_: DrawingProcess, job: bytes) -> bytes:
+    def draw(_: DrawingProcess, job: bytes) -> str:
         drawn.append(job)
-        return 1000 * b"x"
+        return 1000 * "x"
 
     monkeypatch.setattr(DrawingProcess, "draw", draw)
     layout_worker = LayoutWorker()

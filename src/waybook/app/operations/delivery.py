@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from waybook.app.queries.usage import delivery_not_found, get_delivery
 from waybook.app.request.locks.locking import OpenTransaction, Written
-from waybook.app.request.outbox import notification_statement
+from waybook.app.request.outbox import store_notification
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
 from waybook.notifications.delivery import (
@@ -24,7 +24,7 @@ from waybook.notifications.delivery import (
     decide_retry,
 )
 from waybook.store import deliveries, links
-from waybook.store.driver.queries import is_uuid
+from waybook.store.driver.queries import is_uuid, new_uuid
 
 log = logging.getLogger(__name__)
 
@@ -75,14 +75,11 @@ async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> Webhook
 
 
 async def send_test_notification(ctx: RequestContext) -> Delivery:
+    message_id, test = new_uuid(), Notification(NotificationKind.TEST, "", {})
     async with OpenTransaction(ctx) as opened:
-        message_id, statement = notification_statement(
-            ctx.services,
-            ctx.caller,
-            Notification(NotificationKind.TEST, "", {}),
-            opened.write_context,
-        )
-        await opened.write(Written([statement]))
+        context = opened.write_context
+        statements = store_notification(ctx.services, ctx.caller, test, message_id, context)
+        await opened.write(Written(statements))
     return await _sent(ctx, message_id)
 
 

@@ -22,6 +22,7 @@ from waybook.app.request.definition_cache import (
     compile_definition,
     definition_body,
     definition_hash,
+    definition_statement,
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import (
@@ -49,7 +50,6 @@ from waybook.store.maintenance import import_rows
 from waybook.store.maintenance.import_rows import Copy
 from waybook.store.plans import load as plans
 from waybook.store.runs import load as runs
-from waybook.store.runs import writer as run_writer
 from waybook.store.runs.rows import DefinitionRow
 
 _FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
@@ -246,22 +246,11 @@ def _definition_statements(
         Refused: the org has another definition with this slug and version.
     """
     dag, body = compiled_dag.dag, definition_body(compiled_dag.dag)
-    digest = definition_hash(body)
     if rows:
-        if bytes.fromhex(rows[0].body_hash) == digest:
+        if bytes.fromhex(rows[0].body_hash) == definition_hash(body):
             return []
         raise Refused(
             f"this org has another definition as version {compiled_dag.version} of the workflow "
             f"{dag.slug}; import into another org or database"
         )
-    return [
-        run_writer.add_definition(
-            slug=dag.slug,
-            version=compiled_dag.version,
-            name=dag.name,
-            body=body,
-            body_hash=digest,
-            now=now,
-            by=ctx.caller.user,
-        )
-    ]
+    return [definition_statement(dag, compiled_dag.version, body, now, ctx.caller.user)]

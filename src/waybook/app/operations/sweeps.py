@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from waybook.app.request.locks.aggregates import LockedPlan
-from waybook.app.request.outbox import link_statements, notification_statement
+from waybook.app.request.outbox import store_notification
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import NotificationKind
 from waybook.errors import Busy
@@ -77,12 +77,10 @@ async def _store_reminder(ctx: RequestContext, overdue: OverdueReview) -> bool:
         if review is None or review.id != overdue.review_id:
             return False
         notice = overdue_notification(locked.plan, review, overdue.due_at)
-        context, reminder_id = locked.write_context, overdue.reminder_id
-        _, statement = notification_statement(
-            ctx.services, ctx.caller, notice, context, notification_id=reminder_id
+        statements = store_notification(
+            ctx.services, ctx.caller, notice, overdue.reminder_id, locked.write_context
         )
-        link = link_statements(ctx.services, notice, reminder_id, context)
-        rows, *_ = await locked.tx.commit(statement, *link)
+        rows, *_ = await locked.tx.commit(*statements)
     ctx.services.delivery_requested.add(ctx.caller.org_id)
     return bool(rows)
 

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -20,6 +21,8 @@ from waybook.dag.model import Dag
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag
+from waybook.store.driver.queries import Statement
+from waybook.store.runs import writer
 from waybook.store.runs.rows import DefinitionRow
 
 _MAX_ENTRIES = 200
@@ -70,9 +73,17 @@ class DefinitionCache:
         return CompiledDag(shipped.dag, shipped.graphs, stored.version + 1)
 
 
-def is_stored(compiled_dag: CompiledDag, rows: Sequence[DefinitionRow]) -> bool:
-    """Return whether the latest stored definition is this one."""
-    return bool(rows) and rows[0].version == compiled_dag.version
+def definition_statement(dag: Dag, version: int, body: Json, now: datetime, by: str) -> Statement:
+    """Return the statement that stores a version of a definition."""
+    return writer.add_definition(
+        slug=dag.slug,
+        version=version,
+        name=dag.name,
+        body=body,
+        body_hash=definition_hash(body),
+        now=now,
+        by=by,
+    )
 
 
 def compile_definition(body: object, version: int) -> CompiledDag:

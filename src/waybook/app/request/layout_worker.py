@@ -12,10 +12,13 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import IO, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
+
+import orjson
 
 from waybook.app.request.cpu_queue import CpuQueue
 from waybook.dag.diagram.routing import compute_layout
@@ -23,7 +26,6 @@ from waybook.dag.diagram.svg import Drawing, render_svg
 from waybook.dag.model import Dag
 from waybook.errors import TooLarge, Unavailable
 
-_PREFIX_BYTES: Final = 4
 _NICENESS: Final = 10
 
 
@@ -67,26 +69,14 @@ def render(job: DrawingJob) -> str:
     )
 
 
-def _write_message(stream: IO[bytes], message: bytes) -> None:
-    stream.write(len(message).to_bytes(_PREFIX_BYTES, "big") + message)
-    stream.flush()
-
-
-def _read_message(stream: IO[bytes]) -> bytes | None:
-    prefix = stream.read(_PREFIX_BYTES)
-    if len(prefix) < _PREFIX_BYTES:
-        return None
-    size = int.from_bytes(prefix, "big")
-    message = stream.read(size)
-    return message if len(message) == size else None
-
-
 def main() -> None:
+    """Draw the pickled jobs on standard input. Write each drawing as a line of JSON."""
     os.nice(_NICENESS)
-    jobs, drawings = sys.stdin.buffer, sys.stdout.buffer
-    while (message := _read_message(jobs)) is not None:
-        job: DrawingJob = pickle.loads(message)  # noqa: S301 - written by our own parent process
-        _write_message(drawings, render(job).encode())
+    with suppress(EOFError):
+        while True:
+            job: DrawingJob = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
+            sys.stdout.buffer.write(orjson.dumps(render(job)) + b"\n")
+            sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
@@ -108,7 +98,7 @@ class DrawingProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._end: Callable[[], object] = lambda: None
 
-    def draw(self, job: bytes) -> bytes:
+    def draw(self, job: bytes) -> str:
         """Return the SVG of a pickled drawing job."""
         if self._process is None or self._process.poll() is not None:
             self._end()
@@ -123,16 +113,17 @@ class DrawingProcess:
         timer = threading.Timer(MAX_DRAWING_SECONDS, process.kill)
         timer.daemon = True
         timer.start()
+        drawing = b""
         try:
-            _write_message(process.stdin, job)
-            drawing = _read_message(process.stdout)
-        except BrokenPipeError:
-            drawing = None
+            with suppress(BrokenPipeError):
+                process.stdin.write(job)
+                process.stdin.flush()
+                drawing = process.stdout.readline()
         finally:
             has_time_left = timer.is_alive()
             timer.cancel()
-        if drawing is not None:
-            return drawing
+        if drawing.endswith(b"\n"):
+            return str(orjson.loads(drawing))
         self.close()
         if has_time_left:
             log.error("the process that draws maps died")
@@ -174,9 +165,12 @@ class LayoutWorker:
         key = org_id, digest
         svg = self._cache.get(key)
         if svg is None:
-            drawn = await self._drawing.run(org_id, partial(self._worker.draw, message))
-            svg = drawn.decode()
-            self._keep(key, svg)
+            svg = await self._drawing.run(org_id, partial(self._worker.draw, message))
+            self._cached_bytes += len(svg) - len(self._cache.pop(key, ""))
+            self._cache[key] = svg
+            while self._cached_bytes > MAX_CACHED_BYTES:
+                _, dropped = self._cache.popitem(last=False)
+                self._cached_bytes -= len(dropped)
         else:
             self._cache.move_to_end(key)
         return svg
@@ -189,14 +183,6 @@ class LayoutWorker:
 
     def close(self) -> None:
         self._worker.close()
-
-    def _keep(self, key: tuple[UUID, bytes], drawing: str) -> None:
-        replaced = self._cache.pop(key, "")
-        self._cache[key] = drawing
-        self._cached_bytes += len(drawing) - len(replaced)
-        while self._cached_bytes > MAX_CACHED_BYTES:
-            _, dropped = self._cache.popitem(last=False)
-            self._cached_bytes -= len(dropped)
 
 
 def layout_cost(dag: Dag) -> int:

@@ -9,12 +9,13 @@ from typing import TypeAlias
 
 from waybook.app.request.access import cache_steps, require_plan
 from waybook.app.request.locks.locking import Locked, Proposal, Written
-from waybook.app.request.outbox import plan_notification_statements
+from waybook.app.request.outbox import notification_statements
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import PLAN, ChangeEvent
 from waybook.core.ids import id_or_nil, is_id
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, StepId, StepStatus, StepText
+from waybook.plan.progress import plan_notifications
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction
@@ -215,7 +216,9 @@ class LockedPlan(Locked[Decision[object]]):
 
         return Written(
             statements,
-            plan_notification_statements(ctx.services, ctx.caller, before, plan, write_context),
+            notification_statements(
+                ctx.services, ctx.caller, plan_notifications(before, plan), write_context
+            ),
             ChangeEvent(PLAN, plan.id, head.seq, moved) if head is not self.head else None,
             remember,
             decision.refusal,

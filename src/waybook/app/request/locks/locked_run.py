@@ -11,13 +11,14 @@ from typing import TypeAlias
 
 from waybook.app.request.access import load_definition, run_not_found
 from waybook.app.request.locks.locking import Locked, Proposal, Written
-from waybook.app.request.outbox import run_notification_statements
+from waybook.app.request.outbox import notification_statements
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Event
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import Busy
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job, Run
+from waybook.run.status import run_notifications
 from waybook.store import calls
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
@@ -279,7 +280,9 @@ class LockedRun(Locked[RunDecision[object]]):
 
         written = Written(
             [],
-            run_notification_statements(services, ctx.caller, before, run, dag, write_context),
+            notification_statements(
+                services, ctx.caller, run_notifications(before, run, dag), write_context
+            ),
             ChangeEvent(RUN, run.id, write.head.seq, moved) if decision.entries else None,
             remember,
             decision.refusal,

@@ -1,7 +1,6 @@
 """Tools that list the workflows and the open runs, and add a workflow definition."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 import orjson
@@ -20,6 +19,7 @@ from waybook.app.request.definition_cache import (
     compile_definition,
     definition_body,
     definition_hash,
+    definition_statement,
 )
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
@@ -29,11 +29,11 @@ from waybook.app.request.tool import ADMIN, RUNS, Tool
 from waybook.core.decision_context import Scope
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import BadRecipe
-from waybook.json_values import Body, Json, format_time
+from waybook.json_values import Body, format_time
 from waybook.run.model import CompiledDag
 from waybook.run.stages import require_runnable
 from waybook.store.driver.queries import new_id
-from waybook.store.runs import load, writer
+from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow
 
 _MAX_RUNS = 50
@@ -104,44 +104,34 @@ class AddDag(MutatingArguments):
 async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     """Check a workflow definition and store it. An identical definition changes nothing."""
     weight = len(orjson.dumps(args.definition)) // _BYTES_PER_MAP_ITEM
-    checked = partial(_compile_runnable, args.definition)
-    compiled_dag = await ctx.services.shared(LayoutWorker).run(ctx.caller.org_id, weight, checked)
+
+    def compile_runnable() -> CompiledDag:
+        compiled_dag = compile_definition(args.definition, 1)
+        require_runnable(compiled_dag)
+        return compiled_dag
+
+    org_id, worker = ctx.caller.org_id, ctx.services.shared(LayoutWorker)
+    try:
+        compiled_dag = await worker.run(org_id, weight, compile_runnable)
+    except BadRecipe as error:
+        error.details["schema"] = WORKFLOW_SCHEMA_URI
+        raise
     body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug
     lock, stored = load.SQL["lock_definition"], load.SQL["definition"]
     opened = OpenTransaction(ctx, lock(slug=slug), stored(slug=slug, version=None))
 
     async def decide() -> Proposal[Written]:
         rows: Sequence[DefinitionRow] = opened.results[-1]
-        digest = definition_hash(body)
         latest = rows[0].version if rows else 0
-        if rows and bytes.fromhex(rows[0].body_hash) == digest:
+        if rows and bytes.fromhex(rows[0].body_hash) == definition_hash(body):
             return Proposal(Written([]), _reply(slug, latest, "unchanged"))
-        made = writer.add_definition(
-            slug=slug,
-            version=latest + 1,
-            name=compiled_dag.dag.name,
-            body=body,
-            body_hash=digest,
-            now=opened.now,
-            by=ctx.caller.user,
-        )
+        made = definition_statement(compiled_dag.dag, latest + 1, body, opened.now, ctx.caller.user)
         # The event is not about a run, so its id is a new one. It only tells clients that they can
         # now use the tools for runs.
         event = ChangeEvent(RUN, new_id(), 0, list_changed=True)
         return Proposal(Written([made], event=event), _reply(slug, latest + 1, "added"))
 
     return await update(opened, decide)
-
-
-def _compile_runnable(definition: Json) -> CompiledDag:
-    """Compile a definition, and refuse it if no run of it could ever start."""
-    try:
-        compiled_dag = compile_definition(definition, 1)
-    except BadRecipe as error:
-        error.details["schema"] = WORKFLOW_SCHEMA_URI
-        raise
-    require_runnable(compiled_dag)
-    return compiled_dag
 
 
 def _reply(slug: str, version: int, status: str) -> Body:

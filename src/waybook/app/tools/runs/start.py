@@ -25,12 +25,11 @@ from waybook.app.request.definition_cache import (
     BUILTIN_AUTHOR,
     DefinitionCache,
     definition_body,
-    definition_hash,
-    is_stored,
+    definition_statement,
 )
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.outbox import run_notification_statements
+from waybook.app.request.outbox import notification_statements
 from waybook.app.request.reply import (
     cancellation_view,
     fit_reply,
@@ -56,7 +55,7 @@ from waybook.run.failure import retry_failed as decide_retry
 from waybook.run.made_from import jobs_after
 from waybook.run.model import CompiledDag, Job, StageRun
 from waybook.run.start import give_feedback, new_run, start_open_stage
-from waybook.run.status import run_state
+from waybook.run.status import run_notifications, run_state
 from waybook.store.accounts import accounts
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.runs import jobs, load, writer
@@ -86,18 +85,10 @@ async def start_run(ctx: RequestContext, args: _StartRun) -> ToolReply:
         rows, cache = opened.results[0], ctx.services.shared(DefinitionCache)
         compiled_dag = cache.current(ctx.caller.org_id, args.dag_slug, rows)
         made: list[Statement] = []
-        if not is_stored(compiled_dag, rows):
-            body = definition_body(compiled_dag.dag)
-            statement = writer.add_definition(
-                slug=args.dag_slug,
-                version=compiled_dag.version,
-                name=compiled_dag.dag.name,
-                body=body,
-                body_hash=definition_hash(body),
-                now=opened.now,
-                by=BUILTIN_AUTHOR,
-            )
-            made.append(statement)
+        if not rows or rows[0].version != compiled_dag.version:
+            dag, version = compiled_dag.dag, compiled_dag.version
+            body = definition_body(dag)
+            made.append(definition_statement(dag, version, body, opened.now, BUILTIN_AUTHOR))
         context = opened.decision_context
         decision = new_run(compiled_dag, new_id(), args.name, args.input, args.models, context)
         return _started_run_proposal(opened, decision, compiled_dag, made)
@@ -119,8 +110,8 @@ def _started_run_proposal(
 
     written = Written(
         [*made, *writer.statements(None, [writer.seal_decision(decision, {}, write_context)])],
-        run_notification_statements(
-            ctx.services, ctx.caller, None, run, compiled_dag, write_context
+        notification_statements(
+            ctx.services, ctx.caller, run_notifications(None, run, compiled_dag), write_context
         ),
         ChangeEvent(RUN, run.id, len(decision.entries), list_changed=True),
         remember,
