@@ -5,7 +5,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
-from waybook.errors import InvalidInput, TooLarge
+from waybook.errors import TooLarge
 from waybook.importers.github import is_github, read_github
 from waybook.importers.markdown import read_markdown
 from waybook.importers.mermaid import is_mermaid, read_mermaid
@@ -15,7 +15,7 @@ from waybook.importers.steps import (
     ItemList,
     at_line,
     build_plan,
-    read_json,
+    read_document,
 )
 from waybook.importers.trackers import is_beads, is_task_master, read_beads, read_task_master
 
@@ -26,6 +26,13 @@ class PlanFormat(StrEnum):
     TASK_MASTER = "task-master"
     BEADS = "beads"
     GITHUB = "github"
+
+
+_JSON_FORMATS = {
+    PlanFormat.TASK_MASTER: is_task_master,
+    PlanFormat.BEADS: is_beads,
+    PlanFormat.GITHUB: is_github,
+}
 
 
 def decode(data: bytes) -> str:
@@ -57,25 +64,13 @@ def detect_format(text: str) -> PlanFormat:
         InvalidInput: the text looks like JSON, but not like a known format; the error names the
         line.
     """
-    start = text.removeprefix("\ufeff").lstrip()
-    if not start.startswith(("{", "[")):
+    text = text.removeprefix("\ufeff")
+    if not text.lstrip().startswith(("{", "[")):
         return PlanFormat.MERMAID if is_mermaid(text) else PlanFormat.MARKDOWN
-    try:
-        data = read_json(text.removeprefix("\ufeff"))
-    except InvalidInput:
-        # The text may have one JSON object per line.
-        first = read_json(start.split("\n", 1)[0], text.count("\n", 0, text.index(start[0])) + 1)
-        if is_beads(first):
-            return PlanFormat.BEADS
-        if isinstance(first, dict) and is_github(first):
-            return PlanFormat.GITHUB
-        raise
-    if is_task_master(data):
-        return PlanFormat.TASK_MASTER
-    if is_github(data):
-        return PlanFormat.GITHUB
-    if is_beads(data):
-        return PlanFormat.BEADS
+    data = read_document(text)
+    for form, is_of_form in _JSON_FORMATS.items():
+        if is_of_form(data):
+            return form
     raise at_line(
         1, "this JSON is no tasks.json, no issue of gh and no beads file; name its --format"
     )
@@ -101,5 +96,6 @@ def read_plan(
         PlanFormat.BEADS: read_beads,
         PlanFormat.GITHUB: read_github,
     }
+    text = text.removeprefix("\ufeff")
     item_list = readers[form or detect_format(text)](text)
     return build_plan(item_list, include_done=include_done)

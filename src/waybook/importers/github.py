@@ -1,12 +1,10 @@
 """Reads GitHub issues: the task list and sub-issues of one issue, or a list of issues."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
-from waybook.errors import InvalidInput
-from waybook.importers.markdown import MAX_LINE_LENGTH, Line, read_check_list, split_lines
+from waybook.importers.markdown import MAX_LINE_LENGTH, read_check_list, split_lines
 from waybook.importers.steps import (
     MAX_TEXT_LENGTH,
     Item,
@@ -14,8 +12,7 @@ from waybook.importers.steps import (
     LocatedObject,
     at_line,
     list_field,
-    read_json,
-    read_json_lines,
+    read_document,
     text_field,
 )
 
@@ -28,47 +25,23 @@ _ADDRESS: Final = re.compile(r"([\w.-]{1,99}/[\w.-]{1,99})/(?:issues|pull)/(\d{1
 _CLOSED: Final = frozenset({"closed", "merged"})
 
 
-@dataclass(frozen=True, slots=True)
-class IssueDocument:
-    issues: list[Any]
-    is_list: bool
-
-
-def read_document(text: str) -> IssueDocument:
-    """Return the issues of a JSON document, or of JSON Lines with one issue in each line.
-
-    Raises:
-        InvalidInput: the document is not JSON; the error names the line.
-    """
-    text = text.removeprefix("\ufeff")
-    try:
-        data = read_json(text)
-    except InvalidInput:
-        start = text.lstrip()
-        first_line = text.count("\n", 0, len(text) - len(start)) + 1
-        try:
-            read_json(start.split("\n", 1)[0].strip(), first_line)
-        except InvalidInput:
-            pass
-        else:
-            return IssueDocument([*read_json_lines(text)], is_list=True)
-        raise
-    return _find_issues(data)
-
-
-def _find_issues(data: Any) -> IssueDocument:  # noqa: ANN401 - JSON
+def _find_issues(data: Any) -> LocatedObject | list[Any]:  # noqa: ANN401 - JSON
+    """Return the only issue, or a list of issues, of which each may be any JSON value."""
     while isinstance(data, LocatedObject) and not data.keys() & {"title", "body"}:
         data = next(
             (data[name] for name in _WRAPPERS if isinstance(data.get(name), LocatedObject | list)),
             None,
         )
     if isinstance(data, LocatedObject):
-        return IssueDocument([data], is_list=False)
-    return IssueDocument([*_flatten(data)] if isinstance(data, list) else [], is_list=True)
+        return data
+    # `gh api --paginate --slurp` prints a list of pages.
+    pages = data if isinstance(data, list) else []
+    return [issue for page in pages for issue in (page if isinstance(page, list) else [page])]
 
 
 def is_github(data: Any) -> bool:  # noqa: ANN401 - JSON
-    issue = next(iter(_find_issues(data).issues), None)
+    found = _find_issues(data)
+    issue = next(iter(found), None) if isinstance(found, list) else found
     if not isinstance(issue, LocatedObject):
         return False
     if _number_of(issue) is not None:
@@ -76,24 +49,8 @@ def is_github(data: Any) -> bool:  # noqa: ANN401 - JSON
     return isinstance(issue.get("body"), str) or {"title", "body"} <= issue.keys()
 
 
-def _flatten(values: list[Any]) -> Iterator[Any]:
-    """Yield the values of all pages that `gh api --paginate --slurp` prints."""
-    for value in values:
-        if isinstance(value, list):
-            yield from value
-        else:
-            yield value
-
-
 def is_closed(issue: LocatedObject) -> bool:
     return str(issue.get("state")).lower() in _CLOSED
-
-
-def _is_pull_request(issue: LocatedObject) -> bool:
-    """Return whether an entry is a pull request. The API lists pull requests among issues."""
-    return isinstance(issue.get("pull_request"), LocatedObject) or (
-        issue.get("isPullRequest") is True or issue.get("__typename") == "PullRequest"
-    )
 
 
 def _address_of(issue: LocatedObject) -> str:
@@ -164,16 +121,7 @@ def read_body(body: str, repository: str) -> tuple[str, list[str]]:
     >>> read_body("Fast.\n\n## Blocked by\n- #7 the parser", "octo/app")
     ('Fast.\n\n## Blocked by\n- #7 the parser', ['octo/app#7'])
     """
-    lines = [*split_lines(_cut_lines(body))]
-    text = "\n".join(line.text.rstrip() for line in lines).strip()
-    return text, [*dict.fromkeys(_references(lines, repository))]
-
-
-def _cut_lines(body: str) -> str:
-    return "\n".join(line[:MAX_LINE_LENGTH] for line in body.split("\n"))
-
-
-def _references(lines: list[Line], repository: str) -> Iterator[str]:
+    lines, keys = [*split_lines(_cut_lines(body))], dict[str, None]()
     is_section = False
     for line in lines:
         if line.is_code:
@@ -189,7 +137,12 @@ def _references(lines: list[Line], repository: str) -> Iterator[str]:
         for text in lists:
             for part in _PART.finditer(text):
                 name = part["repository"] or part["linked"] or repository
-                yield _issue_key(name, part["number"] or part["linked_number"])
+                keys[_issue_key(name, part["number"] or part["linked_number"])] = None
+    return "\n".join(line.text.rstrip() for line in lines).strip(), [*keys]
+
+
+def _cut_lines(body: str) -> str:
+    return "\n".join(line[:MAX_LINE_LENGTH] for line in body.split("\n"))
 
 
 #: Issue number or URL at the beginning of an item.
@@ -208,11 +161,11 @@ def read_github(text: str) -> ItemList:
         InvalidInput: the JSON contains no issue, or the issue contains no tasks; the error names
         the line.
     """
-    document = read_document(text)
-    if not document.is_list:
-        return _read_issue(_with_title(document.issues[0]))
+    found = _find_issues(read_document(text))
+    if not isinstance(found, list):
+        return _read_issue(_with_title(found))
     issues: list[LocatedObject] = []
-    for place, value in enumerate(document.issues, start=1):
+    for place, value in enumerate(found, start=1):
         if not isinstance(value, LocatedObject):
             line = issues[-1].line if issues else 1
             raise at_line(line, f"entry {place} of this list is not an issue: {_COMMANDS}")
@@ -272,7 +225,14 @@ def _title(issue: LocatedObject) -> str:
 
 
 def _read_list(issues: list[LocatedObject]) -> ItemList:
-    tasks = [issue for issue in issues if not _is_pull_request(issue)]
+    # The API lists pull requests among issues.
+    tasks = [
+        issue
+        for issue in issues
+        if not isinstance(issue.get("pull_request"), LocatedObject)
+        and issue.get("isPullRequest") is not True
+        and issue.get("__typename") != "PullRequest"
+    ]
     if not tasks:
         raise at_line(issues[0].line, "this list has only pull requests, and no issues")
     repositories = {name for issue in tasks if (name := _repository_of(issue))}

@@ -4,6 +4,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise, takewhile
 from typing import Final
 
 from waybook.core.hidden_characters import without_escapes
@@ -54,7 +56,7 @@ _LEADING_NUMBER: Final = re.compile(
     r"(?:(?:step|task|phase)\s+#?)?(\d{1,6}(?:\.\d{1,6})*)[.):]\s+(?=\S)", re.IGNORECASE
 )
 _REPORT_STEPS: Final = "## Steps"
-_REPORT_STEP: Final = re.compile(r"### (\d{1,6})\. (.*)")
+_REPORT_STEP: Final = re.compile(r"### \d{1,6}\. .*")
 _REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
 #: A longer line would not fit into a step.
 MAX_LINE_LENGTH: Final = MAX_TEXT_LENGTH + 100
@@ -88,20 +90,24 @@ def read_markdown(text: str) -> ItemList:
     ):
         return _report([replace(line, text=without_escapes(line.text)) for line in lines])
     item_list = _preamble(lines)
-    for read in (_check_list, _numbered_list, _headings, _bullets):
-        items = [*read(lines)]
-        if items:
-            for item in _numbered_once(items):
-                item_list.add(item)
-            return item_list
-    raise at_line(
-        max(1, len(lines)),
-        "no tasks up to here; write them as “- [ ] task”, “1. task”, or headings with text",
+    items = (
+        _list(lines, _CHECK, _check_item)
+        or _list(lines, _NUMBERED, lambda match: (f"{match[2]}. {match[3]}", False))
+        or _headings(lines)
+        or _list(lines, _BULLET, lambda match: (match[2], False))
     )
+    if not items:
+        raise at_line(
+            max(1, len(lines)),
+            "no tasks up to here; write them as “- [ ] task”, “1. task”, or headings with text",
+        )
+    for item in _numbered_once(items):
+        item_list.add(item)
+    return item_list
 
 
 def read_check_list(text: str) -> list[Item]:
-    return _numbered_once([*_check_list([*split_lines(text)])], strip="")
+    return _numbered_once(_list([*split_lines(text)], _CHECK, _check_item), strip="")
 
 
 def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
@@ -119,7 +125,7 @@ def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
 
 def split_lines(text: str) -> Iterator[Line]:
     """Yield the lines without HTML comments, which contain instructions in issue templates."""
-    ended = re.split(r"\r?\n", text.removeprefix("\ufeff"))
+    ended = re.split(r"\r?\n", text)
     last_end = max((n for n, line in enumerate(ended, start=1) if "-->" in line), default=0)
     fence, is_task_list, is_comment = "", False, False
     for number, line in enumerate(ended, start=1):
@@ -160,29 +166,19 @@ def _preamble(lines: Sequence[Line]) -> ItemList:
     return item_list
 
 
-def _check_list(lines: Sequence[Line]) -> Iterator[Item]:
-    return _list(lines, _CHECK, lambda match: (match[3], match[2] != " "))
-
-
-def _numbered_list(lines: Sequence[Line]) -> Iterator[Item]:
-    return _list(lines, _NUMBERED, lambda match: (f"{match[2]}. {match[3]}", False))
-
-
-def _bullets(lines: Sequence[Line]) -> Iterator[Item]:
-    return _list(lines, _BULLET, lambda match: (match[2], False))
+def _check_item(match: re.Match[str]) -> tuple[str, bool]:
+    return match[3], match[2] != " "
 
 
 def _list(
     lines: Sequence[Line],
     pattern: re.Pattern[str],
     read: Callable[[re.Match[str]], tuple[str, bool]],
-) -> Iterator[Item]:
+) -> list[Item]:
     starts = [(place, match) for place, line in enumerate(lines) if (match := line.match(pattern))]
-    if not starts:
-        return
-    outer = min(_indent(match[1]) for _, match in starts)
+    outer = min((_indent(match[1]) for _, match in starts), default=0)
     starts = [(place, match) for place, match in starts if _indent(match[1]) <= outer]
-    section = ""
+    section, items = "", list[Item]()
     for index, (place, match) in enumerate(starts):
         end = starts[index + 1][0] if index + 1 < len(starts) else len(lines)
         above = lines[starts[index - 1][0] if index else 0 : place]
@@ -190,20 +186,16 @@ def _list(
         section = next((name for level, name in reversed(headings) if level > 1), section)
         words, done = read(match)
         following = lines[place + 1 : end]
-        body = [*_body(following, outer)]
+        body = [*takewhile(partial(_belongs_to_item, outer), following)]
         item = _item(words, body, lines[place].number, index + 1, section=section, done=done)
         unread = [n for n in following[len(body) :] if n.text.strip() and not n.heading()]
-        yield replace(item, unread=tuple(line.number for line in unread))
+        items.append(replace(item, unread=tuple(line.number for line in unread)))
+    return items
 
 
-def _body(lines: Sequence[Line], outer: int) -> Iterator[Line]:
-    for line in lines:
-        if line.heading():
-            return
-        if not line.text.strip() or line.is_code or _indent(line.text) > outer:
-            yield line
-        else:
-            return
+def _belongs_to_item(outer: int, line: Line) -> bool:
+    is_inner = not line.text.strip() or line.is_code or _indent(line.text) > outer
+    return is_inner and line.heading() is None
 
 
 def _indent(text: str) -> int:
@@ -211,19 +203,17 @@ def _indent(text: str) -> int:
     return len(spaces.expandtabs(4))
 
 
-def _headings(lines: Sequence[Line]) -> Iterator[Item]:
-    """Yield an item for each heading of the highest level that occurs more than once."""
+def _headings(lines: Sequence[Line]) -> list[Item]:
+    """Return an item for each heading of the highest level that occurs more than once."""
     headings = [(place, h) for place, line in enumerate(lines) if (h := line.heading())]
     levels = [level for _, (level, _) in headings]
-    repeated = [level for level in sorted({*levels}) if levels.count(level) > 1]
-    if not repeated:
-        return
-    level = repeated[0]
+    level = min((level for level in levels if levels.count(level) > 1), default=0)
     ends = [place for place, (other, _) in headings if other <= level] + [len(lines)]
     starts = [(place, name) for place, (other, name) in headings if other == level]
-    for index, (place, name) in enumerate(starts, start=1):
-        end = ends[bisect_right(ends, place)]
-        yield _item(name, lines[place + 1 : end], lines[place].number, index)
+    return [
+        _item(name, lines[place + 1 : ends[bisect_right(ends, place)]], lines[place].number, index)
+        for index, (place, name) in enumerate(starts, start=1)
+    ]
 
 
 def _item(
@@ -246,7 +236,9 @@ def _item(
             texts.append(line.text)
     named = _LEADING_NUMBER.match(title)
     key, title = (named[1], title[named.end() :]) if named else (str(place), title)
-    text = _dedent(texts)
+    least = min((_indent(text) for text in texts if text.strip()), default=0)
+    cut = [text[least:] if text[:least].isspace() or not least else text.strip() for text in texts]
+    text = "\n".join(text.rstrip() for text in cut).strip("\n")
     if section:
         text = f"{text}\n\nPart of: {section}".strip()
     return Item(
@@ -259,36 +251,25 @@ def _item(
     )
 
 
-def _dedent(texts: Sequence[str]) -> str:
-    least = min((_indent(text) for text in texts if text.strip()), default=0)
-    cut = [text[least:] if text[:least].isspace() or not least else text.strip() for text in texts]
-    return "\n".join(text.rstrip() for text in cut).strip("\n")
-
-
 def _report(lines: Sequence[Line]) -> ItemList:
     item_list = ItemList()
     first = next(place for place, line in enumerate(lines) if line.text == _REPORT_STEPS)
     head = lines[:first]
     item_list.name = next((h[1] for line in head if (h := line.heading())), "")
     item_list.question = _quotation(head)
-    starts = [
-        (place, match)
-        for place, line in enumerate(lines)
-        if place > first and (match := line.match(_REPORT_STEP))
-    ]
     headings = [(p, h[0]) for p, line in enumerate(lines) if p > first and (h := line.heading())]
     end = next((p for p, level in headings if level <= _REPORT_STEPS.count("#")), len(lines))
-    starts = [(place, match) for place, match in starts if place < end]
-    for index, (place, match) in enumerate(starts):
-        until = starts[index + 1][0] if index + 1 < len(starts) else end
-        item_list.add(_report_step(match, lines[place:until]))
+    starts = [p for p in range(first + 1, end) if lines[p].match(_REPORT_STEP)]
+    for place, until in pairwise([*starts, end]):
+        item_list.add(_report_step(lines[place:until]))
     if not item_list.items:
         raise at_line(lines[first].number, "this report has no steps")
     return item_list
 
 
-def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
+def _report_step(lines: Sequence[Line]) -> Item:
     number, after, status = lines[0].number, list[tuple[str, int]](), None
+    _, order, title = lines[0].text.split(" ", 2)
     for line in lines[1:]:
         if line.text.startswith(">"):
             break
@@ -296,14 +277,14 @@ def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
         _, keys = _take_references(line.text)
         after += [(key.removeprefix("#"), line.number) for key in keys]
     if status is None or status[2] not in {str(kind) for kind in StepType}:
-        raise at_line(number, f"step {match[1]} of this report has no line with status and type")
+        raise at_line(number, f"step {order[:-1]} of this report has no line with status and type")
     text = _quotation(lines)
     # If a step has no title, its heading is the first line of its instructions.
-    is_untitled = match[2] == " ".join(text.strip().split("\n", 1)[0].split())
+    is_untitled = title == " ".join(text.strip().split("\n", 1)[0].split())
     return Item(
-        key=match[1],
-        title="" if is_untitled else match[2],
-        text=text or match[2],
+        key=order[:-1],
+        title="" if is_untitled else title,
+        text=text or title,
         line=number,
         type=StepType(status[2]),
         done=status[1] in _DONE_LABELS,

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import unescape
+from itertools import product
 from typing import Final
 
 from waybook.importers.steps import Item, ItemList, at_line
@@ -124,22 +125,19 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
     pending: tuple[int, str] | None = None
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         first, before = pending or (number, "")
         joined = f"{before}<br>{line.strip()}" if pending else line
         if len(joined) > MAX_LINE_LENGTH:
             raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
-        is_open = number - first < _MAX_LABEL_LINES and _has_open_quote(joined)
+        is_quoted = joined.count('"') % 2 == 1 or joined.rfind('"`') > joined.rfind('`"')
+        is_comment = joined.lstrip().startswith("%%")
+        is_open = number - first < _MAX_LABEL_LINES and is_quoted and not is_comment
         pending = (first, joined) if is_open else None
         if pending is None:
             yield first, joined
     if pending is not None:
         yield pending
-
-
-def _has_open_quote(line: str) -> bool:
-    is_comment = line.lstrip().startswith("%%")
-    return not is_comment and (line.count('"') % 2 == 1 or line.rfind('"`') > line.rfind('`"'))
 
 
 def _split_outside_quotes(line: str) -> Iterator[str]:
@@ -256,33 +254,30 @@ def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
 def _plain(label: str) -> str:
     text = label.strip().strip('"').strip("`")
     text = _BREAK.sub("\n", text)
-    text = _ENTITY.sub(lambda m: chr(int(m[1])) if _is_character(m[1]) else f"&{m[1]};", text)
-    return unescape(text).strip()
+    return unescape(_ENTITY.sub(_character, text)).strip()
 
 
-def _is_character(digits: str) -> bool:
-    return digits.isascii() and digits.isdecimal() and 0 < int(digits[:8]) < _FIRST_SURROGATE
-
-
-def _expanded_edges(chart: _Chart) -> Iterator[tuple[str, str, str, int]]:
-    count = 0
-    for source, target, label, line in chart.edges:
-        targets, sources = chart.members.get(target, [target]), chart.members.get(source, [source])
-        count += len(targets) * len(sources)
-        if count > MAX_EDGES:
-            raise at_line(line, f"more than {MAX_EDGES:,} arrows; import a part of the chart")
-        yield from ((earlier, later, label, line) for later in targets for earlier in sources)
+def _character(entity: re.Match[str]) -> str:
+    digits = entity[1]
+    is_code = digits.isascii() and digits.isdecimal() and 0 < int(digits[:8]) < _FIRST_SURROGATE
+    return chr(int(digits)) if is_code else f"&{digits};"
 
 
 def _items(chart: _Chart) -> Iterator[Item]:
     after: dict[str, list[tuple[str, int]]] = {}
     conditions: dict[str, list[str]] = {}
     titles = {key: _plain(chart.labels.get(key, key)) or key for key in chart.lines}
-    for source, target, label, line in _expanded_edges(chart):
-        after.setdefault(target, []).append((source, line))
-        if label:
-            name = titles[source].split("\n")[0]
-            conditions.setdefault(target, []).append(f"Only if “{name}” gives: {label}")
+    count = 0
+    for source, target, label, line in chart.edges:
+        targets, sources = chart.members.get(target, [target]), chart.members.get(source, [source])
+        count += len(targets) * len(sources)
+        if count > MAX_EDGES:
+            raise at_line(line, f"more than {MAX_EDGES:,} arrows; import a part of the chart")
+        for later, earlier in product(targets, sources):
+            after.setdefault(later, []).append((earlier, line))
+            if label:
+                name = titles[earlier].split("\n")[0]
+                conditions.setdefault(later, []).append(f"Only if “{name}” gives: {label}")
     for key, line in chart.lines.items():
         title, *rest = titles[key].split("\n")
         texts = [text for text in rest if not _STATUS_NOTE.fullmatch(text.strip())]

@@ -6,7 +6,7 @@ Each object that is read from JSON keeps its line number, so that errors can nam
 import heapq
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from json import JSONDecodeError, JSONDecoder
 from json.decoder import JSONObject  # type: ignore[attr-defined]  # missing in the stubs
@@ -248,7 +248,7 @@ class _Decoder(JSONDecoder):
         return located, end
 
 
-def read_json(text: str, first_line: int = 1) -> Any:  # noqa: ANN401 - JSON
+def _read_json(text: str, first_line: int) -> Any:  # noqa: ANN401 - JSON
     """Parse JSON text. `first_line` is the line of the file in which the text begins."""
     try:
         return _Decoder(text, first_line).decode(text)
@@ -259,13 +259,32 @@ def read_json(text: str, first_line: int = 1) -> Any:  # noqa: ANN401 - JSON
         raise at_line(first_line, message) from None
 
 
-def read_json_lines(text: str) -> Iterator[LocatedObject]:
+def read_document(text: str) -> Any:  # noqa: ANN401 - JSON
+    """Parse JSON text, or JSON Lines, whose objects are returned as a list.
+
+    Raises:
+        InvalidInput: the text is neither of them; the error names the line.
+    """
+    try:
+        return _read_json(text, 1)
+    except InvalidInput as error:
+        not_json = error
+    objects: list[LocatedObject] = []
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            value = read_json(line.strip(), number)
-            if not isinstance(value, LocatedObject):
-                raise at_line(number, "this is not a JSON object")
-            yield value
+        if not line.strip():
+            continue
+        try:
+            value = _read_json(line.strip(), number)
+        except InvalidInput:
+            if not objects:
+                break
+            raise
+        if not isinstance(value, LocatedObject):
+            raise at_line(number, "this is not a JSON object")
+        objects.append(value)
+    if not objects:
+        raise not_json
+    return objects
 
 
 def text_field(task: LocatedObject, name: str) -> str:

@@ -50,18 +50,17 @@ class PlanTemplate(NamedTuple):
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         described = cast("Body", self.document.get("parameters") or {})
-        return tuple(_parameter(name, about) for name, about in described.items())
+        parameters = []
+        for name, about in described.items():
+            fields = about if isinstance(about, dict) else {"description": about}
+            default = fields.get("default")
+            text = None if default is None else str(default)
+            parameters.append(Parameter(name, str(fields.get("description") or ""), text))
+        return tuple(parameters)
 
     @property
     def arguments(self) -> Body:
         return {name: self.document[name] for name in self.document.keys() - _OWN_FIELDS}
-
-
-def _parameter(name: str, about: Json) -> Parameter:
-    fields = about if isinstance(about, dict) else {"description": about}
-    default = fields.get("default")
-    text = None if default is None else str(default)
-    return Parameter(name, str(fields.get("description") or ""), text)
 
 
 def read_template(text: str) -> PlanTemplate:

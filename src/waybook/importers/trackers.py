@@ -1,8 +1,8 @@
 """Reads the issues of beads (JSON Lines) and the tasks of Task Master (`tasks.json`)."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from waybook.importers.steps import (
     Item,
@@ -11,8 +11,7 @@ from waybook.importers.steps import (
     at_line,
     key_field,
     list_field,
-    read_json,
-    read_json_lines,
+    read_document,
     required_text,
     text_field,
 )
@@ -30,7 +29,8 @@ _BEADS_TEXTS: Final = (
 )
 
 
-def is_beads(first: object) -> bool:
+def is_beads(data: object) -> bool:
+    first = next(iter(data), None) if isinstance(data, list) else data
     return (
         isinstance(first, LocatedObject)
         and {"id", "title"} <= first.keys()
@@ -45,33 +45,36 @@ def read_beads(text: str) -> ItemList:
         InvalidInput: a line is not an issue; the error names the line.
     """
     item_list = ItemList(name="beads", is_graph=True, ignores_unknown=True)
-    issues = [
-        issue for issue in read_json_lines(text) if text_field(issue, "status") not in _DELETED
-    ]
+    document = read_document(text)
+    listed = _objects(document if isinstance(document, list) else [document], 1, "an issue")
+    issues = [issue for issue in listed if text_field(issue, "status") not in _DELETED]
     after: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for issue in issues:
         key = key_field(issue)
-        for link in list_field(issue, "dependencies"):
-            if not isinstance(link, LocatedObject):
-                raise at_line(issue.line, "a dependency is not a JSON object")
+        for link in _objects(list_field(issue, "dependencies"), issue.line, "a dependency"):
             target, kind = key_field(link, "depends_on_id"), text_field(link, "type") or "blocks"
             if kind in _BLOCKING:
                 after[key].append((target, issue.line))
             elif kind == PARENT:
                 after[target].append((key, issue.line))
     for issue in issues:
-        key = key_field(issue)
-        item_list.add(
-            Item(
-                key=key,
-                title=required_text(issue, "title"),
-                text=_text(issue, _BEADS_TEXTS),
-                line=issue.line,
-                done=text_field(issue, "status") in _BEADS_DONE,
-                after=tuple(after[key]),
-            )
-        )
+        key, done = key_field(issue), text_field(issue, "status") in _BEADS_DONE
+        item_list.add(_item(key, issue, _text(issue, _BEADS_TEXTS), after[key], done=done))
     return item_list
+
+
+def _objects(values: Sequence[object], line: int, kind: str) -> list[LocatedObject]:
+    objects = [value for value in values if isinstance(value, LocatedObject)]
+    if len(objects) != len(values):
+        raise at_line(line, f"{kind} is not a JSON object")
+    return objects
+
+
+def _item(
+    key: str, task: LocatedObject, text: str, after: Iterable[tuple[str, int]], *, done: bool
+) -> Item:
+    title = required_text(task, "title")
+    return Item(key=key, title=title, text=text, line=task.line, done=done, after=tuple(after))
 
 
 _DEFAULT_TAG: Final = "master"
@@ -84,7 +87,7 @@ _TASK_MASTER_TEXTS: Final = (
 )
 
 
-def is_task_master(data: Any) -> bool:  # noqa: ANN401 - JSON
+def is_task_master(data: object) -> bool:
     if not isinstance(data, LocatedObject):
         return False
     return isinstance(data.get("tasks"), list) or bool(_tags(data))
@@ -107,7 +110,7 @@ def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True
         InvalidInput: the file does not have the form of `tasks.json`, or lacks the tag; the error
         names the line.
     """
-    data = read_json(text)
+    data = read_document(text)
     if not is_task_master(data):
         raise at_line(1, "this is not a tasks.json: there is no list of tasks")
     name, part = _selected(data, tag)
@@ -116,9 +119,7 @@ def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True
     if isinstance(metadata, LocatedObject):
         item_list.name = text_field(metadata, "projectName") or name
         item_list.question = text_field(metadata, "description")
-    for task in list_field(part, "tasks"):
-        if not isinstance(task, LocatedObject):
-            raise at_line(part.line, "a task is not a JSON object")
+    for task in _objects(list_field(part, "tasks"), part.line, "a task"):
         for item in _items(task, subtasks=subtasks):
             item_list.add(item)
     return item_list
@@ -137,70 +138,45 @@ def _selected(data: LocatedObject, tag: str | None) -> tuple[str, LocatedObject]
 
 
 def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
-    key, parts = key_field(task), list_field(task, "subtasks")
-    for part in parts:
-        if not isinstance(part, LocatedObject):
-            raise at_line(task.line, "a subtask is not a JSON object")
-    after = [str(reference).strip() for reference in list_field(task, "dependencies")]
+    key = key_field(task)
+    parts = _objects(list_field(task, "subtasks"), task.line, "a subtask")
+    after, text = _references(task), _text(task, _TASK_MASTER_TEXTS)
     if subtasks:
-        keys = _subtask_keys(key, parts)
+        # Task Master may write duplicate ids, so the key of a subtask may need its place.
+        keys: dict[str, LocatedObject] = {}
         siblings: dict[str, list[str]] = defaultdict(list)
-        for own, part in zip(keys, parts, strict=True):
-            siblings[key_field(part)].append(own)
-        for own, part in zip(keys, parts, strict=True):
-            yield _subtask(own, part, siblings, after)
+        for place, part in enumerate(parts, start=1):
+            own = f"{key}.{key_field(part)}"
+            own = f"{own} at place {place}" if own in keys else own
+            keys[own] = part
+            # “2” refers to subtask 2 of the same task, and “5.2” to subtask 2 of task 5.
+            if "." not in key_field(part):
+                siblings[key_field(part)].append(own)
+        for own, part in keys.items():
+            own_after = [
+                (target, part.line)
+                for reference in _references(part)
+                for target in siblings.get(reference, [reference])
+            ]
+            own_after += [(reference, part.line) for reference in after]
+            part_text = _text(part, _TASK_MASTER_TEXTS)
+            yield _item(own, part, part_text, own_after, done=_is_done(part))
         after += keys
-    text = _text(task, _TASK_MASTER_TEXTS)
-    if not subtasks and parts:
-        text += "\n\nSubtasks:\n" + "\n".join(_line(part) for part in parts)
-    yield Item(
-        key=key,
-        title=required_text(task, "title"),
-        text=text.strip(),
-        line=task.line,
-        done=text_field(task, "status").lower() in _TASK_MASTER_DONE,
-        after=tuple((reference, task.line) for reference in after),
-    )
+    elif parts:
+        lines = (f"- [{'x' if _is_done(p) else ' '}] {required_text(p, 'title')}" for p in parts)
+        text = "\n".join([f"{text}\n\nSubtasks:", *lines]).strip()
+    yield _item(key, task, text, ((other, task.line) for other in after), done=_is_done(task))
 
 
-def _subtask_keys(parent: str, parts: Sequence[LocatedObject]) -> list[str]:
-    """Return a unique key for each subtask, because Task Master may write duplicate ids."""
-    keys: dict[str, None] = {}
-    for place, part in enumerate(parts, start=1):
-        key = f"{parent}.{key_field(part)}"
-        keys[f"{key} at place {place}" if key in keys else key] = None
-    return [*keys]
+def _references(task: LocatedObject) -> list[str]:
+    return [str(reference).strip() for reference in list_field(task, "dependencies")]
 
 
-def _subtask(
-    key: str,
-    part: LocatedObject,
-    siblings: Mapping[str, Sequence[str]],
-    parent_after: Sequence[str],
-) -> Item:
-    references = [str(reference).strip() for reference in list_field(part, "dependencies")]
-    # “2” refers to subtask 2 of the same task, and “5.2” to subtask 2 of task 5.
-    after = [
-        target
-        for reference in references
-        for target in (siblings.get(reference) if "." not in reference else None) or [reference]
-    ]
-    return Item(
-        key=key,
-        title=required_text(part, "title"),
-        text=_text(part, _TASK_MASTER_TEXTS),
-        line=part.line,
-        done=text_field(part, "status").lower() in _TASK_MASTER_DONE,
-        after=tuple((reference, part.line) for reference in [*after, *parent_after]),
-    )
+def _is_done(task: LocatedObject) -> bool:
+    return text_field(task, "status").lower() in _TASK_MASTER_DONE
 
 
 def _text(task: LocatedObject, texts: Sequence[tuple[str, str]]) -> str:
     """Return the fields with these names as one text, each field below its heading."""
     parts = [(heading, text_field(task, name).strip()) for name, heading in texts]
     return "\n\n".join(f"{heading}\n{text}".strip() for heading, text in parts if text)
-
-
-def _line(part: LocatedObject) -> str:
-    mark = "x" if text_field(part, "status").lower() in _TASK_MASTER_DONE else " "
-    return f"- [{mark}] {required_text(part, 'title')}"
