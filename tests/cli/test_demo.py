@@ -19,7 +19,7 @@ PROGRAM = Path(sys.executable).with_name("waybook")
 
 
 def output_of(*command: str, **variables: str) -> str:
-    """Run a program without `waybook` on the PATH; return stdout; stderr must be empty."""
+    """Run a program without `waybook` on the PATH; check that it prints no errors."""
     bare = {**os.environ, "PATH": os.defpath, **variables}
     ran = subprocess.run(command, check=True, capture_output=True, text=True, env=bare)
     assert ran.stderr == ""
@@ -35,8 +35,8 @@ def played(terminal: Terminal) -> str:
 def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played: str) -> None:
     assert "the plan is complete" in played
     assert "verified: replay gives exactly the stored state" in played
-    # Take the newest plan, which is listed first: the demo ran twice if pytest split this module's
-    # tests.
+    # The newest plan is listed first. There may be an older one if another test process ran the
+    # demo too.
     plan, *_ = [
         p for p in terminal.json_output("plans", "--all") if p["name"] == STORY["plan"]["name"]
     ]

@@ -29,13 +29,13 @@ WITHOUT_ADMIN = ALL_SCOPES - {Scope.ADMIN}
 
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Terminal]:
-    """Yield a terminal with a second, empty data directory."""
+    """Yield a terminal with its own, empty data directory."""
     with make_data_directory(parent=run_directory()) as place, attach(place / "data") as attached:
         yield Terminal(attached.data_dir)
 
 
 def _busy_plan(terminal: Terminal) -> str:
-    """Return a plan with results, research, a review, an output, a branch and usage."""
+    """Return a plan with results, research, a review, an output, a condition and usage."""
     plan = terminal.call(
         "create_research_plan",
         name="Rivers, exported",
@@ -240,7 +240,7 @@ def test_export_never_replaces_a_file_unless_forced(
     assert file.read_text().startswith("# Rivers, exported")
 
 
-#: HTML, and characters that a terminal or a viewer would interpret.
+#: HTML, as a browser would execute it.
 TAG = "<script>alert(1)</script>"
 HOSTILE = f"{TAG} <!-- \x1b[31m \u202e <img src=x onerror=alert(1)>"
 

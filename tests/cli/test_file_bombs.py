@@ -1,4 +1,4 @@
-"""Commands refuse hostile files and input lines, within limits of memory and time."""
+"""Hostile files and input lines, which commands refuse within limits of memory and time."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ from waybook.errors import Misconfigured
 from waybook.integrations.config import WebhookSettings
 from waybook.settings_reading import MAX_FILE_BYTES, read_settings
 
-#: Limits for a command: memory in kilobytes, and seconds.
+#: Maximum memory of a command, in kilobytes.
 ROOM = 700_000
 ENDLESS = "/dev/zero"
 #: Path of a file that can be opened but not read.
@@ -35,7 +35,7 @@ FEEDBACK = ("feedback", "run", "stage", "-", "--database-url", NOWHERE)
 
 
 def little(*words: str, typed: str = "/dev/null") -> subprocess.CompletedProcess[str]:
-    """Run a command with a memory limit and the file `typed` as stdin; check that it fails."""
+    """Run a command with limited memory and the input `typed`; check that it reports an error."""
     limited = f'ulimit -v {ROOM}; exec "$@" <"$0"'
     command = ["sh", "-c", limited, typed, sys.executable, "-m", "waybook", *words]
     done = subprocess.run(
@@ -55,7 +55,7 @@ def here(*words: str, typed: bytes = b"") -> Result:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file of 50 MB that takes 1 GB of memory once it is parsed."""
+    """Return a file of 50 MB whose content would take 1 GB of memory after parsing."""
     file = tmp_path_factory.mktemp("large") / "lists"
     with file.open("wb") as written:
         written.write(b"[")
@@ -171,7 +171,7 @@ def test_webhook_template_that_is_not_a_regular_file_is_refused(tmp_path: Path) 
 # Tests of hostile lines to `waybook mcp`.
 
 
-#: Input lines that are not valid messages.
+#: By name, an input line that is not a valid message.
 LINES = {
     "not UTF-8": b"\xff\xfe\xfd",
     "not UTF-8 in a request": b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
@@ -188,15 +188,14 @@ PLAN = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"create_r
 
 
 def plan_request(value: str) -> bytes:
-    """Return a request to create a plan, with this JSON value as the research question."""
+    """Return a request that creates a plan, with this JSON value as its research question."""
     return f'{PLAN}"arguments":{{"name":"a","researchQuestion":{value},{STEPS}}}}}}}'.encode()
 
 
 def stored(attachment: Attachment) -> dict[str, int]:
-    """Return the number of rows in each table that creating a plan writes to.
+    """Return the number of rows in each table to which `create_research_plan` writes.
 
-    Other tables are not counted, because a session may also do background work that an earlier
-    session left.
+    Background work that an earlier session left may write to other tables.
     """
     with psycopg.connect(attachment.admin_dsn) as admin:
         count = sql.SQL("select count(*) from {}")
@@ -205,7 +204,7 @@ def stored(attachment: Attachment) -> dict[str, int]:
 
 
 def long_request(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
-    """Yield the bytes `before`, a JSON string of about `size` bytes, and the bytes `after`."""
+    """Yield a request with a text of about `size` bytes between `before` and `after`."""
     yield before + b'"'
     for _ in range(size // MEBIBYTE):
         yield b"x" * MEBIBYTE
@@ -238,7 +237,7 @@ async def check_invalid_lines(session: Session) -> None:
         assert code in {-32700, -32600}, name
     await session.write([b"\n", b"  \r\n"])
     await session.works()
-    assert refusals(session) == []  # The server does not respond to empty lines.
+    assert refusals(session) == []  # The server does not answer empty lines.
 
 
 async def check_hostile_arguments(session: Session) -> None:

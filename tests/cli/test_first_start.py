@@ -1,4 +1,4 @@
-"""First start on a new machine: what is created and printed, and how it can be interrupted."""
+"""First start on a new machine: what it creates and prints, and how it can be interrupted."""
 
 import ast
 import json
@@ -20,7 +20,7 @@ from waybook.cli.app import AUDIT_COMMANDS, COMMANDS, ORG_COMMANDS, TOKEN_COMMAN
 
 @pytest.fixture
 def empty() -> Iterator[Path]:
-    """Yield the path of a data directory that does not exist yet."""
+    """Yield a path for a data directory, which does not exist yet."""
     with make_data_directory(parent=run_directory()) as place:
         yield place / "data"
 
@@ -33,13 +33,13 @@ def test_doctor_has_no_warning_before_and_after_first_use(empty: Path) -> None:
         assert [check for check in report["checks"] if check["state"] != "ok"] == []
 
 
-#: Libraries and modules that are slow to import.
+#: Modules that take long to import.
 LIBRARIES = (
     "anyio cryptography httpx2 jinja2 jsonschema jwt markdown_it mcp mcp_types numpy pydantic "
     "starlette uvicorn waybook.app.registry waybook.bootstrap waybook.dag.diagram.svg "
     "waybook.dag.templates.engine yaml"
 )
-#: Commands by the libraries that they may import. They import no other name in `LIBRARIES`.
+#: By modules of `LIBRARIES`, the commands that may import these modules and no others of the list.
 NEEDED = {
     "": (
         "plans",
@@ -69,7 +69,7 @@ NEEDED = {
     "pydantic waybook.app.registry": ("call ping", "status PLAN --json"),
     "yaml": ("dag list", "template list"),
 }
-#: Program that runs several commands and lists the libraries that each command imported.
+#: Program that runs several commands, and lists the modules that each of them imported.
 RUN = """
 import sys
 from waybook.cli.app import main
@@ -127,7 +127,7 @@ def test_commands_that_start_no_server_import_no_server_library() -> None:
         for table in tables
         for name, (target, _) in table.items()
         if isinstance(target, str)
-        and name not in {"serve", "mcp", "doctor"}  # Doctor also asks servers over HTTP.
+        and name not in {"serve", "mcp", "doctor"}  # `doctor` sends HTTP requests.
     }
     done = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL, SERVER_LIBRARIES, *sorted(modules)],

@@ -1,4 +1,4 @@
-"""Commands escape control characters in stored texts, so that the terminal does not obey them."""
+"""Control characters in stored texts, which commands escape so that terminals ignore them."""
 
 import json
 import sys
@@ -18,11 +18,11 @@ from waybook.cli.output import print_text
 from waybook.cli.runtime import AppSession, get_console
 from waybook.core.hidden_characters import count_hidden
 
-#: Kinds of characters that a terminal obeys as commands, or that reorder the text of a line.
+#: Kinds of characters that control a terminal, or that reverse the order of characters in a line.
 OBEYED = {"control", "bidi"}
 MARKUP = "[red]approved[/red]"
 SHORT = next(piece for piece in samples(180) if MARKUP in piece)
-#: Hostile text for names in workflows, which may not contain control characters.
+#: Hostile text without control characters, which names in workflows may not contain.
 PLAIN = "".join(letter for letter in SHORT if unicodedata.category(letter) != "Cc")
 
 
@@ -35,7 +35,7 @@ class Stored:
 
 @pytest.fixture(scope="module")
 def stored(terminal: Terminal) -> Stored:
-    """Store a plan that awaits review and a run that awaits feedback, with hostile texts."""
+    """Store hostile texts in a plan that awaits a review and a run that awaits feedback."""
 
     async def write(here: AppSession) -> Stored:
         agent = agent_in(here)
@@ -75,7 +75,7 @@ def stored(terminal: Terminal) -> Stored:
     return terminal.inside(write)
 
 
-#: Every command that shows stored text, with its arguments.
+#: By command that shows stored texts, its arguments.
 COMMANDS = {
     "plans": (),
     "status": ("PLAN",),
@@ -98,7 +98,7 @@ COMMANDS = {
     "user list": (),
     "token list": (),
 }
-#: Commands that show no stored text, or show only text that they receive as arguments.
+#: Commands that show no stored text, except texts from their own arguments.
 OTHERS = {
     *("retain", "backup", "restore", "connect", "plugin", "import", "template", "demo", "serve"),
     *("mcp", "feedback", "report", "map", "migrate", "webhooks", "output", "export"),

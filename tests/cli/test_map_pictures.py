@@ -1,4 +1,4 @@
-"""Progress as pictures: SVG, Mermaid and Markdown files, and bars and timelines in the terminal."""
+"""Pictures of progress: files in SVG, Mermaid and Markdown; bars and timelines in a terminal."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -40,7 +40,7 @@ def org(terminal: Terminal) -> str:
 
 
 def make_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> Any:  # noqa: ANN401 - JSON
-    """Add a user with all scopes to the org; return a token of this user."""
+    """Add a user with all scopes, or replace the user; return a token of the user."""
     terminal.say("user", "add", user, "--org", org, "--scope", "admin")
     return terminal.json_output("token", "add", user, "--label", "laptop", "--org", org, *more)
 
@@ -194,7 +194,7 @@ async def _over_stdio(terminal: Terminal, org: str, token: Any) -> None:  # noqa
 
 
 def test_admin_token_of_the_team_guide_opens_tokens_page(terminal: Terminal) -> None:
-    """Run the commands of the guide, and open pages with each token that they create."""
+    """The test runs the guide's commands, and opens pages with the tokens that they print."""
     guide = Path("docs/how-to/serve-a-team.md").read_text("utf-8")
     wanted = ("waybook org add", "waybook user add", "waybook token add")
     lines = [shown.text for shown in commands(guide) if shown.text.startswith(wanted)]

@@ -126,13 +126,13 @@ def test_commands_print_the_grant_that_the_database_user_lacks(
 
 
 async def _first_log_line_of_mcp(terminal: Terminal) -> str:
-    """Return the first line that `waybook mcp` logs before any tool call."""
+    """Start `waybook mcp`, and return the first line that it logs."""
     command = (sys.executable, "-m", "waybook", "mcp", "--data-dir", str(terminal.data_dir))
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert process.stderr is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         line = await process.stderr.readline()
-        await process.communicate(b"")  # `communicate` closes stdin, which ends the process.
+        await process.communicate(b"")  # This closes the input of the process, which then ends.
     return line.decode()
 
 
@@ -190,9 +190,9 @@ def metrics(version: str, leads: int) -> str:
 
 @contextmanager
 def server(ready: int = 200, shown: str | None = None) -> Iterator[str]:
-    """Run a server and yield its URL.
+    """Run a server with health checks for everyone and metrics for callers with `TOKEN`.
 
-    All callers can read the health checks; only callers with the token can read the metrics.
+    Yield the URL of the server.
     """
 
     class Handler(BaseHTTPRequestHandler):

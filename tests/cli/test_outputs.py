@@ -1,4 +1,4 @@
-"""`waybook outputs`, `output` and `documents`: lists, contents, and files that are saved."""
+"""`waybook outputs`, `output` and `documents`: lists, contents, and saved files."""
 
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -21,7 +21,7 @@ def deliver(terminal: Terminal, plan_id: str, **more: str) -> str:
 
 @pytest.fixture(scope="module")
 def delivered(terminal: Terminal) -> str:
-    """Return a plan with two outputs: a report in two versions, and a table."""
+    """Return a plan with two versions of a report, and with a table."""
     plan_id = terminal.plan("Plan with outputs")
     deliver(terminal, plan_id)
     deliver(terminal, plan_id, content="# More\r\n")

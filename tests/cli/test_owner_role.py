@@ -1,4 +1,4 @@
-"""`waybook doctor`, `migrate` and `serve` if the database owner bypasses row-level security."""
+"""`waybook doctor`, `migrate` and `serve` with a database owner who bypasses row-level security."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ def terminal(tmp_path: Path) -> Terminal:
 def exempt_place(
     request: pytest.FixtureRequest, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ServerDatabase]:
-    """Yield a database whose owner bypasses row-level security; commands use this database."""
+    """Yield a database whose owner can bypass row-level security, and let commands use it."""
     with place_owned_by(request.param, server) as place:
         use(place, monkeypatch)
         yield place
@@ -120,7 +120,7 @@ def test_org_erase_by_rls_exempt_owner_spares_other_orgs(
 
 
 def test_migrate_by_owner_with_createrole_creates_maintenance_role(attachment: Attachment) -> None:
-    """Since PostgreSQL 16, the creator of a role can assume the role only after a grant."""
+    """Since PostgreSQL 16, the role that creates another role needs a grant to assume it."""
     server = Server(
         name="18",
         admin_dsn=attachment.admin_dsn,

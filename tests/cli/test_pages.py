@@ -1,4 +1,4 @@
-"""URLs in replies over stdio open in a browser; tested with real processes."""
+"""URLs in replies over stdio, which open in a browser; tested with real processes."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ from waybook.settings import Settings
 
 @pytest.fixture
 def data_dir(attachment: Attachment) -> Iterator[Path]:
-    """Yield a data directory whose dashboard was never served."""
+    """Yield a data directory of which no process serves the dashboard."""
     control_dir = ControlDirectory(attachment.data_dir)
     control_dir.pages_record.unlink(missing_ok=True)
     yield attachment.data_dir
@@ -86,8 +86,7 @@ def test_reply_has_working_url_after_dashboard_process_was_killed(data_dir: Path
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         first.review("Killed")
         second.call("ping")
-        # Pause the second process, because otherwise it would take over the port of the killed
-        # process.
+        # Pause the second process, so that it cannot take over the port of the killed process.
         os.kill(second.process.pid, signal.SIGSTOP)
         eventually(second.process.is_stopped, "the second process is stopped")
         os.kill(first.process.pid, signal.SIGKILL)

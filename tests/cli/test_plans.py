@@ -13,7 +13,7 @@ SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3),
 
 @pytest.fixture(scope="module")
 def long_plan(terminal: Terminal) -> str:
-    """Return a plan of sixty steps: twenty completed, one failed, one in progress."""
+    """Return a plan of sixty steps; twenty are completed, one failed, one is in progress."""
     plan_id = terminal.plan("A long plan with a name that does not fit anywhere at all", 60)
 
     async def work(here: AppSession) -> None:
@@ -159,7 +159,7 @@ FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of lo
 
 @pytest.fixture(scope="module")
 def stored(terminal: Terminal) -> Body:
-    """Store research with an overlong title, color codes in its text, and sources."""
+    """Store research with a title that is too long for a line, color codes, and sources."""
     plan_id = terminal.plan("Where research is stored", 1)
     pages = [{"title": f"Page {n}", "url": f"https://example.org/{n}"} for n in range(5)]
     return terminal.call(

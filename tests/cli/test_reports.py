@@ -1,4 +1,4 @@
-"""`waybook report` and `map`: they read snapshots of any system, and need no database."""
+"""`waybook report` and `map`, which read snapshots of any system and need no database."""
 
 import json
 import runpy
@@ -37,7 +37,7 @@ NO_SNAPSHOT: Body = {"jobs": []}
 
 
 def run(*words: str, typed: object = None) -> Result:
-    """Run a command with `typed` as input: a string unchanged, any other value as JSON."""
+    """Run a command with the input `typed`: a string as it is, any other value as JSON."""
     text = typed if isinstance(typed, str) else json.dumps(typed)
     return CliRunner().invoke(app, words, input=text)
 

@@ -103,7 +103,7 @@ PLAN = {
 
 
 def make_client(terminal: Terminal) -> Client:
-    """Return a client that supports MCP tasks and starts its own server process."""
+    """Return a client that supports MCP tasks, and that starts a server process for itself."""
     words = ["-m", "waybook", "mcp", "--data-dir", str(terminal.data_dir)]
     child = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
     return Client(child, mode="2026-07-28", extensions=[Tasks()])

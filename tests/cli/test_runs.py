@@ -103,7 +103,7 @@ def test_run_command_with_json_flag_prints_valid_report(terminal: Terminal, half
 
 
 async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Body, str, str]:
-    """Return the replies of three tools, and the texts of the run list and of the run's page."""
+    """Return the replies of three tools, and the texts of the run list and the run page."""
     agent = AgentClient(ServerDispatcher(here.app.services, here.app.calls), here.call.caller)
     async with make_browser(agent) as browser:
         pages = [main_text(await browser.get(path)) for path in ("/runs", f"/runs/{run_id}")]

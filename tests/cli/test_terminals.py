@@ -25,7 +25,7 @@ HOME = "\x1b[H"
 
 @dataclass
 class Screen:
-    """Pseudo-terminal in which a program runs, with everything that the program printed."""
+    """Pseudo-terminal with a program, and everything that the program has printed."""
 
     pty: int
     process: subprocess.Popen[bytes]
@@ -44,7 +44,7 @@ class Screen:
             assert ready, self.text
             try:
                 more = os.read(self.pty, 65536)
-            except OSError:  # Reading fails if the process has closed its side of the terminal.
+            except OSError:  # The process has closed its side of the terminal.
                 more = b""
             if not more:
                 assert enough(self.text), self.text
@@ -63,7 +63,7 @@ class Screen:
 
     @property
     def frames(self) -> list[list[str]]:
-        """Return each full-screen view that the program drew, as lines without colors."""
+        """Return the full-screen views that the program drew, as lines without colors."""
         _, _, live = self.text.partition("\x1b[?1049h")
         live = live.partition("\x1b[?1049l")[0]
         return [ESCAPE.sub("", frame).splitlines() for frame in live.split(HOME)[1:]]

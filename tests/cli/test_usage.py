@@ -5,13 +5,13 @@ import pytest
 from cli.terminal import Body, Terminal
 from waybook.store.driver.queries import new_uuid
 
-#: Model names that no other test uses; all tests of a process share one database.
+#: Model names that no other test uses, because tests share a database.
 A_MODEL, B_MODEL = f"a-{new_uuid()[-6:]}", f"b-{new_uuid()[-6:]}"
 
 
 @pytest.fixture(scope="module")
 def spent(terminal: Terminal) -> tuple[str, str]:
-    """Return a plan that has nearly used up its budget, and a run with reported usage."""
+    """Return a plan that has used most of its budget, and a run with reported usage."""
     step = {"stepType": "search", "instructions": "Look."}
     named: Body = {"name": "Costly rivers", "researchQuestion": "Which?", "steps": [step, step]}
     plan = terminal.call("create_research_plan", **named, budget={"tokens": 1_500, "costUsd": 9})

@@ -17,7 +17,7 @@ from webhook_env import SECRET
 
 
 class Receiver(ThreadingHTTPServer):
-    """HTTP server that answers with `status` and stores the bodies that it receives."""
+    """HTTP server that answers with `status` and keeps the bodies of requests."""
 
     status = 204
     got: list[dict[str, object]]
@@ -151,7 +151,7 @@ def test_doctor_command_warns_about_webhook_over_plain_http(
 
 
 def complete_stage(terminal: Terminal, name: str) -> None:
-    """Complete the first stage of a run, with webhook settings from environment variables."""
+    """Complete the first stage of a run; webhook settings come from environment variables."""
 
     async def act() -> None:
         settings = read_settings({"data_dir": terminal.data_dir}, os.environ).settings
