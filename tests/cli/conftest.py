@@ -1,4 +1,4 @@
-"""Fixtures for tests of commands: all tests of a pytest worker share an embedded database."""
+"""Fixtures for tests of commands. All tests of a pytest worker share an embedded database."""
 
 from collections.abc import Iterator
 

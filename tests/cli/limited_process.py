@@ -15,8 +15,7 @@ from typing import Any
 from patience import PATIENCE_SECONDS
 
 MEBIBYTE = 1024 * 1024
-#: Limits for the process after startup: bytes of memory at any time, and seconds of CPU time in
-#: total.
+#: Limits of the process after its start, for memory in bytes and for CPU time in seconds.
 MEMORY = 200 * MEBIBYTE
 SECONDS = 100
 HELLO = {
@@ -34,7 +33,7 @@ def limit(process: int) -> None:
 
 @dataclass
 class Session:
-    """Connection to a `waybook mcp` process, which can also send arbitrary bytes."""
+    """Connection to a `waybook mcp` process, over which any bytes can be sent."""
 
     process: Process
     last_id: int = 0
@@ -47,7 +46,7 @@ class Session:
             await self.process.stdin.drain()
 
     async def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        """Send a valid request and return its result; store earlier messages in `said`."""
+        """Send a valid request; return its result, and add other messages to `said`."""
         self.last_id += 1
         identity = f"sound {self.last_id}"
         message = {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
@@ -55,7 +54,7 @@ class Session:
         return (await self.hear(identity))["result"]
 
     async def hear(self, identity: str | int | None) -> dict[str, Any]:
-        """Return the response to the request with this id; store earlier messages in `said`."""
+        """Return the response to the request with this id, and add other messages to `said`."""
         assert self.process.stdout is not None
         while True:
             line = await self.process.stdout.readline()
@@ -66,7 +65,7 @@ class Session:
             self.said.append(message)
 
     async def works(self) -> None:
-        """Check that a call succeeds; repeat the call until the database has started."""
+        """Check that a call succeeds after the database has started."""
         call = {"name": "list_active_plans", "arguments": {}}
         while (answer := await self.ask("tools/call", **call))["isError"]:
             assert "the database is still starting" in answer["content"][0]["text"]
@@ -82,11 +81,11 @@ class Session:
 
 @asynccontextmanager
 async def limited_session(*words: str) -> AsyncIterator[Session]:
-    """Start a stdio server and limit its resources once it is running."""
+    """Start `waybook mcp`, and limit its resources after the start."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "waybook", "mcp", *words),
-        # Disable background work: it would import more modules later, and these count toward the
-        # memory limit.
+        # Disable background work, which would load more modules after the start and use up the
+        # memory.
         env={**os.environ, "NO_COLOR": "1", "WAYBOOK_SWEEP_SECONDS": "0"},
         stdin=PIPE,
         stdout=PIPE,

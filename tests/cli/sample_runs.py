@@ -1,4 +1,4 @@
-"""Runs in a certain state, such as completed, for tests of commands."""
+"""Runs in different states, such as completed, for tests of commands."""
 
 from cli.terminal import Terminal
 from org_env import AgentClient, Body
@@ -11,7 +11,7 @@ MODELS = ["alpha", "beta", "gamma"]
 
 
 def agent_in(here: AppSession) -> AgentClient:
-    """Return an agent whose tool calls are made in this process."""
+    """Return an agent that calls tools in this process."""
     dispatcher = ServerDispatcher(here.app.services, here.app.calls)
     return AgentClient(dispatcher, here.app.caller(Channel.MCP))
 
@@ -27,7 +27,7 @@ async def work(agent: AgentClient, run: Body, jobs: int) -> None:
 
 
 def run_in_progress(terminal: Terminal, name: str) -> str:
-    """Return a run in its second stage; session `ada` holds one job, and another job failed."""
+    """Return a run in its second stage; session `ada` holds a job, and another job has failed."""
 
     async def act(here: AppSession) -> str:
         agent = agent_in(here)
@@ -45,7 +45,7 @@ def run_in_progress(terminal: Terminal, name: str) -> str:
 
 
 def run_awaiting_feedback(terminal: Terminal, name: str) -> str:
-    """Return a small run whose first stage awaits feedback."""
+    """Return a run with one model, whose first stage awaits feedback."""
 
     async def act(here: AppSession) -> str:
         agent = agent_in(here)
@@ -57,7 +57,7 @@ def run_awaiting_feedback(terminal: Terminal, name: str) -> str:
 
 
 def completed_run(terminal: Terminal, name: str, models: int = 1) -> str:
-    """Return a completed run in which some documents are not rendered."""
+    """Return a completed run with some documents that are not rendered."""
 
     async def act(here: AppSession) -> str:
         agent = agent_in(here)

@@ -39,7 +39,7 @@ class StdioClient:
         return body
 
     def review(self, name: str) -> str:
-        """Create a plan whose first step awaits a review, and return the review's URL."""
+        """Create a plan with a step in review; return the URL of the review."""
         steps = [{"stepType": "custom", "instructions": "Do it."}]
         plan = self.call("create_research_plan", name=name, researchQuestion="?", steps=steps)
         step = self.call("get_next_step", planId=plan["planId"])
@@ -47,7 +47,7 @@ class StdioClient:
         return str(requested["reviewUrl"])
 
     def base_url(self) -> str:
-        """Return the base URL of the first review that the server lists."""
+        """Return the base URL in the list of plans."""
         plans = self.call("list_active_plans")["plans"]
         url = next(plan["reviewUrl"] for plan in plans if "reviewUrl" in plan)
         return str(url).partition("/plans/")[0]
@@ -61,7 +61,7 @@ class StdioClient:
 
 @contextmanager
 def open_stdio(data_dir: Path, port: int, *words: str, **variables: str) -> Iterator[StdioClient]:
-    """Start `waybook mcp` with this dashboard port, and initialize the MCP session."""
+    """Start `waybook mcp` with this port for the dashboard, and initialize an MCP session."""
     with _open_process(data_dir, "mcp", *words, WAYBOOK_PORT=str(port), **variables) as client:
         client.ask(
             "initialize",
@@ -74,7 +74,7 @@ def open_stdio(data_dir: Path, port: int, *words: str, **variables: str) -> Iter
 
 @contextmanager
 def open_serve(data_dir: Path, port: int) -> Iterator[str]:
-    """Start `waybook serve` and yield the URL that it prints; stop it with SIGTERM."""
+    """Start `waybook serve`, yield its URL, and stop it with SIGTERM at the end."""
     with _open_process(data_dir, "serve", "--port", str(port)) as client:
         line = client.process.stdout.readline()
         assert line.startswith("Waybook is serving"), client.log.read_text()
@@ -108,7 +108,7 @@ def get_page(url: str, **headers: str) -> httpx2.Response:
 
 
 def opens(url: str) -> bool:
-    """Return whether the page at this URL opens; False if no server answers."""
+    """Return whether a server answers with the page at this URL."""
     try:
         return get_page(url).status_code == 200
     except httpx2.TransportError:

@@ -44,7 +44,7 @@ class Terminal:
         return json.loads(self.say(*words, "--json"))
 
     def inside(self, act: Callable[[AppSession], Awaitable[T]]) -> T:
-        """Open the application with the terminal's data directory, and call `act` with it."""
+        """Open the application on the terminal's data directory, and let `act` use it."""
 
         async def acted() -> T:
             settings = read_settings({"data_dir": self.data_dir}, {}).settings
@@ -54,7 +54,7 @@ class Terminal:
         return asyncio.run(acted())
 
     def call(self, tool: str, *, ago: timedelta | None = None, **arguments: object) -> Body:
-        """Call a tool as an agent; with `ago`, as if the call were made that long ago."""
+        """Call a tool as an agent; with `ago`, the clock is set back by this time for the call."""
 
         async def act(here: AppSession) -> Body:
             if ago is not None:

@@ -1,4 +1,4 @@
-"""The command line in general: help, imports, errors, logs, and `waybook call`."""
+"""Command line in general: help, imports, errors, logs, and `waybook call`."""
 
 import json
 import logging
@@ -163,7 +163,7 @@ def _missing() -> None:
 
 
 def broken() -> Exception:
-    """Return an exception that contains secrets and has another exception as its cause."""
+    """Return an exception that contains secrets and was caused by another exception."""
     try:
         try:
             _missing()

@@ -20,7 +20,7 @@ from waybook.embedded_postgres.supervisor import Attachment, attach
 
 @pytest.fixture(scope="module")
 def worked_on(terminal: Terminal) -> str:
-    """Return a plan with one completed step and one started step: four audit entries."""
+    """Return a plan with four audit entries: one step is completed, and one is claimed."""
     plan_id = terminal.plan("Worked on")
     step = terminal.take(plan_id)
     terminal.call("submit_step_result", stepId=step["stepId"], resultSummary={"river": "Nile"})
@@ -62,7 +62,7 @@ TAMPERINGS = {
 
 @contextmanager
 def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Iterator[None]:
-    """Change the database as a superuser, which writes no audit; undo the change at the end."""
+    """Change the database as a superuser, without audit entries; undo the change at the end."""
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
         admin.execute(there, {"id": plan_id})
         yield
@@ -178,7 +178,7 @@ def test_audit_verify_of_a_changed_export_file_fails(
 
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Terminal]:
-    """Yield a terminal with a second, empty data directory."""
+    """Yield a terminal with its own, empty data directory."""
     with make_data_directory(parent=run_directory()) as place, attach(place / "data") as attached:
         yield Terminal(attached.data_dir)
 

@@ -37,7 +37,7 @@ def test_serve_command_answers_http_client_and_exits_on_sigterm(terminal: Termin
         asyncio.run(work(address))
 
 
-#: Program that runs the command line and sends itself SIGTERM as soon as it prints anything.
+#: Program that runs the command line, and ends itself by SIGTERM with the first output.
 SIGNALED_AT_FIRST_OUTPUT = """
 import os, signal, sys
 from waybook.cli.app import main

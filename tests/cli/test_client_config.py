@@ -1,4 +1,4 @@
-"""Edits of clients' configuration files keep all other content and can be undone exactly."""
+"""Edits of clients' configuration files, which keep all other content and can be undone."""
 
 import json
 import tomllib

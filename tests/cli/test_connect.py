@@ -18,7 +18,7 @@ OTHERS = '{\n    "theme": "dark",\n    "mcpServers": {\n        "x": {"command":
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty home directory; it is also the current directory."""
+    """Make an empty directory the home and the current directory; return it."""
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "APPDATA", "WAYBOOK_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -62,7 +62,7 @@ def test_connect_writes_config_that_starts_a_working_server(
 
 
 def place_setting(home: Path, name: str, value: str) -> None:
-    """Write a setting to the configuration file of the server that the client starts."""
+    """Write a setting to the configuration file that the server of the client reads."""
     file = home / ".config" / "waybook" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(f"{name} = {json.dumps(value)}\n")
@@ -178,7 +178,7 @@ def test_connect_remove_keeps_later_changes_and_writes_a_backup(
     file = home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text(OTHERS)
-    # The configuration is written although no server answers.
+    # No server answers, but the configuration is written.
     terminal.run("connect", "cursor", "--http", "http://127.0.0.1:9", "--yes")
     assert '"waybook"' in file.read_text()
     file.write_text(file.read_text().replace('"dark"', '"light"'))
