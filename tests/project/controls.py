@@ -12,7 +12,7 @@ TABLES = ROOT / "tools" / "controls"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """Edit of the source: the text of a security control, and the text without the control."""
+    """Edit of the source: the text of a security control, and the text to replace it with."""
 
     file: str
     text: str
@@ -27,14 +27,14 @@ class Mutation:
 class Control:
     """Protection against one threat, and the tests that must fail without it."""
 
-    #: Sentence about the control that becomes false when the control is removed.
+    #: Sentence about the control, which is false if the control is removed.
     name: str
-    #: Threat that the control prevents, as named in the table in docs/concepts/trust.md.
+    #: Name of the threat in the table in docs/concepts/trust.md.
     threat: str
-    #: Edits of the source that remove the control. If each of several protections is sufficient,
-    #: the edits remove all of them.
+    #: Edits of the source that remove the control. If one of several protections is enough against
+    #: the threat, these edits remove all of them.
     breaks: tuple[Mutation, ...]
-    #: Test files or single tests; without the control, at least one of them must fail.
+    #: Test files or single tests, of which at least one must fail without the control.
     tests: tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""Language measures: they find text in code and docs that is not plain language."""
+"""Language measures, which find texts that are not in plain language."""
 
 import ast
 import gc
@@ -55,7 +55,7 @@ STRINGS: Final = frozenset({ast.Constant, ast.JoinedStr})
 BODIES: Final = frozenset({ast.Module, ast.ClassDef})
 SCOPES: Final = BODIES | {ast.FunctionDef, ast.AsyncFunctionDef}
 REFERENCES: Final = frozenset({ast.Name, ast.Attribute})
-#: For each kind of syntax tree node that binds a name, the field that contains the name.
+#: By kind of syntax tree node, the field with the name that the node defines.
 BINDINGS: Final[Mapping[type[ast.AST], str]] = {
     ast.Name: "id",
     ast.Attribute: "attr",
@@ -88,8 +88,7 @@ class Corpus:
     queries: list[Text] = field(default_factory=list)
     #: String constants of the source that are not docstrings.
     strings: list[Text] = field(default_factory=list)
-    #: Names of variables, parameters, attributes, functions and classes, at the place that defines
-    #: them.
+    #: Names of variables, parameters, attributes, functions and classes, where they are defined.
     names: list[Text] = field(default_factory=list)
     constants: list[Text] = field(default_factory=list)
     tests: list[Text] = field(default_factory=list)
@@ -98,7 +97,7 @@ class Corpus:
 
 
 class Allowed(NamedTuple):
-    """Exception from a language measure, with the reason."""
+    """Text that a language measure allows as an exception."""
 
     file: str
     text: str
@@ -108,8 +107,8 @@ class Allowed(NamedTuple):
 @cache
 def corpus(root: Path = ROOT) -> Corpus:
     """Read all texts and names of the repository."""
-    # Disable garbage collection, which would double the time and free nothing: reading creates a
-    # million syntax tree nodes and no garbage.
+    # Reading creates a million syntax tree nodes that all stay in use, and garbage collection would
+    # double the time.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -135,7 +134,7 @@ def _read(root: Path) -> Corpus:
 
 def _query_comments(root: Path) -> Iterator[Text]:
     for path in sorted((root / SOURCE).rglob("*.sql")):
-        # Skip migrations: published migrations never change.
+        # Published migrations never change, so their comments are not checked.
         if path.parent.name != "migrations":
             yield from _blocks(path, str(path.relative_to(root)))
 
@@ -176,7 +175,7 @@ def _read_module(read: Corpus, path: Path, file: str) -> None:
 
 
 def _nodes(tree: ast.Module) -> Iterator[Any]:
-    """Yield every node of a syntax tree, parents first, faster than `ast.walk` does."""
+    """Yield all nodes of a syntax tree, as `ast.walk` does but faster."""
     open_nodes: list[ast.AST] = [tree]
     while open_nodes:
         node = open_nodes.pop()
@@ -207,7 +206,7 @@ def _read_docstring(
     node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
     file: str,
 ) -> set[int]:
-    """Record a node's docstring; return the ids of the string nodes to skip later."""
+    """Record the docstring of a node; return the id of the string node, if there is a docstring."""
     match node.body:
         case [ast.Expr(value=ast.Constant(value=str(text)) as constant), *_]:
             read.docstrings.append(Text(file, constant.lineno, text.strip()))
@@ -216,7 +215,7 @@ def _read_docstring(
 
 
 def _bound(node: Any, kind: type[ast.AST]) -> str | None:  # noqa: ANN401 - any node
-    """Return the name that a syntax tree node binds, or None."""
+    """Return the name that a node of the syntax tree defines, or None."""
     attribute = BINDINGS.get(kind)
     if attribute is None:
         return None
@@ -245,10 +244,9 @@ def _is_test(name: str, file: str) -> bool:
 
 
 def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
-    """Yield the Python comments; consecutive comment lines are one comment.
+    """Yield the comments of Python code; adjacent comment lines are one comment.
 
-    A comment is the text after a # outside of strings. The tokenizer is not used, because it is
-    slow.
+    A comment is the text after a # outside of strings. Python's tokenizer would be slower.
     """
     block: Text | None = None
     for number, line in enumerate(text.split("\n") if "#" in text else (), 1):
@@ -270,7 +268,7 @@ def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
 
 
 def _comment_column(line: str, number: int, strings: list[Span]) -> int:
-    """Return the column at which the comment in a line starts, or -1 for a line without comment."""
+    """Return the column at which a comment starts, or -1 if the line has none."""
     column = line.find("#")
     while column >= 0:
         # Convert the column to bytes, because the syntax tree counts columns in bytes.
@@ -302,7 +300,7 @@ def _sentences(path: Path, file: str) -> Iterator[Text]:
 
 
 def _shortened(match: re.Match[str]) -> str:
-    # Keep inline code and link texts at their place in the sentence, and replace comments with
+    # Keep inline code and link texts, so that sentences stay complete, and replace comments by
     # spaces.
     if match["label"] is not None:
         return match["label"]

@@ -1,4 +1,4 @@
-"""The repository's files, modules and pages, read for tests of their structure."""
+"""Files, modules and pages of the repository, for tests of their structure."""
 
 import ast
 import gc
@@ -27,13 +27,14 @@ class Module:
 
     @property
     def name(self) -> str:
-        """Return the path relative to the repository, for failure messages."""
+        """Return the path in the repository, for messages of failed tests."""
         return str(self.path.relative_to(ROOT))
 
 
 @cache
 def modules() -> tuple[Module, ...]:
-    # Disable garbage collection: parsing creates a million syntax tree nodes and no garbage.
+    # Parsing creates a million syntax tree nodes that all stay in use, so garbage collection would
+    # only cost time.
     gc.disable()
     try:
         paths = [(path, path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py"))]
@@ -45,7 +46,7 @@ def modules() -> tuple[Module, ...]:
 
 @cache
 def tracked() -> tuple[Path, ...]:
-    """Return every file that is tracked by git, or new and not ignored."""
+    """Return the files that git tracks, and new files that it does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = (ROOT / name for name in listed.split("\0") if name)
@@ -62,7 +63,7 @@ def read(*parts: str) -> str:
 
 
 def headings(text: str, level: int | None = None) -> list[str]:
-    """Return the headings of a page, without backticks; lines of code blocks are no headings."""
+    """Return the headings of a page without backticks; skip code blocks."""
     matches = (_HEADING.match(line) for line in prose_lines(text))
     return [
         matched[2].replace("`", "")
@@ -72,7 +73,7 @@ def headings(text: str, level: int | None = None) -> list[str]:
 
 
 def sections(text: str, level: int) -> dict[str, str]:
-    """Return the text below each heading of this level, by heading."""
+    """Return the texts below the headings of this level, by heading."""
     mark = re.compile(rf"^{'#' * level} +(.+?) *$", re.MULTILINE)
     pieces = mark.split(text)[1:]
     return {
@@ -81,7 +82,7 @@ def sections(text: str, level: int) -> dict[str, str]:
 
 
 def prose_lines(text: str) -> Iterator[str]:
-    """Yield the lines of a page outside its code blocks."""
+    """Yield the lines of a page that are not in a code block."""
     inside = False
     for line in text.splitlines():
         if line.lstrip().startswith("```"):
@@ -91,6 +92,6 @@ def prose_lines(text: str) -> Iterator[str]:
 
 
 def code_blocks(text: str, *languages: str) -> list[str]:
-    """Return the page's code blocks that are in one of these languages."""
+    """Return the code blocks of a page that are in one of these languages."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [body for language, body in blocks if language in languages]

@@ -1,4 +1,4 @@
-"""Tested clients: the list in the source agrees with the page, the lock files and the scripts."""
+"""Tested clients: the source, the page, the lock files and the scripts list the same clients."""
 
 import re
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_clients_tested_in_ci_are_in_the_list_of_clients() -> None:
 
 
 def changes(*facts: tuple[str, str, str]) -> list[dict[str, str]]:
-    """Return audit changes with these entities, fields and new values."""
+    """Return audit changes, each given as kind of row, field and new value."""
     return [{"entity": entity, "field": name, "to": value} for entity, name, value in facts]
 
 
@@ -73,7 +73,7 @@ def test_client_test_reports_no_missing_event_after_complete_scenario() -> None:
 
 
 def outcome(failure: str | None) -> Outcome:
-    """Return the outcome of a client test, which failed for this reason or succeeded."""
+    """Return the outcome of a client test, with the reason of its failure, if it failed."""
     return Outcome(
         client="codex",
         version="1",

@@ -21,8 +21,7 @@ from waybook.cli.app import app
 from waybook.settings import Settings
 
 COMMAND = re.compile(r"^\$ (?:\S*/)?waybook (.+)$", re.MULTILINE)
-#: Pattern for a command in a shell block, without the prompt. Variable assignments or another
-#: command may precede the command.
+#: Pattern for a command in a shell block, which may follow variable assignments or another command.
 SHELL_COMMAND = re.compile(
     r"(?:^|&& )(?:WAYBOOK_\w+=\S+ )*waybook ([^&\n]+?) *(?=&&|$)", re.MULTILINE
 )

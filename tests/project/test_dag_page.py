@@ -1,4 +1,4 @@
-"""Pages about workflows and conditions: complete lists of fields, and examples that are true."""
+"""Pages about workflows and conditions: lists of fields are complete, and examples are true."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, Te
 from waybook.errors import BadExpression
 
 PAGE = read("how-to", "write-a-dag.md")
-#: Names in backticks in the first column of the tables of `write-a-dag.md`.
+#: Names in the first column of the tables of `write-a-dag.md`.
 NAMED = {
     name
     for row in re.findall(r"^\| (.+?) \|", PAGE, re.MULTILINE)
@@ -72,7 +72,7 @@ LINES = [
 
 
 def outcome(expression: str) -> tuple[str, str]:
-    """Return the outcome of an expression as the page writes it, and the error message."""
+    """Return the outcome of an expression in the words of the page, and the error message."""
     try:
         condition = compile_condition(expression)
     except BadExpression as refused:

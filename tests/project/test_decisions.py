@@ -1,4 +1,4 @@
-"""Decision records: the fields at the top of each record, the links, and the index."""
+"""Decision records: fields at the top, links between records, and the index."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ ROW = re.compile(r"^\| \[(.+)\]\((.+\.md)\) \| (\w+) \| (\S+) \|$", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Link between two records, one of which replaces all or part of the other."""
+    """Link between two decision records, of which one replaces the other or a part of it."""
 
     title: str
     file: str
@@ -60,7 +60,7 @@ def parse(file: str, text: str) -> Record:
 
 
 def items(field: str) -> list[str]:
-    """Return the values of a field, which contains the word `none`, one value or a nested list."""
+    """Return the values of a field, which are written as a value, a nested list or `none`."""
     values = field.strip().removeprefix("- ").split("\n    - ")
     return [] if values == ["none"] else values
 
@@ -87,7 +87,7 @@ def problems(all_records: Sequence[Record]) -> Iterator[str]:
 
 
 def link_problems(record: Record, by_file: Mapping[str, Record]) -> Iterator[str]:
-    """Yield an error for each link to a record that is missing or does not link back."""
+    """Yield an error for each linked record that does not exist or does not link back."""
     for link in (*record.replaces, *record.replaced_by):
         other = by_file.get(link.file)
         if other is None or link.title != other.title:

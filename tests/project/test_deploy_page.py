@@ -1,4 +1,4 @@
-"""The commands on the deployment page work in a copy of the repository."""
+"""Commands on the deployment page, which must work in a copy of the repository."""
 
 import os
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from project.repository import ROOT, code_blocks, read, sections
 
-#: Scripts that replace the programs `make`, `python3` and `systemctl`. The script for `python3`
-#: creates an environment in which `pip` and `python` do nothing.
+#: Fake programs. The fake `python3` creates an environment with a `pip` and a `python` that do
+#: nothing.
 PROGRAMS = {
     "make": 'test "$1" = wheel && mkdir dist && touch dist/waybook-0-py3-none-any.whl',
     "python3": 'mkdir -p "$3/bin" "$3/lib" && ln -s /bin/true "$3/bin/pip"'

@@ -1,4 +1,4 @@
-"""Examples in docstrings are executed, and must return the results that they show."""
+"""Examples in docstrings, which are executed and must return the results that they show."""
 
 import doctest
 import io
@@ -8,14 +8,14 @@ from pathlib import Path
 from project.repository import ROOT, SOURCE
 
 TESTS = ROOT / "tests"
-#: For each folder with modules, the folder from which Python imports the modules.
+#: Folders with modules, each with the folder from which Python imports them.
 FOLDERS = {SOURCE: SOURCE.parent, TESTS: TESTS}
 PROMPT = "    >>> "
 MIN_DOCSTRINGS = 150
 
 
 def modules_with_examples() -> list[str]:
-    """Return the names of the modules that have an example in a docstring."""
+    """Return the names of the modules with an example in a docstring."""
     return [
         ".".join(path.relative_to(root).with_suffix("").parts)
         for folder, root in FOLDERS.items()

@@ -1,4 +1,4 @@
-"""Example programs run against a real server and complete their plans."""
+"""Example programs, which must complete their plans on a real server."""
 
 import os
 import re
@@ -23,7 +23,7 @@ ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Start `waybook serve` with a database of its own; yield its URL once it is ready."""
+    """Start `waybook serve` with its own database; yield its URL when it is ready."""
     with make_data_directory(parent=run_directory()) as place:
         command = [
             sys.executable,

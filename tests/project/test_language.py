@@ -1,4 +1,4 @@
-"""Limits of the language measures, and text that must not occur in the repository."""
+"""Limits of the language measures, and texts that the repository must not contain."""
 
 import re
 from pathlib import Path
@@ -35,19 +35,19 @@ def test_every_allowed_writing_style_exception_matches_an_existing_text(entry: A
 # Tests of forbidden text.
 
 
-#: File paths on a developer's machine, which no file may contain. Paths that the product may use do
-#: not match.
+#: File paths of a developer's machine, which no file may contain. Paths that the product may use
+#: are not matched.
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/[\w.]")
 
-#: URLs of package indexes, which no file may contain: lock files name packages by hash, and each
-#: user chooses the index.
+#: URLs of package indexes, which no file may contain: lock files identify packages by hash, and
+#: users choose the index.
 INDEXES = re.compile(
     r"(?:files\.pythonhosted|pypi\.org/simple|test\.pypi|registry\.npmjs|registry\.yarnpkg)",
     re.IGNORECASE,
 )
 
-#: Texts about how the project was written, which no file may contain: texts describe the project
-#: itself.
+#: Texts about how the project was written, which no file may contain: they must describe the
+#: project itself.
 MAKING = re.compile(
     r"\b(?:assistant session|ai assistant|as an ai|language model wrote|co-authored-by)\b",
     re.IGNORECASE,

@@ -1,4 +1,4 @@
-"""Every test belongs to a layer; a test run reports failed, endless and skipped tests."""
+"""Test layers, to one of which every test belongs; reports of failed, endless and skipped tests."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from run_place import PLACE
 
 
 def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.CompletedProcess[str]":
-    """Write each file into a test folder of the same name, and run pytest on these files."""
+    """Write each file into a test folder named like the file, and run pytest on the folders."""
     for name, text in files.items():
         (folder / name).mkdir(exist_ok=True)
         (folder / name / f"test_{name}.py").write_text(text, "utf-8")
@@ -23,8 +23,8 @@ def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.Comple
         shutil.copy(TESTS / name, folder)
     settings = ["-c", f"{ROOT}/pyproject.toml", f"--rootdir={folder}", "-p", "no:cacheprovider"]
     paths = ["-o", f"pythonpath={folder} {ROOT / 'harness'} {TESTS} {TESTS / 'support'}"]
-    # Remove the variable that names the directory of this test run, because the new test run
-    # creates a directory of its own.
+    # The new test run creates a directory of its own, so remove the variable that names the
+    # directory of this one.
     variables = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *settings, *paths, *options, *files],
@@ -39,7 +39,7 @@ def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.Comple
 # Tests of layers.
 
 
-#: Modules that are slow to import, and that tests of the rules must not import.
+#: Modules that take long to import, and that tests of the rules must not import.
 HEAVY = ("psycopg", "mcp", "starlette", "waybook.app.dispatcher")
 
 
@@ -142,12 +142,12 @@ def test_after():
 
 
 def test_failed_or_endless_test_does_not_end_other_tests(tmp_path: Path) -> None:
-    # pytest ends the process of the endless test and starts another.
+    # For the endless test, pytest ends its process and starts a new one.
     limit = ("-o", "faulthandler_timeout=3")
     done = run_planted(tmp_path, "-n", "1", "--dist", "worksteal", "-q", *limit, plan=PLANTED)
     assert "3 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     assert "INTERNALERROR" not in done.stdout
-    # Both errors are shown: the failed assertion, and the error while it was formatted.
+    # The report shows the failed assertion, and the error that occurred while pytest formatted it.
     assert "AssertionError: assert 7 == 0" in done.stdout
     assert "ZeroDivisionError" in done.stdout
 
@@ -162,7 +162,7 @@ def test_missing_test_path_is_refused_before_test_workers_start(tmp_path: Path) 
 def test_test_summary_names_a_missing_program_and_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In CI, the test would fail instead of being skipped, because CI must run the browser tests.
+    # In CI, browser tests must not be skipped, so the test would fail.
     monkeypatch.delenv("CI", raising=False)
     skipped = "from missing_programs import CHROMIUM\n\ndef test_x(): CHROMIUM.skip('planted')\n"
     done = run_planted(tmp_path, "-q", plan=skipped)

@@ -15,10 +15,10 @@ MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_MODULES_PER_FOLDER = 30
 
-#: Words that say nothing about the content of a module, so no module has such a name.
+#: Names of modules that would say nothing about their content.
 NAMELESS = {"base", "common", "helpers", "manager", "misc", "shared", "types", "util", "utils"}
 
-#: Public names of `import waybook`. Adding a name requires a deliberate decision.
+#: Names that `import waybook` offers. Add a name only on purpose.
 PUBLIC = [
     "Client",
     "PlanStatus",
@@ -92,7 +92,7 @@ def opening(module: Module) -> str:
 # Tests of imports.
 
 
-#: Modules that import other modules by name, so that only modules in use are loaded: commands, the
+#: Modules that import other modules by name, so that only those in use are loaded: commands, the
 #: Python API, Jinja and YAML, and optional endpoints.
 IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
@@ -141,7 +141,7 @@ def test_source_does_not_use_type_checking_guard() -> None:
 
 
 def test_internal_init_files_are_empty() -> None:
-    # Users import from these packages, so their `__init__.py` may have content.
+    # The `__init__.py` of these packages may have content, because users import from the packages.
     public = {SOURCE, SOURCE / "client"}
     inner = [m for m in modules() if m.path.name == "__init__.py" and m.path.parent not in public]
     assert [module.name for module in inner if module.text] == []
@@ -159,7 +159,7 @@ QUERY = re.compile(
     r"\s*(select\s+\S|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|with\s+\w+\s+as\s*\()"
 )
 
-#: Queries too small for a `.sql` file: the current time, and the orgs for a sweep.
+#: Queries that are too small for a `.sql` file.
 ALLOWED = {"select app_now()", "select org_id from org"}
 
 NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)

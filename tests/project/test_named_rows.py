@@ -1,4 +1,4 @@
-"""Code outside of the store reads database rows by field name, never by position."""
+"""Rows of the database, which code outside of the store reads by field name, not by position."""
 
 import ast
 from collections.abc import Iterator
@@ -9,20 +9,20 @@ from project.repository import Module, modules
 
 APP, STORE = "src/waybook/app/", "src/waybook/store/"
 
-#: Methods that execute several statements and return the rows of each statement.
+#: Methods that execute statements and return the rows of each.
 READS = frozenset(
     {
         *("read", "write_and_read", "send", "commit", "attempt"),
         *("read_org", "read_directory", "read_global", "read_by_secret", "read_by_slug"),
     }
 )
-#: Kinds of values. A list of kind `RESULTS` contains the `ROWS` of each statement, `ROWS` contains
-#: single rows of kind `ROW`, and a `ROW` contains other values.
+#: Kinds of values: `RESULTS` is a list with the `ROWS` of each statement, `ROWS` is a list of
+#: `ROW`, and a `ROW` has the values of one database row.
 RESULTS, ROWS, ROW, OTHER = 3, 2, 1, 0
 
 
 class PositionalReads(ast.NodeVisitor):
-    """Visitor that finds the lines of a function that read a database row by position."""
+    """Visitor that finds the lines in which a function reads a database row by position."""
 
     def __init__(self, function: ast.FunctionDef | ast.AsyncFunctionDef, *, named: bool) -> None:
         self.lines: list[int] = []
@@ -121,7 +121,7 @@ def _is_position(index: ast.expr) -> bool:
 def positional_reads(tree: ast.Module, *, named: bool) -> Iterator[int]:
     """Yield the lines that read rows by position.
 
-    With `named`, a parameter called `row` counts as a database row.
+    With `named`, every parameter named `row` counts as a database row.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -129,8 +129,7 @@ def positional_reads(tree: ast.Module, *, named: bool) -> Iterator[int]:
 
 
 def reads_by_position(module: Module) -> bool:
-    # Outside of the package `app`, a parameter named `row` may also be a row of a table on the
-    # screen.
+    # Outside of the package `app`, `row` may also be the name of a row in a table on the screen.
     return any(positional_reads(module.tree, named=module.name.startswith(APP)))
 
 

@@ -1,4 +1,4 @@
-"""Every query that the database owner runs filters by org: decision 0045.
+"""Queries that the database owner runs: each filters by org (decision 0045).
 
 Row-level security may not apply to the owner.
 """
@@ -12,15 +12,14 @@ from project.repository import Module, modules
 from waybook.store.driver.queries import Query, load
 from waybook.store.maintenance.migrate import bundled_migrations
 
-#: Statements that list the orgs and read none of their data, so they need no org condition.
+#: Statements that list the orgs without reading their data, so they need no org condition.
 OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
 
-#: Statements that are executed for each row, with the primary key of the row. `Owner.do_each`
-#: checks the number of changed rows.
+#: Statements that are executed for one row at a time, with its primary key. `Owner.do_each` checks
+#: how many rows they change.
 BY_KEY = {"reseal_entry"}
 
-#: Statements that copy the rows of a query into a new table. The query has the org condition, so
-#: the new table needs none.
+#: Statements that copy rows into a new table. The query for these rows has the org condition.
 COPIES = {"copy_calls"}
 
 IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
@@ -28,8 +27,8 @@ LOADED = re.compile(r'\bload\(\s*"([\w/]+)"')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
 NAMED_TABLE = re.compile(r"\b(?:from|join|update|into)\s+(\{table\}|\w+)")
-#: Org condition of a table in a query: a comparison of its `org_id` with the org parameter, or with
-#: the `org_id` of another table.
+#: Org condition of one table in a query: compares `org_id` with the parameter, or with the `org_id`
+#: of another table.
 CONDITION = re.compile(r"\b(?:\w+\.)?org_id = (?:%\(org_id\)s|\w+\.org_id)|\(org_id, ")
 EXPLICIT = "%(org_id)s"
 RETURNING = re.compile(r"\breturning (?:\w+\.)?org_id$")
@@ -55,7 +54,7 @@ def org_tables() -> set[str]:
 
 
 def missing_clause(query: Query) -> str | None:
-    """Return the clause that a query lacks to be safe without row-level security, or None."""
+    """Return what a query lacks to be safe without row-level security, or None."""
     ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
     if query.name in COPIES:
         ours.remove("{table}")

@@ -1,4 +1,4 @@
-"""The package as a package index shows it: metadata, description, and optional dependencies."""
+"""Package as a package index shows it: metadata, description, and optional dependencies."""
 
 import json
 import re
@@ -51,7 +51,6 @@ def test_links_in_the_package_description_have_existing_targets() -> None:
 
 @pytest.mark.parametrize("url", [None, URL])
 def test_package_description_contains_the_server_name_of_the_mcp_registry(url: str | None) -> None:
-    """The MCP registry accepts only packages whose description contains the server name."""
     name = json.loads((ROOT / "server.json").read_text("utf-8"))["name"]
     lines = HOOK["long_description"](README, url).splitlines()
     assert lines.count(f"<!-- mcp-name: {name} -->") == 1

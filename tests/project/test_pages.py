@@ -30,12 +30,12 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 MAX_README_LINES = 150
 MAX_TERMS = 28
 MAX_TARGETS = 16
-#: Pattern for two sentences on one line. A list of short sentences does not match.
+#: Pattern for two sentences in one line, if the second is not very short.
 TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
 
 
 def test_generated_files_are_current(shared_place: ServerDatabase) -> None:
-    """The commands' help is generated in a new process, because click caches it."""
+    """The help of the commands comes from a new process, because click keeps it in memory."""
     database = ("--database", shared_place.owner_dsn)
     command = [sys.executable, "-m", "tools.generate", "--check", *database]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -54,7 +54,7 @@ def test_relative_links_in_the_docs_have_existing_targets() -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Return whether the file of a link exists and, if the link has an anchor, the heading too."""
+    """Return whether the file of a link exists and has the heading to which the link leads."""
     path, _, anchor = link.partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.exists():
@@ -63,7 +63,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def anchor_of(heading: str) -> str:
-    """Return the anchor that a heading has on the rendered page."""
+    """Return the anchor of a heading on the rendered page."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -140,7 +140,7 @@ def test_docs_pages_that_list_condition_actions_name_every_action() -> None:
 
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-#: Areas of commits that are not packages: two parts of `transport`, and what is outside of `src`.
+#: Areas of commits that are not packages.
 OTHER_AREAS = frozenset(
     {"mcp", "web", "docs", "tests", "harness", "tools", "benchmarks", "examples", "deploy"}
     | {"build", "lang"}

@@ -1,4 +1,4 @@
-"""The test of the README and the quickstart (`make harness NAME=start-test`) detects errors."""
+"""Test of README and quickstart (`make harness NAME=start-test`), which must find errors."""
 
 import shlex
 from typing import Any
@@ -13,12 +13,12 @@ STEPS = len(SCENARIO.steps)
 
 
 def plan_rows(*, status: str = "completed", name: str = SCENARIO.name) -> list[dict[str, str]]:
-    """Return the JSON of `waybook plans --json` for one plan."""
+    """Return what `waybook plans --json` prints for one plan."""
     return [{"name": name, "status": status}]
 
 
 def audit_entries(*, channel: str = "mcp", steps: int = STEPS) -> list[dict[str, Any]]:
-    """Return the JSON of `waybook audit list --json`, with an entry for each completed step."""
+    """Return what `waybook audit list --json` prints for a plan with this many completed steps."""
     done = {"entity": "step", "field": "status", "to": "completed"}
     origin = {"subject": "plan", "channel": channel, "sessionId": SCENARIO.name}
     return [{**origin, "changes": [{**done, "id": str(number)}]} for number in range(steps)]

@@ -1,4 +1,4 @@
-"""The reference pages describe every tool, error, setting, command, event, table and metric."""
+"""Reference pages, which describe every tool, error, setting, command, event, table and metric."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def test_command_line_reference_has_a_heading_for_every_command() -> None:
 
 
 def commands(group: click.Group, above: str = "") -> Iterator[str]:
-    """Yield every CLI command by its full name, in the order of `--help`."""
+    """Yield the commands by their full names, in the order of `--help`."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -96,13 +96,13 @@ def test_audit_reference_lists_audited_fields_of_every_entity() -> None:
 
 
 def listed(section: str) -> set[str]:
-    """Return the names in backticks before the colon of each list item of a section."""
+    """Return the names in backticks that begin the list items of a section."""
     items = re.findall(r"^- (.+?):", section, re.MULTILINE)
     return {name for item in items for name in TICKED.findall(item)}
 
 
 def audited_fields() -> dict[str, set[str]]:
-    """Return the audited fields of each kind of row, read from the SQL queries."""
+    """Return the audited fields for each kind of row, as the SQL queries contain them."""
     plans, runs, orgs, skills = (
         expand_parts((SOURCE / "store" / f"{name}.sql").read_text("utf-8"))
         for name in ("plans/load", "runs/load", "accounts/accounts", "plans/writer")
@@ -150,7 +150,7 @@ def test_retention_guide_states_the_default_of_every_retention_setting() -> None
 
 DASHBOARD = ROOT / "deploy" / "grafana" / "waybook.json"
 SERIES_NAME = re.compile(r"\b((?:waybook|process)_[a-z_]+)\b")
-#: Suffixes of the names under which Prometheus stores a histogram.
+#: Suffixes that Prometheus adds to the name of a histogram.
 SERIES = ("_bucket", "_sum", "_count")
 
 

@@ -1,4 +1,4 @@
-"""The reference of the tools describes exactly the fields that occur in replies."""
+"""Reference of the tools, which must describe exactly the fields that replies contain."""
 
 import re
 from collections import defaultdict
@@ -39,7 +39,7 @@ class Listening(AgentClient):
 
 
 def documented() -> dict[str, set[str]]:
-    """Return the reply fields that the page describes for each tool."""
+    """Return the reply fields of each tool that the page describes."""
     page = sections(read("reference", "tools.md"), 2)
     return {name: fields_in(sections(page[name], 3)["Reply"]) for name in TOOLS}
 
@@ -83,7 +83,7 @@ async def test_tools_page_documents_exactly_the_fields_that_occur_in_replies(
 
 
 async def make_plan_that_ends_well(agent: AgentClient) -> None:
-    """Complete a plan with a skill, a result schema, a condition that has an error, and a retry."""
+    """Complete a plan with a skill, a result schema, a condition with an error, and a retry."""
     await agent.call("start_skill", name="survey", sessionId="s")
     missing = {
         "afterStepOrder": 1,
@@ -119,7 +119,7 @@ async def make_run_that_is_canceled(agent: AgentClient) -> None:
 
 
 async def make_copy(agent: AgentClient) -> None:
-    """Copy a plan and a run, and read the copies."""
+    """Copy a plan and a run, and read both copies."""
     plan = await agent.plan()
     await agent.submit(await agent.take(plan))
     copy = await agent.call("copy_plan", planId=plan["planId"])
@@ -130,7 +130,7 @@ async def make_copy(agent: AgentClient) -> None:
 
 
 async def research_that_grows(agent: AgentClient) -> None:
-    """Store and read several versions of research, research with 20 sources, and a late result."""
+    """Store and read versions of research, research with 20 sources, and a late result."""
     args = await valid_call(agent, "store_research")
     stored = [await agent.call("store_research", **args) for _ in range(2)]
     args["sources"] = [{"title": f"Page {n}", "quote": "x" * 2_000} for n in range(20)]
@@ -206,7 +206,7 @@ async def make_plan_that_is_reviewed(agent: AgentClient) -> None:
 
 
 async def make_long_read(agent: AgentClient) -> None:
-    """Read the context of a failed step whose instructions exceed a small token budget."""
+    """Read the context of a failed step whose instructions do not fit into the token budget."""
     plan = await agent.plan(steps=[make_step("Read on. " * 1_000), make_step()])
     step_id = plan["stepIds"][0]
     await agent.modify(plan, "fail_step", stepId=step_id, reason="Too long.")
@@ -220,7 +220,7 @@ async def make_long_read(agent: AgentClient) -> None:
 
 
 async def make_step_with_a_past(agent: AgentClient) -> None:
-    """Work on a step with a dependency, a failure, a late result and a review with feedback."""
+    """Work on a step with a dependency, a failure, a late result, and a review with feedback."""
     plan = await agent.plan(steps=[make_step(), make_step(dependsOn=[1])])
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
@@ -235,7 +235,7 @@ async def make_step_with_a_past(agent: AgentClient) -> None:
 
 
 async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> None:
-    """Claim a step whose previous holder stored an artifact and then became inactive."""
+    """Claim a step whose last holder stored an artifact and then became inactive."""
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="silent")
     named = {"planId": plan["planId"], "stepId": taken["stepId"], "kind": "note"}
@@ -250,7 +250,7 @@ async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> Non
 
 
 async def make_run_that_ends_well(agent: AgentClient) -> None:
-    """Complete a run with a partial result, feedback, a regenerated document, and empty polls."""
+    """Complete a run with a partial result, feedback, a regenerated document, and waiting."""
     run = await agent.run()
     job = await agent.job(run, sessionId="s")
     await agent.job(run, sessionId="s")
@@ -292,7 +292,7 @@ class Forgetful:
 
 
 async def extracts(agent: Listening) -> None:
-    """Extract data: without a language model, then with a valid and with an invalid model reply."""
+    """Extract data without a language model, with a correct answer of one, and with a wrong one."""
     args: Body = {"text": "The Nile.", "schema": {"type": "object"}}
     await agent.call("extract_data", **args)
     for text in ("{}", "[]"):

@@ -13,8 +13,8 @@ import pytest
 from project.repository import ROOT
 from tools.setup_env import Environment, pip_settings, uv_variables
 
-#: Program that runs a script as if Python lacked the module `ensurepip`, as on Debian without the
-#: package `python3-venv`.
+#: Program that runs a script without the module `ensurepip`, which Debian has in the package
+#: `python3-venv`.
 WITHOUT_VENV = """
 import runpy, sys
 import importlib.util as util
@@ -23,12 +23,12 @@ util.find_spec = lambda name: None if name == "ensurepip" else find(name)
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-#: Lock file with a package that no index has.
+#: Lock file with a package that is on no index.
 ABSENT = f"absent==1.0 --hash=sha256:{64 * '0'}\n"
 
 
 class Checkout:
-    """Folder with `setup_env.py`, a lock file with one package, and a package index."""
+    """Folder with `setup_env.py`, a lock file for one package, and a package index."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -40,7 +40,7 @@ class Checkout:
         self.write_package("1.0")
 
     def write_package(self, version: str) -> str:
-        """Put a version of the package on the index; write and return the lock file for it."""
+        """Add a version of the package to the index; write a lock file for it and return it."""
         index = self.root / "index"
         index.mkdir(exist_ok=True)
         wheel = index / f"tiny-{version}-py3-none-any.whl"
@@ -63,9 +63,9 @@ class Checkout:
     def set_up(
         self, *prefix: str, python: str = sys.executable
     ) -> subprocess.CompletedProcess[str]:
-        """Run `setup_env.py` with a local folder as the only package index.
+        """Run `setup_env.py` with a local folder as its only package index.
 
-        The folder does not contain uv, so uv cannot be downloaded.
+        The folder has no uv, so uv cannot be installed.
         """
         variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.root / "index")}
@@ -93,7 +93,7 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_setup_recovers_from_missing_venv_module_and_failed_installation(
     checkout: Checkout,
 ) -> None:
-    """All cases use one environment, because creating one takes longer than all cases together."""
+    """All cases are in one test, because creating an environment takes longer than the cases."""
     locked = checkout.write_package("1.0")
     (checkout.environment / "half-made").mkdir(parents=True)
     first = checkout.set_up("-c", WITHOUT_VENV)
@@ -109,7 +109,7 @@ def test_setup_recovers_from_missing_venv_module_and_failed_installation(
         "uv failed (it cannot be downloaded); installing with pip instead, which takes longer.",
     ]
     assert checkout.installed_version() == "1.0"
-    # After the README's setup, `python3` is that of `.venv`, because `.venv/bin` is on the PATH.
+    # After the README's setup, `.venv/bin` is on the PATH, so `python3` is the Python of `.venv`.
     again = checkout.set_up(python=str(checkout.environment / "bin" / "python"))
     assert (again.returncode, again.stderr) == (0, "")
     checkout.lock(ABSENT)

@@ -1,4 +1,4 @@
-"""Every dependency is pinned by hash, and listed in the bill of materials."""
+"""Dependencies, which are pinned by hash and listed in the bill of materials."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 def packages(lock: Path) -> dict[str, tuple[str, set[str]]]:
-    """Return the version and the permitted hashes of every package in a lock file."""
+    """Return the version and the allowed hashes of each package in a lock file."""
     entries = re.split(r"^(?=\S)", lock.read_text(), flags=re.MULTILINE)
     named = [(PINNED.match(entry), entry) for entry in entries if entry.strip()]
     return {m[1]: (m[2], set(HASH.findall(entry))) for m, entry in named if m}
@@ -47,7 +47,7 @@ def test_makefile_installs_packages_from_lock_files_only() -> None:
 
 
 def test_pip_and_uv_install_the_environment_with_hashes() -> None:
-    """With `--no-deps`, the installers add no package that is not in a lock file."""
+    """With `--no-deps`, pip installs no package that the lock file lacks."""
     program = (ROOT / "tools" / "setup_env.py").read_text()
     assert re.findall(r'"sync", "--require-hashes"|"install", "--no-deps"', program) == [
         '"install", "--no-deps"',
@@ -58,7 +58,7 @@ def test_pip_and_uv_install_the_environment_with_hashes() -> None:
 
 @pytest.mark.parametrize("name", ["run.lock", "build.lock"])
 def test_development_lock_file_includes_every_package_of_other_lock_files(name: str) -> None:
-    """`make demo` and `make test` use one environment, so `make test` must not replace packages."""
+    """`make demo` and `make test` use the same environment, so they must need the same versions."""
     parts = packages(ROOT / "requirements" / name)
     assert parts.items() <= packages(ROOT / "requirements" / "dev.lock").items()
 

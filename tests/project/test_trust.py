@@ -1,4 +1,4 @@
-"""Every threat on the trust page has a control in the source and a test."""
+"""Threats on the trust page: each has a control in the source, and a test."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
 def threats() -> dict[str, list[str]]:
-    """Return the table of threats: for each threat, the other cells of its row."""
+    """Return the table of threats: by threat, the other cells of its row."""
     table = sections(read("concepts", "trust.md"), 2)["Threats"]
     rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
     return {cells[0].strip(): cells[1:] for cells in rows[1:]}
