@@ -1,4 +1,4 @@
-"""Accessibility checks with axe-core in the light and dark themes."""
+"""Accessibility checks by axe-core, in the light and the dark theme."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -13,15 +13,14 @@ from node_packages import Unreachable, install
 PACKAGES: Final = Path(__file__).parent / "axe_core"
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 COLOR_RULES: Final = ("color-contrast", "link-in-text-block")
-#: Options of axe-core: check all rules except those about colors, and report only violations.
+#: Options of axe-core: apply all rules except those about colors, and report only violations.
 EXCEPT_COLORS: Final = {
     "resultTypes": ["violations"],
     "rules": {rule: {"enabled": False} for rule in COLOR_RULES},
 }
 COLORS_ONLY: Final = {"resultTypes": ["violations"], "runOnly": list(COLOR_RULES)}
-#: Script that finds repeated table rows and list items: all attributes except URLs and texts are
-#: equal to those of an earlier row or item, so the colors are equal too. The color check skips the
-#: repeated elements to save time.
+#: Script that finds table rows and list items with the same attributes as an earlier one, except
+#: for URLs and texts. They have the same colors, so the color check skips them to save time.
 REPEATED: Final = """() => {
   const texts = /^(aria-label|data-at|datetime|for|href|id|name|title|value)$/;
   const look = element => [element.tagName, ...[...element.attributes]
@@ -41,7 +40,7 @@ REPEATED: Final = """() => {
 
 @cache
 def axe() -> str:
-    """Return the JavaScript source of axe-core; skip the test if it is not installed."""
+    """Return the source of axe-core; skip the test if it is not installed."""
     try:
         folder = install(PACKAGES, "axe")
     except Unreachable as error:
@@ -50,7 +49,7 @@ def axe() -> str:
 
 
 async def accessible(page: Page) -> None:
-    """Check the page with axe-core: the color rules in both themes, all other rules once."""
+    """Check the page with axe-core: rules about colors in both themes, all other rules once."""
     await page.evaluate(axe())
     problems = await violations(page, EXCEPT_COLORS)
     assert problems == [], problems

@@ -1,4 +1,4 @@
-"""Simulated chat client, which shows Waybook's chat apps through the official MCP bridge.
+"""Simulated chat client, which shows Waybook's chat apps in the official MCP bridge.
 
 The apps call a real server.
 """
@@ -23,8 +23,8 @@ from waybook.transport.mcp.tools import published_tools
 
 HERE: Final = Path(__file__).parent / "chat"
 SCRIPTS: Final = {".js", ".mjs"}
-#: HTTP headers of the simulated chat client's pages. These pages contain third-party code, which
-#: does not work under Waybook's content security policy.
+#: HTTP headers of the chat client's pages, which contain code of the bridge. This code needs more
+#: than Waybook's content security policy allows.
 HOST_HEADERS: Final = {
     "content-security-policy": "default-src * 'unsafe-inline' 'unsafe-eval' data: blob:",
     "x-frame-options": "SAMEORIGIN",
@@ -32,7 +32,7 @@ HOST_HEADERS: Final = {
 
 
 def packages() -> Path:
-    """Install the MCP bridge and return its directory; skip the test if installing fails."""
+    """Return the folder with the MCP bridge; skip the test if it cannot be installed."""
     try:
         return install(HERE, "chat") / "node_modules"
     except Unreachable as error:
@@ -59,7 +59,7 @@ async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIter
 async def call_in_chat(
     page: Page, tool: str, arguments: dict[str, object], theme: str = "light"
 ) -> tuple[dict[str, Any], FrameLocator]:
-    """Let the chat call a tool; return the chat's record of the app, and the app's frame."""
+    """Let the chat call a tool; return the chat's record of the call, and the frame of the app."""
     await page.wait_for_function("document.title === 'Ready'")
     record = await page.evaluate(
         "([tool, args, theme]) => chat(tool, args, theme)", [tool, arguments, theme]

@@ -1,8 +1,8 @@
 """Fixtures for tests with a real browser, served pages and a real database.
 
-All tests here run on one event loop, so that each pytest worker starts Chromium only once; a start
-takes longer than most of the tests. Each test has a separate browser context with separate cookies,
-and a separate org.
+All tests here run on one event loop, so that a pytest worker starts Chromium only once; a start
+takes longer than most of the tests. Each test has an org, and a browser context with cookies, of
+its own.
 """
 
 import shutil
@@ -19,10 +19,10 @@ from org_env import OrgEnv, make_env, open_owner
 from patience import NOTICE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 
-#: The headless shell is preferred, because it needs half the CPU time of the whole browser.
+#: The headless shell comes first, because it needs half the CPU time of the whole browser.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-#: Options of Chromium that turn off background requests, and features that need permissions.
+#: Options of Chromium against requests in the background and against questions for permissions.
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -39,7 +39,7 @@ expect.set_options(timeout=1000 * NOTICE_SECONDS)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
-    """Let every test of this folder run on the event loop of the shared browser."""
+    """Let all tests of this folder run on the event loop on which the browser runs."""
     module: pytest.Module = pytest.Module.from_parent(parent, path=module_path)
     module.add_marker(pytest.mark.asyncio(loop_scope="session"))
     return module
@@ -57,7 +57,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 def place(eighteen: Server) -> Iterator[ServerDatabase]:
-    """Yield a database on PostgreSQL 18 only, because pages are the same on every version."""
+    """Yield a database on PostgreSQL 18; pages do not depend on the version."""
     with new_database(eighteen) as made, open_owner(made):
         yield made
 
@@ -83,7 +83,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(context: BrowserContext, site: Site) -> AsyncIterator[Page]:
-    """Yield a browser tab; fail the test after any JavaScript error or other error in the tab."""
+    """Yield a browser tab; at the end, fail the test if the tab had any error."""
     tab = await context.new_page()
     site.watch(tab)
     yield tab

@@ -1,6 +1,6 @@
-"""Sample data that is hard to lay out: long names, many plans and runs, failed and stalled work.
+"""Sample data that does not fit easily on pages: long names, and many plans and runs.
 
-Pages must stay readable with this data. It is created with the same calls that agents make.
+Pages must stay readable with this data. Calls of agents create it.
 """
 
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from org_env import AgentClient, Body, OrgEnv, make_step
 from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Names that are hard to lay out: long, without spaces, with markup, and from right to left.
+#: Names that do not fit easily on pages: long, without spaces, with markup, or from right to left.
 LONG_NAMES = (
     (
         "Nightly check of every invoice of the last twelve months against the ledger of the bank, "
@@ -88,7 +88,7 @@ def big_definition() -> Body:
 
 
 async def create_crowded_org(world: OrgEnv) -> CrowdedOrg:
-    """Create 60 plans and 10 runs in all states, and let time pass between them."""
+    """Create 60 plans and 10 runs in all states; time passes between them."""
     agent = world.agent
     await _completed_and_failed_plans(agent)
     waiting = await _stalled_candidates(world)
@@ -118,7 +118,7 @@ async def create_crowded_org(world: OrgEnv) -> CrowdedOrg:
 
 
 async def _agents(world: OrgEnv) -> None:
-    """Record usage by agents with different clients and with long session names."""
+    """Record usage of agents with different client programs and long session names."""
     plan = await world.agent.plan(plan_steps(0, 12), name=plan_name(0))
     for n, session in enumerate((*LONG_SESSIONS, "")):
         caller = replace(world.agent.caller, client=CLIENTS[n % len(CLIENTS)], user="local")
@@ -139,7 +139,7 @@ async def _output(agent: AgentClient, plan: Body) -> Body:
 
 
 async def _completed_and_failed_plans(agent: AgentClient) -> None:
-    """Create plans 0 to 20: 18 are completed, two failed, and one was canceled."""
+    """Create plans 0 to 20, of which 18 are completed, two failed, and one is canceled."""
     for n in range(18):
         await agent.work_through(await agent.plan(plan_steps(n, 2), name=plan_name(n)))
     fail = {"conditionExpression": "true", "ifTrueAction": "fail", "afterStepOrder": 1}
@@ -152,7 +152,7 @@ async def _completed_and_failed_plans(agent: AgentClient) -> None:
 
 
 async def _stalled_candidates(world: OrgEnv) -> list[Body]:
-    """Create plans 21 to 25, which stall when the clock advances."""
+    """Create plans 21 to 25, which stall after the clock is advanced."""
     plans = []
     for n in range(21, 26):
         plans.append(await world.agent.plan(plan_steps(n, 6), name=plan_name(n)))
@@ -172,7 +172,7 @@ async def _plans_with_failed_steps(agent: AgentClient) -> Body:
 
 
 async def _reviews(world: OrgEnv) -> Body:
-    """Create plans 36 to 39, which await a review whose question and result contain a table."""
+    """Create plans 36 to 39, which await a review; its question and result contain a table."""
     plan: Body = {}
     for n in range(36, 40):
         plan = await world.agent.plan(plan_steps(n, 3), name=plan_name(n))

@@ -1,4 +1,4 @@
-"""An org in which every text field contains a script injection attack."""
+"""Org with an attack by script injection in every text field."""
 
 from itertools import cycle
 from typing import Any
@@ -9,7 +9,7 @@ from org_env import AgentClient, Body
 from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Texts with one payload each, cut to a length that is allowed for ids.
+#: Texts of one payload each, short enough for ids.
 SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYLOADS]
 
 
@@ -27,7 +27,7 @@ async def hostile_pages(agent: AgentClient) -> list[str]:
 
 
 async def _plan(agent: AgentClient, text: str) -> list[str]:
-    """Create a plan, a review, research and an output with hostile texts in every field."""
+    """Create a plan, a review, research and an output, with hostile texts in all fields."""
     author = agent.acting_as(text[:150])
     steps = [
         {"stepType": "custom", "title": text[:180], "instructions": ALL, "stallMinutes": 5}
@@ -81,7 +81,7 @@ async def _research(agent: AgentClient, plan: Body, step: Body, text: str) -> st
     }
     stored = await agent.call("store_research", **named, **research, sources=sources)
     evil = [{"url": "javascript:window.__pwned=1", "title": "x"}]
-    # The server may refuse this URL or store it, but no page may show it as a link.
+    # The server may refuse or store this URL, but no page may show it as a link.
     await agent.ask("store_research", {**named, **research, "sources": evil})
     return f"/research/{stored['artifactId']}"
 
@@ -100,7 +100,7 @@ async def _output(agent: AgentClient, text: str, media: str) -> list[str]:
 
 
 async def _run(agent: AgentClient, slug: str, words: list[str]) -> list[str]:
-    """Create a workflow, a run, documents, errors and feedback with hostile texts in all fields."""
+    """Create a workflow, run, documents, errors and feedback, with hostile texts in all fields."""
     texts = cycle(words)
     prompt = ALL.replace("{", "(").replace("}", ")")
     steps = [

@@ -1,4 +1,4 @@
-"""An org with sample data, so that every page has content."""
+"""Org with sample data, so that no page is empty."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,12 +16,12 @@ MADE_OF_THEM = ("Business case", "Feature spec", "Technical approach", "Success 
 class SampleOrg:
     plan: Body
     run: Body
-    #: The last completed job of the run.
+    #: Job of the run that was completed last.
     job: Body
-    #: Resource id of one of the run's rendered documents.
+    #: Id of a rendered document of the run.
     document_id: str
     output: Body
-    #: Id of research that was stored for the plan.
+    #: Id of research for the plan.
     research_id: str
 
 
@@ -57,7 +57,7 @@ async def create_sample_org(world: OrgEnv) -> SampleOrg:
 
 
 async def _half_way(world: OrgEnv) -> tuple[Body, str]:
-    """Create a plan that awaits review; return the plan and the id of the plan's research."""
+    """Create a plan that awaits review; return the plan and the id of its research."""
     agent = world.agent
     plan = await agent.plan(
         sample_steps(),
@@ -96,7 +96,7 @@ async def _half_way(world: OrgEnv) -> tuple[Body, str]:
 
 
 async def _called(world: OrgEnv, work: SampleOrg) -> None:
-    """Add sample calls to the tool-call log, all on the same fixed day."""
+    """Add calls of a fixed day to the tool-call log."""
     fourth = work.plan["stepIds"][3]
     made = (
         ("get_next_step", 2.1, None),
@@ -134,7 +134,7 @@ async def _delivered(agent: AgentClient) -> Body:
 
 
 async def _a_run(agent: AgentClient) -> tuple[Body, Body]:
-    """Create a run in its first stage; return the run and its last completed job."""
+    """Create a run in its first stage; return the run and the job that was completed last."""
     run = await agent.run("dialectic", ["opus", "gpt", "gemini"], input="Build a lighthouse.")
     job: Body = {}
     for _ in range(9):

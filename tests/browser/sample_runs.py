@@ -40,13 +40,13 @@ async def _next(agent: AgentClient, run: Body) -> Body:
 
 
 async def make_large_run(agent: AgentClient, steps: int = 500) -> Body:
-    """Create a run whose only stage has this many steps: 40 are done and one failed."""
+    """Create a run with this many steps in one stage; 40 steps are done, and one has failed."""
     keys = [f"part-{number:03}" for number in range(steps)]
     made = [
         make_recipe_step(key, "all_to_one", name=f"Translate chapter {key[5:]} of the manual")
         for key in keys
     ]
-    # Each step depends on the step ten places before it, so there are ten parallel chains.
+    # The edges form ten parallel chains.
     edges = list(zip(keys, keys[10:], strict=False))
     stage = make_stage("work", *made, edges=edges)
     await agent.call("add_dag", definition=make_definition("large", stage))

@@ -1,4 +1,4 @@
-"""Server for the dashboard in browser tests."""
+"""Server that shows the dashboard to browser tests."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ from waybook.transport.http.server import listen, serve_in_background
 
 @dataclass
 class Site:
-    """Served dashboard: its address, the signed-in user, and all errors of the browser tabs."""
+    """Served dashboard, the user who has signed in, and the errors of all browser tabs."""
 
     address: str
     world: OrgEnv
@@ -43,7 +43,7 @@ class Site:
 
 @asynccontextmanager
 async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
-    """Serve the dashboard of the test org with a new event bus, like a server in a new process."""
+    """Serve the dashboard of the test org with a new event bus, as a new server process would."""
     world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
     site = Site("", world)
 

@@ -1,4 +1,4 @@
-"""Tests of the accessibility check itself, which other browser tests use."""
+"""Accessibility check of the browser tests, tested itself."""
 
 import pytest
 from playwright.async_api import Page

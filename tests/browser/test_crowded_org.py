@@ -1,6 +1,6 @@
-"""Pages with much data and long names fit every window, and their header stays small.
+"""Pages with much data and long names, which fit every window and keep a small header.
 
-If `WAYBOOK_PICTURES` names a folder, the tests save screenshots there in three widths and both
+If `WAYBOOK_PICTURES` names a folder, the tests save screenshots there, in three widths and both
 themes.
 """
 

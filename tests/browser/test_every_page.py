@@ -1,7 +1,7 @@
-"""Every dashboard page opens, is accessible, and stays within its size limits.
+"""Dashboard pages: each opens, is accessible, and stays within its size limits.
 
-If `WAYBOOK_PICTURES` names a folder, the tests save screenshots of all pages there. The clock is
-fixed, so a screenshot changes only if its page changes.
+If `WAYBOOK_PICTURES` names a folder, the tests save screenshots of all pages there. The clock
+stands still, so a screenshot changes only if its page changes.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from browser.served_site import Site
 from foreign_records import make_feedback_link, make_review_link, make_snapshot_link
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
-#: The route of each page, with placeholders for parameters, by the name of the screenshot.
+#: By name of the screenshot, the route of the page.
 PAGES = {
     "overview": "/",
     "plans": "/plans",
@@ -59,15 +59,15 @@ PAGES = {
     "share": "/plans/{plan_id}/share",
     "shared": "/shared/{snapshot}",
 }
-#: Query parameters of pages that would be empty without them.
+#: Query parameters for pages that are empty without them.
 QUERIES = {"/runs/new": "?dag=dialectic"}
-#: Limits for one page: the requests of a browser that loads it, including the request for the page
-#: itself, and the DOM nodes.
+#: Limits of a page: requests to load it in a browser, including the one for the page, and DOM
+#: nodes.
 MAX_REQUESTS = 7
 MAX_NODES = 15_000
-#: Pages in a sandbox that runs no scripts, so not even axe-core can check them.
+#: Pages in a sandbox that runs no scripts, so axe-core cannot check them.
 SANDBOXED = {"shared"}
-#: Routes that return files instead of pages; other tests cover them.
+#: Routes that return files and no pages; other tests cover them.
 FILES = {
     "/plans/{plan_id}/export.{ending}",
     "/shared/{snapshot}/file",

@@ -1,4 +1,4 @@
-"""A hostile page on another port of the same machine cannot read or change anything."""
+"""Hostile page on another port of the same machine, which cannot read or change anything."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,11 +13,11 @@ from transport.full_app import free_port
 from transport.valid_forms import valid_forms
 from waybook.transport.http.request_checks import COOKIE
 
-#: Value of Waybook's cookie that the hostile site sets. A browser shares cookies between all ports
-#: of a host, so the hostile site can set this cookie.
+#: Value of Waybook's cookie that the hostile site sets. This is possible because cookies apply to
+#: all ports of a host.
 PLANTED = "p" * 43
 
-#: Script of the hostile site. It sends many hostile requests to Waybook, and all of them must fail.
+#: Script of the hostile site. It sends requests to Waybook, none of which may succeed.
 TRIES = """async ({site, plan, forms, planted}) => {
   const told = {};
   const attempt = async (name, deed) => {
@@ -66,13 +66,13 @@ TRIES = """async ({site, plan, forms, planted}) => {
 
 @asynccontextmanager
 async def foreign_site() -> AsyncIterator[str]:
-    """Serve a hostile site with one page, which sets a cookie named like Waybook's cookie."""
+    """Serve a hostile site of one page, which sets a cookie with the name of Waybook's cookie."""
     page = b"<!doctype html><title>Prizes</title><body>You have won."
     planted = f"set-cookie: {COOKIE}={PLANTED}; path=/; httponly; samesite=strict"
     head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{planted}\r\nconnection: close\r\n\r\n"
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Browsers also open connections that they never use.
+        # Browsers may open a connection without using it.
         with closing(writer), suppress(asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(head.encode() + page)
@@ -105,7 +105,7 @@ async def test_requests_from_other_websites_are_refused_and_change_nothing(
 
 
 async def _framed(page: Page, site: str) -> None:
-    """Check that the browser shows none of our pages in a frame of another site."""
+    """Check that another site cannot show our pages in a frame."""
     await page.evaluate(
         """(address) => new Promise((done) => {
           const frame = document.createElement("iframe");
@@ -120,7 +120,7 @@ async def _framed(page: Page, site: str) -> None:
 
 
 async def _opened(page: Page, site: str) -> None:
-    """Check that another site that opens our page in a window cannot read or change this page."""
+    """Check that another site can open our page in a window, but cannot read or change it."""
     async with page.context.expect_page() as opening:
         await page.evaluate("address => { window.theirs = window.open(address); }", site)
     ours = await opening.value
@@ -134,7 +134,7 @@ async def _opened(page: Page, site: str) -> None:
 
 
 async def _sent(page: Page, where: str, fields: dict[str, str]) -> str:
-    """Submit a forged form with the cookie's planted token; return the text of the answer."""
+    """Submit a forged form with the token in the planted cookie; return the answer's text."""
     async with page.context.expect_page() as opening:
         await page.evaluate(
             """([where, fields]) => {

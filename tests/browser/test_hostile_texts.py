@@ -1,4 +1,4 @@
-"""No page executes scripts in hostile texts, which every field of the sample data contains."""
+"""Hostile texts in every field of the sample data, whose scripts no page executes."""
 
 from urllib.parse import quote
 
@@ -8,7 +8,7 @@ from browser.hostile import SHORT, hostile_pages
 from browser.served_site import Site
 from browser.xss_payloads import PAYLOADS
 
-#: Script that finds texts on a page that the browser interpreted as markup or script.
+#: Script that finds texts which the browser has taken for markup or script.
 STRANGE = """() => {
   const found = [];
   if ('__pwned' in window) found.push('executed');
@@ -28,7 +28,7 @@ STRANGE = """() => {
   }
   return found;
 }"""
-#: URLs of pages that show parts of their own URL; the test replaces `{}` by a hostile text.
+#: URLs of pages that show a part of their URL; the test puts a hostile text in place of `{}`.
 REFLECTED = (
     "/plans?q={}",
     "/runs?q={}&state={}&dag={}",
@@ -66,7 +66,7 @@ async def test_error_pages_do_not_execute_hostile_text_of_the_url(page: Page, si
             assert shown is not None
             assert shown.status in {400, 404}
             assert await page.evaluate(STRANGE) == []
-    # The browser logs a message for every response with an error status, which is expected here.
+    # The browser logs responses with an error status, which are expected here.
     site.faults[:] = [fault for fault in site.faults if "Failed to load resource" not in fault]
 
 

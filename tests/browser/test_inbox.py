@@ -1,4 +1,4 @@
-"""The inbox in a browser: decisions by mouse, by keyboard, and about several reviews at once."""
+"""Inbox in a browser: decisions by mouse and by keyboard, also on several reviews at once."""
 
 from playwright.async_api import Locator, Page, expect
 
@@ -63,7 +63,7 @@ async def test_second_reviewer_sees_decision_of_first_reviewer_in_inbox(
     card = second.get_by_role("article").first
     await expect(card).to_contain_text("Already decided by pat: skipped the step")
     await expect(card).to_contain_text("Half a thought of mine")
-    # A live update must keep the last message and any text that the user has begun to type.
+    # A live update must keep the message, and the text that the user is typing.
     await second.evaluate("htmx.trigger('#inbox', 'live')")
     await expect(second.get_by_text("This page is out of date")).to_be_visible()
     await expect(second.get_by_label("Feedback")).to_have_value("On lakes, later")

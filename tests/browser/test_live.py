@@ -34,7 +34,7 @@ async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
 
 
 async def test_live_update_keeps_text_typed_into_a_field(page: Page, site: Site) -> None:
-    """The text stays, whether or not the update contains the input field."""
+    """Both updates with the input field and updates without it must keep the text."""
     offered = [FORM]
 
     async def with_form(route: Route) -> None:
@@ -76,7 +76,7 @@ async def test_live_update_keeps_text_typed_into_a_field(page: Page, site: Site)
 async def test_many_open_tabs_reconnect_after_server_restart(
     world: OrgEnv, context: BrowserContext
 ) -> None:
-    """A browser opens at most six connections to a server, so all tabs share one event stream."""
+    """All tabs share one event stream: a browser opens at most six connections to a server."""
     plan = await world.agent.plan(4, name="Rivers of the north")
     async with serve_site(world) as site:
         tabs = [await context.new_page() for _ in range(TABS)]
@@ -87,8 +87,7 @@ async def test_many_open_tabs_reconnect_after_server_restart(
         await asyncio.gather(*(_shows(tab, "1 of 4") for tab in tabs))
         port = urlsplit(site.address).port
     await asyncio.gather(*(expect(t.locator("#live")).to_have_text("reconnecting") for t in tabs))
-    # The server is down, so this change reaches no page. The pages must show it when they
-    # reconnect.
+    # The server is down during this change, so the pages must show it after they reconnect.
     await world.agent.submit(await world.agent.take(plan))
     async with serve_site(world, port or 0):
         await asyncio.gather(*(expect(tab.locator("#live")).to_have_text("live") for tab in tabs))
@@ -128,8 +127,7 @@ async def test_live_update_of_plan_page_replaces_only_changed_elements(
     await agent.submit(taken)
     await expect(page.locator("#s1")).to_contain_text("completed")
     await expect(box).to_have_attribute("data-status", "completed")
-    # If the update had inserted the element in the wrong XML namespace, the browser would not draw
-    # it.
+    # An SVG element that was inserted as HTML would have no size.
     assert await box.evaluate("box => box.getBBox().width > 0")
     await expect(page.locator("#plan-status")).to_contain_text("1 of 20")
     await expect(page.locator("#s5 a")).to_be_focused()

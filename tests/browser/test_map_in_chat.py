@@ -1,4 +1,4 @@
-"""The map app in a simulated chat client, with the official bridge and a real server."""
+"""Map app in a simulated chat client, with the official bridge and a real server."""
 
 import json
 
@@ -9,12 +9,12 @@ from browser.served_site import Site
 from org_env import make_step
 
 MAX_BYTES = 10_000
-#: Milliseconds between two updates of the app, plus a margin for a busy machine.
+#: Milliseconds within which the app updates itself, even on a busy machine.
 SOON = 15_000
 
 
 def no_stream(site: Site) -> None:
-    """Ignore 405 errors: older MCP clients ask for an event stream, which the server refuses."""
+    """Ignore 405 errors: older MCP clients request an event stream, which the server refuses."""
     site.faults[:] = [fault for fault in site.faults if "405" not in fault]
 
 
@@ -34,7 +34,7 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         await expect(app.locator("#done")).to_have_text("0 of 3 steps done")
         await expect(app.locator("svg.waymap")).to_contain_text("Find <b>them</b>")
 
-        # The agent completes a step without the app; the app must show the progress by itself.
+        # This change is not made through the app, which must show it anyway.
         await agent.submit(await agent.take(plan))
         await expect(app.locator("#done")).to_have_text("1 of 3 steps done", timeout=SOON)
         compared = await agent.take(plan)
@@ -45,8 +45,8 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         for words in ("Is this enough?", "? Why?", "Nile, Amazon"):
             await expect(card).to_contain_text(words)
 
-        # To send the step back, the user must write a comment. After that, the step has no holder
-        # until an agent claims it.
+        # Sending the step back needs a comment. After that, the step waits for an agent who claims
+        # it.
         await card.get_by_role("button", name="Send back").click()
         await expect(app.get_by_role("status")).to_contain_text("Say what should be different")
         await card.get_by_label("Feedback").fill("Add the Congo.")

@@ -82,7 +82,7 @@ async def test_tab_title_and_notification_show_number_of_inbox_items(
     context = await browser.new_context(permissions=["notifications"])
     page = await context.new_page()
     site.watch(page)
-    # Record the notifications, and let the test set whether the tab is hidden.
+    # Record notifications, and let the test decide whether the tab counts as hidden.
     await page.add_init_script(
         """self.sent = [];
         const real = self.Notification;

@@ -1,4 +1,4 @@
-"""Pages of a plan and of its steps in a browser: the time slider and the edit forms."""
+"""Pages of a plan and its steps in a browser: time slider, and forms for changes."""
 
 import re
 
@@ -13,7 +13,7 @@ from org_env import Body, make_step
 
 
 async def make_busy_plan(site: Site) -> Body:
-    """Create a plan with every state and event that its page can show, except a review."""
+    """Create a plan with all states and events that its page can show, except a review."""
     agent, clock = site.world.agent, site.world.clock
     steps = [make_step(f"Look at river {n}.", title=f"River {n}") for n in range(1, 60)]
     plan = await agent.plan(steps, name="Rivers of the north", budget={"tokens": 1000})
@@ -42,7 +42,7 @@ async def test_stalled_step_can_be_retried_on_plan_page(page: Page, site: Site) 
     assert len([url for url in requests if not url.startswith("data:")]) <= 6
     await expect(page.get_by_text("41 of 59 done")).to_be_visible()
     await expect(page.get_by_role("region", name="Map of the plan")).to_be_visible()
-    # The map must be scrolled to the current step.
+    # The page must have scrolled the map to the current step.
     box = page.locator(f'#map [data-step="{plan["stepIds"][42]}"]')
     seen, drawn = await page.locator("#map").bounding_box(), await box.bounding_box()
     assert seen
@@ -99,7 +99,7 @@ async def test_time_slider_moved_by_keyboard_shows_earlier_states_of_plan(
         await take_picture(page, f"time-slider-{theme}", theme)
 
 
-# Tests of forms that edit, with and without JavaScript.
+# Tests of forms for changes, with and without JavaScript.
 
 
 @pytest_asyncio.fixture(loop_scope="session", params=[True, False], ids=["script", "no-script"])
@@ -123,7 +123,7 @@ async def titles(site: Site, plan: Body) -> list[str]:
 
 
 def expect_one_refusal(site: Site) -> None:
-    """Check that the browser logged a refused form with status 400, and no other error."""
+    """Check that the browser logged a response with status 400, and no other error."""
     (fault,) = site.faults
     assert "400" in fault
     site.faults.clear()
@@ -136,7 +136,7 @@ async def test_user_reorders_steps_by_keyboard(tab: Page, site: Site) -> None:
     for place in (3, 2):
         await tab.keyboard.press("Enter")
         await expect(tab).to_have_url(re.compile(rf"moved={place}&"))
-        # The moved step's button has the focus again, so Enter moves the step further.
+        # The button must keep the focus, so that Enter can move the step again.
         await expect(tab.get_by_role("button", name="Move up: Write")).to_be_focused()
     assert await titles(site, plan) == ["Read", "Write", "Measure", "Weigh"]
     assert site.faults == []

@@ -1,4 +1,4 @@
-"""The list of plans in a browser."""
+"""List of plans in a browser."""
 
 from playwright.async_api import Page, expect
 
@@ -8,7 +8,7 @@ from org_env import AgentClient, Body
 
 
 async def some_plans(agent: AgentClient) -> list[Body]:
-    """Create three plans: one in progress, one that awaits review, and one completed."""
+    """Create three plans: one in progress, one in review, one completed."""
     plans = [await agent.plan(3, name=f"{name} of the north") for name in ("Rivers", "Lakes")]
     for plan in plans:
         await agent.submit(await agent.take(plan))
@@ -51,7 +51,7 @@ async def test_keyboard_shortcuts_navigate_lists_but_not_while_typing(
     focused = page.locator(":focus")
     await page.keyboard.press("j")
     await expect(focused).to_have_text("Lakes of the north")
-    # A live update replaces the list while the user reads; the list must not scroll.
+    # The selection must stay when a live update replaces the list.
     async with page.expect_response(lambda reply: "part=" in reply.url):
         await page.evaluate("htmx.trigger('#plans', 'live')")
     await expect(focused).to_have_text("Lakes of the north")

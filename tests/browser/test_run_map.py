@@ -18,7 +18,7 @@ MIN_TEXT_PIXELS = 11
 
 @dataclass(frozen=True, slots=True)
 class LargeRun:
-    """Run of 500 steps, which the tests must not change, and the site that shows it."""
+    """Run of 500 steps, which tests must not change, and the site with its page."""
 
     site: Site
     run: Body
@@ -40,7 +40,7 @@ async def large(place: ServerDatabase) -> AsyncIterator[LargeRun]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def tab(context: BrowserContext, large: LargeRun) -> AsyncIterator[Page]:
-    """Yield a browser tab, and fail the test after an error in the tab."""
+    """Yield a browser tab; fail the test at the end if the tab had errors."""
     page = await context.new_page()
     large.site.watch(page)
     yield page
@@ -218,8 +218,7 @@ async def test_live_update_of_run_keeps_zoom_scroll_and_focus(page: Page, site: 
     await agent.call("retry_failed", runId=run["runId"], stageSlug=run["failed"]["stageSlug"])
     await expect(failed).not_to_have_attribute("data-status", "failed")
     await expect(page.locator(".minimap path[data-status=failed]")).to_have_count(0)
-    # If the update had inserted the element in the wrong XML namespace, the browser would not draw
-    # it.
+    # An SVG element that was inserted as HTML would have no size.
     assert await failed.evaluate("box => box.getBBox().width > 0")
     await expect(level).to_have_text("156 %")
     assert await scroll_of(map_) == place

@@ -1,4 +1,4 @@
-"""Pages of a run in a browser: errors of steps, feedback, and runs with many steps or models."""
+"""Pages of a run in a browser: errors, feedback, and runs with many steps or models."""
 
 import re
 
@@ -11,13 +11,13 @@ from browser.served_site import Site
 from org_env import AgentClient, Body
 from run_documents import render_all
 
-#: Maximum height in pixels of a run's page with four models in the third stage.
+#: Maximum height in pixels of the page of a run with four models in its third stage.
 MAX_HEIGHT = 3_000
 WIDTHS = (1440, 1024, 390)
 
 
 async def pictures(page: Page, name: str) -> None:
-    """Save screenshots in every width and both themes, and check that the page fits the window."""
+    """Save screenshots in each width and theme; check that the page fits into the window."""
     for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": 900})
         wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")

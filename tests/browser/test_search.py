@@ -12,7 +12,7 @@ SENTENCE = "The moraine dam of the upper lake failed twice before the spring flo
 
 
 async def make_result(agent: AgentClient) -> tuple[Body, str]:
-    """Create a plan with a result to search for; return it with the path of the step's page."""
+    """Create a plan with a result; return the plan and the path of the page with the result."""
     plan = await agent.plan([make_step(title="Survey the lake"), make_step()], name="Floods")
     taken = await agent.take(plan)
     await agent.submit(taken, {"findings": ["Rain fell. " * 900, f"First. {SENTENCE}. Then dry."]})
@@ -49,7 +49,7 @@ async def test_command_palette_can_be_used_by_keyboard_only(page: Page, site: Si
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{site.address}{path}#result")
     await page.wait_for_load_state()
-    # The palette must keep text that the user types while the palette is still loading.
+    # Text that the user types before the palette has loaded must not be lost.
     await page.keyboard.press("Control+k")
     await page.keyboard.type("floo")
     await expect(field).to_have_value("floo")
@@ -88,11 +88,11 @@ async def test_command_palette_shows_only_options_for_the_last_typed_text(
     await page.keyboard.press("Meta+k")
     palette = page.get_by_role("dialog", name="Search and commands")
     await expect(palette.get_by_role("option")).to_have_count(14)
-    # The test blocks the request for options. Enter must then open the search page with the text.
+    # Without the suggestions, which are blocked here, Enter must open the search page.
     await page.route("**/search?part=options&q=zz*", lambda route: route.abort())
     await palette.get_by_role("combobox").fill("zzz lake")
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{site.address}/search?q=zzz+lake")
     await expect(page.get_by_text("No results for “zzz lake”.")).to_be_visible()
-    # The browser may log an error for the request that this test has aborted.
+    # The browser may log an error about the request that the test blocked.
     site.faults[:] = [fault for fault in site.faults if "ERR_FAILED" not in fault]

@@ -15,13 +15,13 @@ from org_env import OrgEnv
 from sign_in_env import Team, serve_team
 from waybook.core.decision_context import ReviewPolicy, Scope
 
-#: Start of the browser's message for any response with an error status.
+#: Start of the browser's message about a response with an error status.
 REFUSED = "Failed to load resource"
 
 
 @dataclass
 class SignInServer:
-    """Test server and its address; no user is signed in."""
+    """Test server with its address, where no user has signed in."""
 
     team: Team
     address: str
@@ -96,7 +96,7 @@ async def test_back_button_after_sign_out_shows_sign_in_page(
 async def test_sign_in_with_identity_provider_returns_to_requested_page(
     tab: Page, server: SignInServer
 ) -> None:
-    """The provider is another site, so the browser does not send the session cookie at first."""
+    """The browser comes back from another site, so its first request lacks the session cookie."""
     known = {"email": "ann@example.org", "email_verified": True}
     server.team.there.person |= known
     plan = await server.world.agent.plan(1, name="Rivers of the south")
@@ -104,8 +104,8 @@ async def test_sign_in_with_identity_provider_returns_to_requested_page(
     await tab.get_by_role("link", name="Sign in with your organization").click()
     await expect(tab).to_have_url(f"{server.address}/plans/{plan['planId']}")
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
-    # After a click on another site, the browser sends the first request without the session cookie.
-    # The server answers with a page that reloads itself, and the reload sends the cookie.
+    # After a click on another site, the browser sends no session cookie. The answer is a page that
+    # loads itself again, now with the cookie.
     elsewhere = server.team.there.url.replace("127.0.0.1", "localhost")
     await tab.goto(f"{elsewhere}/link?to={server.address}/inbox")
     await tab.get_by_role("link", name="There").click()

@@ -1,6 +1,6 @@
-"""Script injection payloads, each of which tries to set `window.__pwned`.
+"""Payloads for script injection, each of which tries to set `window.__pwned`.
 
-A request to `/__pwned` also means that a payload was executed. Pages must show all payloads as
+A request for `/__pwned` is another sign that a payload was executed. Pages must show payloads as
 plain text.
 """
 
