@@ -1,4 +1,4 @@
-"""An excerpt of a large map contains the steps near a requested step, and their edges."""
+"""Excerpt of a large map, with the steps near a given step, and with the edges between them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ from waybook.dag.diagram.model import STACK_FROM, DiagramStep, Lane, exceeds, st
 
 @st.composite
 def lanes(draw: st.DrawFn) -> Lane:
-    """Generate a lane with random steps, in which every edge leads to a later step."""
+    """Generate a lane (drawing of a stage) whose edges all lead to later steps."""
     count = draw(st.integers(1, 40))
     kinds = draw(st.lists(st.sampled_from("ab"), min_size=count, max_size=count))
     steps = tuple(DiagramStep(f"s{n}", "", kind) for n, kind in enumerate(kinds))
@@ -30,8 +30,7 @@ def test_map_excerpt_contains_connected_steps_up_to_the_limit(
     assert len(keys) <= most
     assert keys == [step.key for step in lane.steps if step.key in keys]
     assert set(near.edges) == {(a, b) for a, b in lane.edges if a in keys and b in keys}
-    # From the requested step, follow the edges of the excerpt in both directions: this must reach
-    # every step of the excerpt.
+    # The edges must connect the given step with every step of the excerpt.
     reached, fresh = {key}, {key}
     while fresh:
         fresh = {b for a, b in near.edges if a in fresh} | {a for a, b in near.edges if b in fresh}

@@ -1,4 +1,4 @@
-"""The built-in workflows and the example workflow are valid, and their prompts are complete."""
+"""Built-in workflows and the example workflow: they are valid, and their prompts are complete."""
 
 import re
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ def test_dialectic_workflow_missing_an_edge_for_an_input_is_refused(
 def prompt_context(
     dag: Dag, stage: Stage, step: RecipeStep, *, models: list[str], feedback: str | None
 ) -> Mapping[str, Json]:
-    """Return the values that the prompt template of a step can use."""
+    """Return the values for the placeholders in the prompt of a step."""
     inputs: list[Json] = [
         {
             "documentKey": wanted.document_key,

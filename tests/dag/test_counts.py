@@ -59,7 +59,7 @@ def test_each_last_step_of_merge_stage_starts_a_document_lineage() -> None:
 
 
 def documented_counts(run: StageRun, step: RecipeStep) -> tuple[int, int]:
-    """Return the numbers of jobs and outputs that the documentation states for a step."""
+    """Return the number of jobs and of outputs of a step, according to the documentation."""
     n, lineages, reviewers = len(run.models), len(run.prior.lineages), len(run.prior.authors)
     if step.skip:
         return 0, 0

@@ -1,4 +1,4 @@
-"""Every design decision about runs is named in a test, here or in a test with a database."""
+"""Design decisions about runs, each of which a test names, here or in a test with a database."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,8 @@ from decision_proofs import RUN_DECISIONS
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
 
-#: Design decisions whose tests need a database: B17 concerns jobs that end at the same time, and
-#: X3 concerns started stages.
+#: Decisions whose tests need a database: B17 is about jobs that end at the same time, X3 about
+#: started stages.
 STORED = {"B17", "X3"}
 
 

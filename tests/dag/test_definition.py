@@ -293,7 +293,7 @@ def test_deeply_nested_definition_does_not_overflow_the_stack() -> None:
         ("bad_form", f"{STEPS_AT}[0].prompt")
     ]
     assert read_definition({**make_definition(), "more": deep}, strict=False).slug == "d"
-    # Take the nested list apart in a loop, because Python would free it recursively.
+    # Take the nested list apart, because Python would delete it by recursion, which is too deep.
     while isinstance(deep, list) and deep:
         deep = deep.pop()
 

@@ -1,4 +1,4 @@
-"""Errors in workflow definitions that the schema cannot find, such as missing edges."""
+"""Errors in workflow definitions that the schema does not find, such as missing edges."""
 
 import pytest
 from hypothesis import given

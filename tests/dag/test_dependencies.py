@@ -1,4 +1,4 @@
-"""Hidden dependencies: a step needs a document of another step, but no edges connect the two."""
+"""Hidden dependencies: a step needs the document of a step to which no edges lead."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -62,7 +62,7 @@ def test_missing_edge_check_examines_a_limited_number_of_producers() -> None:
 
 
 def _before(key: str, graph: Graph) -> set[str]:
-    """Return all predecessors of a step, computed with a simple and slow algorithm."""
+    """Return all predecessors of a step, by a simple but slow algorithm."""
     predecessors: set[str] = set()
     waiting = [*graph.predecessors[key]]
     while waiting:

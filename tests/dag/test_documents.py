@@ -1,4 +1,4 @@
-"""Readable documents of a run: a document without render job causes a warning, and vice versa."""
+"""Readable documents: a warning for each one without a render job, and for each job without one."""
 
 from random import Random
 

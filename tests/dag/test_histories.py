@@ -1,4 +1,4 @@
-"""Reports of random runs are valid and consistent at every moment of the run."""
+"""Reports of random runs, which are valid and consistent after every change."""
 
 from random import Random
 

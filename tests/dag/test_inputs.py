@@ -20,7 +20,7 @@ MODELS = ["a", "b"]
 
 
 class ResolvedDag:
-    """All documents that the runs of a DAG produce, and the inputs of every job."""
+    """Documents that the runs of a DAG produce, and the inputs of all jobs."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
         self.made = produced_documents(dag)

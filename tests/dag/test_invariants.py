@@ -1,4 +1,4 @@
-"""The function `check` accepts valid reports of runs, and names every violated invariant."""
+"""Function `check`, which accepts valid reports and names each invariant that a report violates."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -23,7 +23,7 @@ DAG = make_dag(
 
 
 def make_report(**steps: Evidence) -> Report:
-    """Return the report of a DAG with this evidence about the steps of its first stage."""
+    """Return the report of a DAG for a run with this evidence about steps of the first stage."""
     seen = {"first": StageEvidence(models=("m",), steps=steps)}
     return report(valid_structure(DAG, graphs_of(DAG)), seen)
 
@@ -43,14 +43,14 @@ def test_report_of_a_run_in_any_state_violates_no_invariant(dag: Dag, data: st.D
 
 
 def broken(change: Callable[[Report], object]) -> list[str]:
-    """Apply a change to the report of a completed stage; return the invariants that it violates."""
+    """Change the report of a completed stage; return the invariants that it then violates."""
     changed = deepcopy(make_report(a=DONE, b=DONE))
     change(changed)
     return check(changed)
 
 
 def first_stage(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
-    """Return the progress counts and the steps of the first stage of a report."""
+    """Return the progress and the steps of the report's first stage."""
     stage = result["stages"][0]
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 

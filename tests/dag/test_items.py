@@ -74,7 +74,7 @@ def test_all_to_one_step_receives_documents_of_all_item_jobs() -> None:
 
 
 def stage_of(*steps: RecipeStep) -> Dag:
-    """Return a DAG with one stage, in which each step depends on the previous one."""
+    """Return a DAG with a single stage, whose steps form a chain."""
     edges = make_chain(*(step.key for step in steps))
     return make_dag(make_stage("one", *steps, edges=edges))
 

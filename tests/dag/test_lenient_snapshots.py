@@ -1,4 +1,4 @@
-"""Invalid workflow definitions from other systems: a report omits only the invalid parts."""
+"""Invalid workflow definitions of other systems: reports leave only the invalid parts out."""
 
 import pytest
 from hypothesis import given, settings

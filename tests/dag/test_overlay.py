@@ -1,4 +1,4 @@
-"""The status of each step and stage follows from the jobs of the steps."""
+"""Statuses of steps and stages, which follow from the jobs of the steps."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ S = ProgressStatus
 RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
 CLOSED, DONE = Evidence(closed=True), Evidence(done=2)
 
-#: Graph of five steps: four form a chain, and the step `side` depends on the step `second`.
+#: Graph with a chain of four steps; a fifth step, `side`, depends on the step `second`.
 ROW = graph_of(
     make_recipe(
         *map(make_step, ["first", "second", "third", "last", "side"]),
@@ -48,7 +48,7 @@ def test_step_statuses_of_any_graph_follow_the_documented_rules(
 
 
 def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> ProgressStatus:
-    """Return a step's status, computed directly from the documented rules."""
+    """Return a step's status by the rules in the documentation."""
     own = evidence.get(key, Evidence())
     if own.closed:
         return S.COMPLETED
@@ -64,7 +64,7 @@ def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> Pr
 
 
 def behind(graph: Graph, key: str) -> set[str]:
-    """Return all steps that depend on the step `key`, directly or indirectly."""
+    """Return all steps that depend on this step, directly or through other steps."""
     successors: set[str] = set()
     pending = [*graph.successors[key]]
     while pending:

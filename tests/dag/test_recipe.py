@@ -1,4 +1,4 @@
-"""Recipes of stages: the order of the steps, and the error for a cycle."""
+"""Recipes of stages: order of the steps, and errors about cycles."""
 
 from dataclasses import replace
 

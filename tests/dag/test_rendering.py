@@ -141,7 +141,7 @@ def test_rendering_without_document_content_returns_an_error_text() -> None:
 
 
 class Impossible(dict[str, Json]):
-    """Object whose fields cannot be read: each access raises an error."""
+    """Object that raises an error when its fields are read."""
 
     def values(self) -> None:  # type: ignore[override] # that is the point
         raise LookupError
@@ -157,7 +157,7 @@ def test_document_that_cannot_be_rendered_is_shown_as_plain_text() -> None:
 
 
 class Reader(HTMLParser):
-    """HTML parser that records every forbidden element and attribute of a page."""
+    """HTML parser that records forbidden elements and attributes."""
 
     def __init__(self) -> None:
         super().__init__()

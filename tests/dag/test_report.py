@@ -1,4 +1,4 @@
-"""The report of a run: its fields, its counts, and which fields are null."""
+"""Report of a run: fields, counts, and fields that may be null."""
 
 from dag_builders import make_chain, make_dag, make_output, make_plan_step, make_stage, make_step
 from decision_proofs import decision
@@ -12,7 +12,7 @@ TOPICS = ("business-case", "feature-spec", "technical-approach", "success-metric
 PRODUCTS = ("product-requirements", "system-architecture", "tech-stack")
 HEADER, FINAL_HEADER = "prepare-pairwise-synthesis-header", "generate-final-synthesis-header"
 
-#: Stage of the example in the documentation, with two `PLAN` steps and eleven `EXECUTE` steps.
+#: Stage in the documentation's example, with two `PLAN` steps and eleven `EXECUTE` steps.
 SYNTHESIS = make_stage(
     "synthesis",
     make_plan_step(HEADER),
@@ -49,7 +49,7 @@ def make_report(dag: Dag, **seen: StageEvidence) -> Report:
 
 
 def halfway() -> Report:
-    """Return the report of the documented example: two stages completed, the third in progress."""
+    """Return the report of the documentation's example: two stages completed, one in progress."""
     done = StageEvidence(models=MODELS, steps={"thesis-work": CLOSED})
     done_too = StageEvidence(models=MODELS, steps={"antithesis-work": CLOSED})
     steps = {

@@ -1,4 +1,4 @@
-"""The schema check of workflow definitions gives the same results as the library `jsonschema`."""
+"""Schema check of workflow definitions, whose results are those of the library `jsonschema`."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -120,7 +120,7 @@ def test_definition_schema_check_stops_early_at_many_errors() -> None:
 
 
 JSON = any_json("slug", "stages", "recipe", "x")
-#: Values that are valid for some properties of a definition and invalid for others.
+#: Values that are valid for some fields of a definition, and invalid for others.
 NEAR: st.SearchStrategy[object] = st.sampled_from(
     [None, True, 0, -1, 7.0, 2**31, "", "a", "PLAN", "per_model", "\x1f", "\0", [], {}, ["a", "b"]]
 )

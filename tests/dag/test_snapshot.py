@@ -35,7 +35,7 @@ def checked_report(snapshot: Body) -> Report:
 
 
 def thesis(*jobs: Body, **more: object) -> StageReport:
-    """Return the report of the first stage of a snapshot with these jobs."""
+    """Return the report of the first stage, for a snapshot with these jobs."""
     return checked_report({**make_snapshot(DAG, *jobs, runs=RUNS), **more})["stages"][0]
 
 
@@ -226,7 +226,7 @@ JUNK: list[object] = [
 
 
 def spoiled(value: Any, chance: Random, most: int) -> Any:  # noqa: ANN401 - JSON
-    """Return a copy of JSON data in which up to `most` values are removed or replaced by junk."""
+    """Return a copy of JSON data with up to `most` values removed or replaced by others."""
     copy = json.loads(json.dumps(value))
     for _ in range(chance.randint(1, most)):
         inner, last = copy, None

@@ -1,4 +1,4 @@
-"""Counting the jobs of a snapshot in groups gives the same result as counting one by one."""
+"""Jobs of a snapshot, which are counted in groups with the same result as one by one."""
 
 from collections import Counter
 
@@ -33,7 +33,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "continues": IDS,
     "documentKey": st.sampled_from(["text", None, {}]),
 }
-#: Job rows that are valid or incomplete, and values that are no rows.
+#: Rows of jobs, some of them incomplete, and other values.
 RAWS: st.SearchStrategy[list[object]] = st.lists(
     st.fixed_dictionaries({name: VALUES[name] for name in FIELDS})
     | st.fixed_dictionaries({}, optional=VALUES)

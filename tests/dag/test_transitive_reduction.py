@@ -1,4 +1,4 @@
-"""Maps omit edges that follow from other edges, and limit the number of drawn edges."""
+"""Edges on maps: those that follow from other edges are left out, and their number is limited."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,7 +46,8 @@ def test_map_with_few_edges_draws_all_of_the_edges() -> None:
 
 
 def test_drawn_edges_are_limited_even_without_redundant_edges() -> None:
-    # Each box of the first half has an edge to each box of the second half: no edge is redundant.
+    # No edge follows from others: each of the first hundred boxes is connected to each of the
+    # second hundred.
     edges = [(a, b) for b in range(100, 200) for a in range(100)]
     drawn_edges, undrawn = thin_edges(200, edges)
     assert len(drawn_edges) == LINES_PER_BOX * 200

@@ -19,7 +19,7 @@ CLOSED = replace(DONE, closed=True)
 
 
 class Event(StrEnum):
-    """Events during a stage: an event of one job, or the retry of all failed jobs."""
+    """Events in a stage; all except the retry are about a single job."""
 
     FINISH = "the job completes its unit of work"
     CONTINUE = "the job ends, and a new job continues its unit of work"
@@ -41,12 +41,12 @@ class Job:
 
 @dataclass(slots=True)
 class Workshop:
-    """Simulated stage with jobs in memory; `walk` decides which steps open or close."""
+    """Simulated stage with its jobs; `walk` decides which steps open and close."""
 
     run: StageRun
     jobs: dict[str, list[Job]] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
-    #: Jobs of the stage that an agent can work on, and jobs that failed on their last attempt.
+    #: Jobs that an agent can claim; `failed` has those whose last attempt failed.
     open: list[Job] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
     made: dict[str, list[ProducedDocument]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Workshop:
         return len(self.run.units(key))
 
     def state(self, key: str) -> StepState:
-        """Return the state of a step; a unit is done when all jobs of the unit are completed."""
+        """Return the state of a step; a unit of work is done when all its jobs are completed."""
         jobs = self.jobs[key]
         left = {job.unit.number for job in jobs if job.status is not JobStatus.COMPLETED}
         total = len({job.unit.number for job in jobs})
@@ -68,7 +68,7 @@ class Workshop:
         return walk(self.run.graph, states, self.count_of)
 
     def happen(self, event: Event, choice: int) -> None:
-        """Apply an event to a job; then open and close the steps that `walk` returns."""
+        """Apply an event, to one job or to all failed jobs; then apply what `walk` decides."""
         if event is Event.RETRY:
             for job in self.failed:
                 self.offer(job)
@@ -101,7 +101,7 @@ class Workshop:
         self.open.append(job)
 
     def follow(self, step_changes: Walk) -> None:
-        """Check and apply what `walk` closed and opened; create the jobs of opened steps."""
+        """Check the decision of `walk`, and create the jobs of the steps that it opens."""
         place = {key: number for number, key in enumerate(self.run.graph.order)}
         for keys in (step_changes.closed, step_changes.opened):
             assert list(keys) == sorted(keys, key=place.__getitem__)
@@ -120,7 +120,7 @@ class Workshop:
             assert self.walk() == Walk((), ())
 
     def work(self, events: Events) -> None:
-        """Apply these events, then complete all remaining jobs."""
+        """Start the stage, apply these events, and then complete the remaining jobs."""
         self.follow(start(self.run.graph, self.count_of))
         for event, choice in events:
             self.happen(event, choice)

@@ -1,4 +1,4 @@
-"""Layout of maps, tested on random ones: no boxes overlap, and no line crosses a box."""
+"""Layout of random maps: no boxes overlap, and no line crosses a box."""
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
@@ -40,14 +40,14 @@ def area(box: Box | Frame) -> Area:
 
 
 def meet(first: Area, other: Area) -> bool:
-    """Return whether two rectangles overlap; a shared border is not an overlap."""
+    """Return whether two rectangles overlap; a common border is no overlap."""
     return (
         first[0] < other[2] and other[0] < first[2] and first[1] < other[3] and other[1] < first[3]
     )
 
 
 def between(point: Point, other: Point) -> Area:
-    """Return the rectangle that a line between two points covers, at least one unit wide."""
+    """Return the rectangle around a line between two points, at least one unit wide and high."""
     (left, right), (top, bottom) = sorted((point[0], other[0])), sorted((point[1], other[1]))
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
@@ -64,7 +64,7 @@ def check(layout: Layout) -> None:
 
 
 def check_boxes(layout: Layout) -> None:
-    """Check that every step is in exactly one box, and that no boxes overlap."""
+    """Check that each step is in one box, and that no boxes overlap."""
     for number, lane in enumerate(layout.sketch.lanes):
         drawn = [step for box in layout.boxes if box.lane == number for step in box.steps]
         assert sorted(drawn) == list(range(len(lane.steps)))
@@ -78,7 +78,7 @@ def check_boxes(layout: Layout) -> None:
 
 
 def check_lines(layout: Layout) -> None:
-    """Check that every edge connects the borders of its two boxes and crosses no box."""
+    """Check that each edge leads from the border of a box to that of another, across no box."""
     assert {(line.source, line.target) for line in layout.lines} == box_edges(layout)
     rows: dict[int, list[Box]] = {}
     for box in layout.boxes:

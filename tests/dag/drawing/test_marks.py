@@ -1,4 +1,4 @@
-"""The statuses and counts of a run or plan that are shown on a map."""
+"""Statuses and counts of a run or plan on its map."""
 
 import json
 from pathlib import Path

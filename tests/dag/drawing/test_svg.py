@@ -1,4 +1,4 @@
-"""SVG maps are well formed for any text, load nothing, and show no status by color alone."""
+"""SVG maps: valid for any text, without external content, and with statuses that need no color."""
 
 import re
 from collections import Counter
@@ -22,12 +22,12 @@ HOSTILE = [
     *("' onload='x", "\u202e\u0301" * 50, "W" * 1000, " \n\t ", ""),
 ]
 ALLOWED = {*("svg", "title", "style", "g", "a", "rect", "path", "text")}
-#: Attributes that a drawing may contain. None of them can run code or load anything.
+#: Attributes that a drawing may contain: none of them can execute code or load anything.
 ATTRIBUTES = {
     *("viewBox", "width", "height", "class", "role", "aria-label", "x", "y", "rx", "d"),
     *("data-step", "data-steps", "data-status", "data-stage", "transform", "text-anchor", "href"),
 }
-#: Every status that a step or a stage can have on a map.
+#: Statuses that a step or stage can have on a map.
 ON_A_MAP = {*map(str, StepStatus), *map(str, ProgressStatus), "stalled"}
 NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40))
 
