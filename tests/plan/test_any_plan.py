@@ -1,4 +1,4 @@
-"""Random plans stay valid, and their audits replay, after random calls in any order."""
+"""Random plans, which stay valid and equal their replayed audits after any calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -59,7 +59,7 @@ EXPRESSIONS = (
     "step.attempt > 1 && confidence == null",
     "plan.done * 2 > plan.total",
 )
-#: Conditions of steps that are added to a plan.
+#: Conditions of the steps that calls add.
 ADDED_CONDITIONS = (
     NewCondition(expression="result == 1", action=BranchAction.REPEAT, max_repeats=2),
     NewCondition(expression="result == 2", action=BranchAction.FAIL),
@@ -87,7 +87,7 @@ def conditions(draw: st.DrawFn, count: int) -> NewCondition:
 
 @st.composite
 def added_steps(draw: st.DrawFn, order: int, count: int) -> tuple[NewStep, ...]:
-    """Generate two steps that a condition adds after step `order`, with random dependencies."""
+    """Generate two steps that a condition of step `order` adds, with random dependencies."""
     existing = [*range(1, order + 1), *range(order + 3, count + 3)]
     some = st.lists(st.sampled_from(existing), max_size=1)
     both = st.lists(st.sampled_from([order + 1, *existing]), max_size=2)
@@ -100,7 +100,7 @@ def added_steps(draw: st.DrawFn, order: int, count: int) -> tuple[NewStep, ...]:
 
 @st.composite
 def new_plans(draw: st.DrawFn, *, is_tied: bool = False) -> NewPlan:
-    """Generate a plan; with `is_tied`, every step except the first depends on earlier steps."""
+    """Generate a plan; with `is_tied`, each step except the first depends on others before it."""
     count = draw(st.integers(1, 12))
     dependencies = [
         draw(st.lists(st.integers(1, n), min_size=int(is_tied), max_size=2))
@@ -120,7 +120,7 @@ def new_plans(draw: st.DrawFn, *, is_tied: bool = False) -> NewPlan:
 
 @dataclass(slots=True)
 class Story:
-    """Plan under test, with every audited change and every submitted result."""
+    """Plan under test, with all audited changes and all submitted results."""
 
     plan: Plan
     minutes: int = 0
@@ -133,7 +133,7 @@ class Story:
         return DecisionContext(now, ACTORS[number % len(ACTORS)], self.new_id, self.new_id)
 
     def take(self, decided: Decision[object], who: str) -> None:
-        """Check the decision that a call returned; then replace `plan` by the decision's plan."""
+        """Check a decision, and make the decided plan the current plan."""
         check_decision(self.plan, decided, who)
         self.changes += [change for entry in decided.entries for change in entry.changes]
         seen = NOON + timedelta(minutes=self.minutes)
@@ -163,7 +163,7 @@ moves = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 2**12)), max_s
 
 
 def play(story: Story, move: Move) -> None:
-    """Make one call, which either succeeds, or raises a documented error and changes nothing."""
+    """Make one call, which succeeds, or raises a documented error without changing anything."""
     name, number = move
     if name == "wait":
         story.minutes += number % 45
@@ -249,7 +249,7 @@ def test_plan_stays_valid_and_closable_after_random_calls(new: NewPlan, calls: l
 
 
 def check_progress(plan: Plan, before: int) -> int:
-    """Check that the progress is consistent and did not fall; return the number of done steps."""
+    """Check the progress; return how many steps are done now, at least as many as `before`."""
     done, total = count_done(plan.statuses()), len(plan.steps)
     assert before <= done <= total
     assert 0 <= percent(done, total) <= 100
@@ -258,7 +258,7 @@ def check_progress(plan: Plan, before: int) -> int:
 
 
 def check_replay(story: Story) -> None:
-    """Check that the audit of a plan replays to the rows of the plan."""
+    """Check that a replay of the audit gives the rows of the plan."""
     rows = replay(story.changes)
     replayed = known_rows(rows)
     last = story.plan.review
@@ -271,7 +271,7 @@ def check_replay(story: Story) -> None:
 
 
 def _finish(story: Story) -> None:
-    # Conditions may repeat steps, so closing a plan can take many rounds.
+    # Steps may be repeated, so closing the plan may take many rounds.
     for _ in range(2_000):
         if story.plan.status in CLOSED_PLAN:
             return
@@ -291,7 +291,7 @@ def _finish(story: Story) -> None:
             return
 
 
-#: Claims of another step, and calls that complete, add, remove, move, fail or retry steps.
+#: Calls that claim another step; and calls that complete, add, remove, move, fail or retry steps.
 claims = st.tuples(st.just("next"), st.integers(0, 2**8).map(lambda number: 7 * number))
 changes = ("submit", "take_next", "add", "remove", "remove", "reorder", "fail", "retry", "depend")
 others = st.tuples(st.sampled_from(changes), st.integers(0, 2**12))
@@ -318,10 +318,10 @@ def test_claimed_steps_have_no_open_current_or_former_dependencies(
 def _note_dependencies(
     depended: dict[StepId, set[StepId]], before: Plan, plan: Plan, *, is_replaced: bool
 ) -> None:
-    """Record in `depended` every dependency that each step has or had.
+    """Record in `depended` the dependencies that each step has or had.
 
-    Steps that depended on a removed step inherit the dependencies of the removed step. With
-    `is_replaced`, a step whose dependencies changed keeps only the new dependencies.
+    Steps that depended on a removed step get its dependencies instead. With `is_replaced`, steps
+    with changed dependencies keep only the new ones.
     """
     old = {step.id: step.depends_on for step in before.steps}
     for removed in old.keys() - {step.id for step in plan.steps}:
@@ -337,7 +337,7 @@ def _note_dependencies(
 
 
 def _check_claims(depended: dict[StepId, set[StepId]], before: Plan, plan: Plan) -> None:
-    """Check that every step claimed between `before` and `plan` has only closed dependencies."""
+    """Check that all dependencies of the steps claimed since `before` are closed."""
     running = {step.id for step in before.steps_with_status(StepStatus.IN_PROGRESS)}
     running |= {step.id for step in before.steps_with_status(StepStatus.AWAITING_INPUT)}
     still_open = {step.id: step for step in plan.steps if step.status not in TERMINAL_STEP}

@@ -1,4 +1,4 @@
-"""A copied plan has new ids and the results up to a step; later steps are pending again."""
+"""Copied plans: new ids, results up to a certain step, and pending steps after it."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from waybook.plan.submit import Submission, submit
 
 
 class History:
-    """Plan under test, with the changes of every audit entry."""
+    """Plan under test, with the changes in each of its audit entries."""
 
     def __init__(self) -> None:
         adds = NewCondition(
@@ -50,7 +50,7 @@ class History:
         self.keep(submit(self.plan, step.id, result, make_context(ANN)))
 
     def rows(self, seq: int | None = None) -> Rows:
-        """Return the rows of the plan after audit entry `seq`; without `seq`, the current rows."""
+        """Return the plan's rows as of the audit entry `seq`, by default the current rows."""
         return replay(change for entry in self.entries[:seq] for change in entry)
 
     def copied(

@@ -1,4 +1,4 @@
-"""Every design decision about plans has a test that is marked with the decision."""
+"""Design decisions about plans, each of which has a test with a mark for the decision."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Dependencies between steps: no change of a plan can make a step wait forever."""
+"""Dependencies between steps: no change of a plan lets a step wait without end."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def make_plan_of(*steps: NewStep, sequential: bool = False) -> Plan:
 
 
 def taken(plan: Plan) -> tuple[Plan, int | None]:
-    """Claim the next step; return the changed plan and the number of the claimed step."""
+    """Claim the next step; return the plan after the claim, and the number of the step."""
     decision = next_step(plan, make_context(), another=True)
     reply = decision.reply
     return decision.plan, reply.step.order if isinstance(reply, StepReady) else None
@@ -93,7 +93,7 @@ def test_new_plan_with_circular_dependencies_is_refused() -> None:
 
 
 def branch(*steps: NewStep) -> NewCondition:
-    """Return a condition that always fires after the first step, and adds these steps."""
+    """Return a condition that adds these steps when the first step is completed."""
     return NewCondition(
         after_step_order=1, expression="true", action=BranchAction.ADD_STEPS, steps=steps
     )

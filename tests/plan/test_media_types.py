@@ -1,4 +1,4 @@
-"""Media types: which are text types, and the file extension of each."""
+"""Media types: which ones are texts, and the file extension for each."""
 
 import re
 

@@ -1,6 +1,6 @@
-"""Model check of the plan rules: every call is tried in every state reachable within bounds.
+"""Model check of the plan rules: every call is tried in every state within limits.
 
-With `WAYBOOK_WALK=wide`, the bounds are wider, and the test takes some minutes longer.
+With `WAYBOOK_WALK=wide`, the limits are higher, and the check takes some minutes more.
 """
 
 import os
@@ -24,14 +24,13 @@ from waybook.plan.model import CLOSED_PLAN, PlanStatus
 
 WALKED = WIDE_SHAPES if os.environ.get("WAYBOOK_WALK") == "wide" else SHAPES
 
-#: Error codes that calls are expected to return during the check of all states. Any other exception
-#: ends the check.
+#: Error codes that occur during the model check. Any other exception ends the check.
 MET = {
     *("INVALID_STEP_REFERENCE", "INVALID_TRANSITION", "NOT_AWAITING_REVIEW", "NOT_MODIFIABLE"),
     *("PLAN_TERMINAL", "STALE_ATTEMPT", "STALE_PLAN"),
 }
 MET_BY_SHAPE = {DEPENDING.name: MET | {"FORBIDDEN"}}
-#: Minimum number of visited states of each plan: a check that ends too early fails.
+#: Minimum number of states of each plan, so that a check which ends too early fails.
 MIN_STATES = {
     BRANCHING.name: 10_000,
     MODIFYING.name: 1_500,
@@ -63,5 +62,5 @@ def test_every_reachable_plan_state_is_valid_and_can_be_closed(
 
 
 def is_emptied(state: State) -> bool:
-    """Return whether all steps were removed before any was started, so that there is no work."""
+    """Return whether all steps were removed before any was started."""
     return state.status is PlanStatus.PLANNING and not state.steps

@@ -1,4 +1,4 @@
-"""The function `blocking_reason` returns exactly the error that `modify` would raise."""
+"""Function `blocking_reason`, which returns exactly the error that `modify` raises."""
 
 import pytest
 from hypothesis import given

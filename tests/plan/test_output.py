@@ -1,4 +1,4 @@
-"""Outputs of plans: their versions and media types, also after the plan is completed."""
+"""Outputs of plans: versions and media types, even after the plan is completed."""
 
 from dataclasses import replace
 
@@ -108,7 +108,7 @@ def test_storing_output_records_new_session_only_on_open_plan() -> None:
 
 
 def stored(*handed_in: NewOutput) -> list[Output]:
-    """Submit these outputs in order; return the outputs as stored."""
+    """Store these outputs one after the other; return those that are new versions."""
     there: list[Output] = []
     for minutes, new in enumerate(handed_in):
         reply = store_output(COMPLETE, new, there, make_context(minutes=minutes)).reply

@@ -102,7 +102,7 @@ def test_each_repetition_shows_number_reason_and_latest_results() -> None:
 
 
 def exhausted(then: OnExhausted | None, *, dependent: bool = False) -> tuple[Plan, StepDone]:
-    """Return a plan with a condition that is still true after the only allowed repetition."""
+    """Return a plan whose condition is still true after the only repetition that it allows."""
     loop = replace(repeat(1, None, 1), on_exhausted=then)
     last = make_new_step("Write.", depends_on=(1,) if dependent else ())
     plan = plan_with(make_new_step("Draft."), last, conditions=(loop,))

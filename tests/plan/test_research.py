@@ -1,4 +1,4 @@
-"""Research is stored in versions, each source only once; closed plans accept no research."""
+"""Research: it is stored in versions, with each source once; closed plans accept none."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A step of an inactive holder goes to another agent, or fails after too many such holders."""
+"""Steps of inactive holders: another agent gets them, or they fail after too many such holders."""
 
 from datetime import timedelta
 

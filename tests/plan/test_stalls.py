@@ -33,12 +33,12 @@ from waybook.plan.settle import detect_stall
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus
-#: Stall threshold of the server in these tests, so long that no holder counts as inactive.
+#: Stall threshold of the server, so long that every holder in these tests counts as active.
 HOURS = timedelta(hours=8)
 
 
 def make_stalled_plan() -> Plan:
-    """Return a stalled plan; the holder of its last step sent the last heartbeat at noon."""
+    """Return a stalled plan, whose last step had its last heartbeat at noon."""
     return make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
 
 

@@ -15,7 +15,7 @@ from waybook.plan.model import (
     move_step,
 )
 
-#: Allowed status changes of plans and steps, written independently of the code.
+#: Allowed status changes, written down again for comparison with the code.
 PLAN_TABLE = {
     "planning": ["executing", "failed"],
     "executing": ["awaiting_review", "stalled", "completed", "failed"],
