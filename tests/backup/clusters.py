@@ -1,7 +1,6 @@
 """PostgreSQL 15 clusters for one test: WAL archive, copies, recovery, standby and crash.
 
-A cluster runs only while the test process holds a pipe open, so it ends with the test run, even
-after a crash of the run.
+A cluster ends when the test process closes a pipe, and so at the latest with the test process.
 """
 
 import os
@@ -43,7 +42,7 @@ def run(program: str, *words: str | Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """PostgreSQL cluster in a directory of its own, which also contains its socket."""
+    """PostgreSQL cluster in a directory with its files and its socket."""
 
     home: Path
 
@@ -72,7 +71,7 @@ class Cluster:
             )
 
     def recover(self, **settings: str) -> None:
-        """Start this copy, replay archived WAL up to the configured target, and promote it."""
+        """Start this copy, replay the archived WAL up to the configured target, and promote it."""
         self.configure(archive_mode="off", recovery_target_action="promote", **settings)
         signal = self.data / "recovery.signal"
         signal.touch()
@@ -93,10 +92,10 @@ class Cluster:
         return int((self.data / "postmaster.pid").read_text().split()[0])
 
     def kill(self) -> None:
-        """Kill the PostgreSQL server as a power cut would, and wait until it stops answering."""
+        """Kill the server suddenly, as a power cut would; wait until it does not answer."""
         kill_processes(self.postmaster)
         eventually(lambda: not _answers(self.admin_dsn), "the server is gone")
-        # Remove the PID file, because another process may get the process id in it.
+        # Another process may get the process id in the PID file, so remove the file.
         (self.data / "postmaster.pid").unlink()
 
     def ask(self, question: str, *values: object) -> object:
@@ -125,7 +124,7 @@ def _new_home() -> Path:
 
 @contextmanager
 def own_cluster(**settings: str) -> Iterator[Cluster]:
-    """Yield a cluster whose commits are durable, with a migrated database; remove it at the end."""
+    """Yield a durable cluster with a migrated database; remove the cluster at the end."""
     if not FIFTEEN.exists():
         POSTGRES_15.skip(f"{FIFTEEN} does not exist")
     before = {*Path(os.environ[PLACE]).glob("own-*")}

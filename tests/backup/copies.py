@@ -1,4 +1,4 @@
-"""Helpers for backup tests: fill every table of a database, copy it, and compare two databases."""
+"""Helpers for backup tests, which fill, copy and compare databases."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from waybook.store.maintenance.anchors import Anchor
 from waybook.store.maintenance.archive import Manifest, open_archive
 from waybook.store.maintenance.backup import org_tables
 
-#: Tables that a backup omits on purpose.
+#: Tables that backups leave out on purpose.
 LEFT_OUT = {"web_session", "passage_embedding", "passage_deletion", "passage_quarantine"}
 
 
@@ -56,13 +56,12 @@ def restore_into(place: ServerDatabase, path: Path) -> None:
 
 @contextmanager
 def empty_database(server: Server) -> Iterator[ServerDatabase]:
-    """Yield an empty database to which no migration has been applied."""
     with new_database(server, template="template0") as place:
         yield place
 
 
 def all_rows(place: ServerDatabase, *, generated: bool = True) -> dict[str, list[str]]:
-    """Return every row of every table as text, as seen by an administrator."""
+    """Return every row of every table as text, as a superuser sees them."""
     rows_by_table = {}
     with psycopg.connect(place.admin_dsn, options="-c timezone=UTC") as admin:
         for table in org_tables(admin):

@@ -1,4 +1,4 @@
-"""Script that stops in the middle of a backup or restore and waits until the test kills it.
+"""Script that stops in the middle of a backup or restore, until a test kills it.
 
 Run as `python stopped.py backup|restore DSN FILE`.
 """

@@ -1,4 +1,4 @@
-"""Audit anchors detect deletions after which the database looks consistent."""
+"""Audit anchors, which detect deletions after which the database alone looks complete."""
 
 from pathlib import Path
 

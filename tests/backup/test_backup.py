@@ -1,4 +1,4 @@
-"""A backup of a database in use, restored elsewhere, has the same rows and a valid audit."""
+"""Backup of a database in use: restored elsewhere, it has the same rows and a valid audit."""
 
 import asyncio
 import stat
@@ -64,7 +64,7 @@ async def test_restored_backup_has_the_same_rows_in_every_table(
 async def test_backup_taken_during_writes_restores_a_consistent_snapshot(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
-    """The backup stops in the middle until two agents have written more rows."""
+    """The backup stops in the middle, while two agents write more rows."""
     await fill(own_world)
     file = tmp_path / "backup.zip"
     started, written = threading.Event(), threading.Event()
@@ -106,7 +106,7 @@ async def test_backup_from_postgres_15_can_be_restored_on_postgres_18(
             await fill(world)
             back_up(old, file)
         restore_into(new, file)
-        # Exclude generated columns: each server version computes the word stems in them itself.
+        # Leave out generated columns, because server versions may compute different word stems.
         assert all_rows(new, generated=False) == all_rows(old, generated=False)
         await check_audit_of(new)
 
@@ -269,7 +269,7 @@ async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path)
 def test_schema_has_no_objects_that_a_backup_does_not_support(
     shared_place: ServerDatabase,
 ) -> None:
-    """A backup supports no sequences, no triggers, and no tables without an `org_id`."""
+    """Backups support no sequences, no triggers, and no tables without an `org_id`."""
     with psycopg.connect(shared_place.admin_dsn) as admin:
         carried = {table.name for table in org_tables(admin)}
         relations = admin.execute(

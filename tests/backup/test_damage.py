@@ -1,4 +1,4 @@
-"""After damage to an archive or a killed process, the database is unchanged and no file is left."""
+"""Damaged archives and killed processes: the database is unchanged, and no file remains."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ def copy(eighteen: Server) -> Iterator[ServerDatabase]:
 
 
 def contents(file: Path) -> tuple[object, list[list[bytes]]]:
-    """Verify a backup archive; return its manifest and its blocks."""
+    """Check a backup archive; return its manifest and its blocks."""
     with open_archive(file) as archive:
         archive.verify(lambda *_: None)
         return archive.manifest, [[*archive.blocks(member)] for member in archive.manifest.members]
@@ -98,7 +98,7 @@ def test_backup_with_a_flipped_bit_is_rejected_or_restores_unchanged(
 def test_restore_is_rolled_back_if_damage_appears_while_loading(
     original: Path, copy: ServerDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The check before loading is disabled, so that only loading can detect the damage."""
+    """The check before loading is disabled, so the damage is not found earlier."""
     monkeypatch.setattr(Archive, "verify", lambda *_: None)
     file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
     with open_archive(original) as archive:
@@ -113,7 +113,7 @@ def test_restore_is_rolled_back_if_damage_appears_while_loading(
 
 
 def test_backup_archive_with_a_replaced_file_is_rejected(original: Path, tmp_path: Path) -> None:
-    """The checksums of the zip file are valid, but a row is missing from one of its files."""
+    """The checksums of the zip file are correct, but a row is missing in one of its files."""
     file = tmp_path / "replaced.zip"
     with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
         for name in source.namelist():
@@ -126,7 +126,7 @@ def test_backup_archive_with_a_replaced_file_is_rejected(original: Path, tmp_pat
 def test_row_level_security_rejects_restored_row_of_other_org(
     original: Path, copy: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The archive checks are disabled, so that only row-level security can reject the row."""
+    """The archive checks are disabled, so that only row-level security can refuse the row."""
     monkeypatch.setattr(Archive, "verify", lambda *_: None)
     with open_archive(original) as archive:
         orgs = sorted({member.org_id for member in archive.manifest.members})
@@ -143,7 +143,7 @@ def test_row_level_security_rejects_restored_row_of_other_org(
 
 
 def start_stopped(what: str, place: ServerDatabase, file: Path) -> subprocess.Popen[str]:
-    """Start a process that pauses in the middle of a backup or a restore."""
+    """Start a process that stops in the middle of a backup or restore."""
     command = [sys.executable, stopped.__file__, what, place.owner_dsn, str(file)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -157,7 +157,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def is_left_alone(place: ServerDatabase) -> bool:
-    """Return whether no other process is connected to this database."""
+    """Return whether the database has no other connections."""
     with psycopg.connect(place.admin_dsn) as admin:
         ((others,),) = admin.execute(
             """select count(*) from pg_stat_activity

@@ -1,4 +1,4 @@
-"""The documented way to back up with `pg_dump`, as a role that bypasses row-level security."""
+"""Documented backup with `pg_dump`, by a role that bypasses row-level security."""
 
 import subprocess
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def run(place: ServerDatabase, name: str, *words: str | Path) -> subprocess.Comp
 
 @contextmanager
 def reader(place: ServerDatabase) -> Iterator[str]:
-    """Yield the connection string of a role that may read all rows and change nothing."""
+    """Yield the DSN of a role that can read all rows and change none."""
     name, password = f"reader_{new_uuid()[-12:]}", new_uuid()
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(f"create role {name} login bypassrls password '{password}'".encode())

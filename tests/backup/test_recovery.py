@@ -55,8 +55,7 @@ async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -
         synchronous = "select count(*) > 0 from pg_stat_replication where sync_state = 'sync'"
         eventually(lambda: primary.ask(synchronous), "the standby is synchronous")
         async with make_env(primary.place) as world:
-            # The rows are not compared with the audit at the end, because the test kills the
-            # server.
+            # Do not compare the rows with the audit at the end, because the test kills the server.
             world.is_sound = False
             await write_anchor(judge(world), anchor)
             acknowledged = await killed_at_work(world, primary.kill)
@@ -74,8 +73,7 @@ async def test_audit_anchor_check_reports_plan_lost_in_failover(tmp_path: Path) 
         standby = primary.base_backup("--write-recovery-conf")
         standby.start()
         async with make_env(primary.place) as world:
-            # The rows are not compared with the audit at the end, because the test kills the
-            # server.
+            # Do not compare the rows with the audit at the end, because the test kills the server.
             world.is_sound = False
             written = primary.ask("select pg_current_wal_lsn()::text")
             received = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
@@ -94,7 +92,7 @@ async def test_audit_anchor_check_reports_plan_lost_in_failover(tmp_path: Path) 
 
 
 async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
-    """Kill the server while agents create plans; return the ids of the acknowledged plans."""
+    """Kill the server while agents create plans; return the ids of all plans in replies."""
     acknowledged: list[str] = []
     enough = asyncio.Event()
 

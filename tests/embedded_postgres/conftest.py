@@ -1,4 +1,4 @@
-"""Fixtures: an empty data directory, and one in which a PostgreSQL cluster was created."""
+"""Fixtures for an empty data directory, and for one with a PostgreSQL cluster."""
 
 from collections.abc import Iterator
 from pathlib import Path

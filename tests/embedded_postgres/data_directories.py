@@ -27,7 +27,7 @@ def make_data_directory(mode: int = 0o755, parent: Path | None = None) -> Iterat
 
 
 def remove_data_directory(data_dir: Path) -> None:
-    """Stop the supervisor process of a data directory; remove server files stored outside of it."""
+    """Stop the supervisor of a data directory; remove the server's files in other places."""
     for keeper in keepers(data_dir):
         with suppress(ProcessLookupError):
             os.kill(keeper, signal.SIGTERM)

@@ -38,7 +38,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Operating-system user, interpreter and environment variables of a client process."""
+    """User, Python interpreter and environment variables with which a client process runs."""
 
     python: str = sys.executable
     variables: dict[str, str] = field(default_factory=dict)
@@ -50,12 +50,12 @@ OURS = Surroundings()
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Process that uses the embedded PostgreSQL until stdin is closed or the process is killed."""
+    """Process that uses the embedded PostgreSQL until its stdin is closed or it is killed."""
 
     process: subprocess.Popen[str]
 
     def complete(self) -> dict[str, str]:
-        """Wait until the client process uses the database; return the report of the process."""
+        """Wait until the process uses the database; return what the process then prints."""
         assert self.process.stdout is not None
         reply: dict[str, str] = json.loads(self.process.stdout.readline())
         return reply
@@ -76,7 +76,7 @@ class Client:
 def start_client(
     data_dir: Path, *, durable: bool = False, grace: float = 0.0, around: Surroundings = OURS
 ) -> Client:
-    """Start a client process, without waiting until the process uses the database."""
+    """Start a client process, without waiting until it uses the database."""
     durability = "durable" if durable else "fleeting"
     process = subprocess.Popen(
         [around.python, "-c", CLIENT, data_dir, durability, str(grace)],
@@ -113,9 +113,9 @@ def eventually(condition: Callable[[], T], what: str) -> T:
 
 
 def postmasters(cluster: Path) -> list[int]:
-    """Return the ids of the main processes of the cluster's PostgreSQL servers.
+    """Return the process ids of the cluster's PostgreSQL servers.
 
-    A process whose parent cannot be read has just ended, and is left out.
+    If the parent of a process cannot be read, the process has just ended, and is left out.
     """
     parents = {pid: _parent(pid) for pid in _processes() if _directory(pid) == cluster}
     return [pid for pid, parent in parents.items() if parent and parent not in parents]
@@ -133,7 +133,7 @@ def kill(*pids: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the process and its descendants, direct or indirect."""
+    """Return the process and its child processes, and their child processes, and so on."""
     children = [child for child in _processes() if _parent(child) == pid]
     return [pid, *(descendant for child in children for descendant in descendants(child))]
 
@@ -143,7 +143,7 @@ def _processes() -> list[int]:
 
 
 def process_state(pid: int) -> str:
-    """Return the state of a process as a letter, with `Z` if the process does not exist."""
+    """Return the letter for the state of a process; `Z` if the process does not exist."""
     return _status(pid)[0]
 
 

@@ -1,4 +1,4 @@
-"""The embedded server's three roles, database and settings, as the system catalog shows them."""
+"""Roles, database and settings of the embedded server, as the system catalog shows them."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A full disk is reported at startup, by calls and by the readiness check; later calls succeed."""
+"""Full disk: reported at startup, by calls and by the readiness check; later calls succeed."""
 
 import asyncio
 import json
@@ -24,14 +24,14 @@ from waybook.transport.http.metrics import Operations
 
 SMALL_MEGABYTES = 20
 LARGE_MEGABYTES = 200
-#: Text of a step, so long that PostgreSQL needs new disk pages to store the text.
+#: Instructions of a step, so long that PostgreSQL needs new pages for them.
 LONG_TEXT = "Measure the discharge of the river. " * 400
 MAX_CALLS = 100
 
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """Yield a data directory on a disk of 20 MB; skip the test if mounting is not permitted."""
+    """Yield a data directory on a disk of 20 MB; skip the test if it may not mount a disk."""
     with make_data_directory() as place:
         disk.make_disk(place / "disk", SMALL_MEGABYTES)
         if not disk.can_be_filled(place / "disk"):

@@ -1,4 +1,4 @@
-"""After `kill -9` of any process at any time, no data is lost and no process or file is left."""
+"""Processes ended by `kill -9` at any time: no data is lost, and no process or file remains."""
 
 import os
 import signal
@@ -81,7 +81,7 @@ def test_database_supervisor_has_separate_session_and_survives_sigint(used: Path
         for number in (signal.SIGINT, signal.SIGHUP):
             os.kill(keeper, number)
         before = postmasters(server_home(used).cluster)
-        # Only a running supervisor restarts the killed server within the time limit.
+        # The server comes back only if the signals have not ended the supervisor.
         kill(*before)
         eventually(lambda: reached(dsn), "the server is back")
         assert keepers(used) == [keeper]
@@ -97,7 +97,7 @@ def test_client_restarts_database_server_after_sigterm_to_supervisor(used: Path)
 
 
 def make_orphan(used: Path) -> int:
-    """Kill a supervisor and its client; return the process id of the server that still runs."""
+    """Kill a supervisor and its client; return the process id of the server, which still runs."""
     client = start_client(used)
     client.complete()
     client.process.send_signal(signal.SIGSTOP)
@@ -153,8 +153,7 @@ def test_database_server_without_supervisor_and_socket_is_replaced(used: Path) -
         assert len(postmasters(home.cluster)) == 1
 
 
-# Moments during the first start, each with a function that returns a true value from that moment
-# on.
+# Moments during the first start, each with a function that returns true from this moment on.
 MOMENTS: dict[str, Callable[[Path], object]] = {
     "the keeper has begun": lambda d: (
         ControlDirectory(d).supervisor_lock.exists()

@@ -1,4 +1,4 @@
-"""If a data directory is deleted, its cluster in another directory is removed too."""
+"""Clusters whose data directory was deleted, which are removed although they are elsewhere."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from waybook.embedded_postgres.data_directory import ORPHAN_SECONDS, claim, remo
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 LATER = ORPHAN_SECONDS + 60
-#: Id of a user that runs no process.
+#: Id of a user without processes.
 UNUSED_USER = 64_321
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
@@ -29,14 +29,14 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
 
 @pytest.fixture
 def hidden() -> Iterator[Path]:
-    """Yield a data directory that the operating-system user of the server cannot read."""
+    """Yield a data directory that the user who runs the server cannot read."""
     with make_data_directory(0o700) as place:
         yield place / "data"
 
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    """Yield a directory for clusters; data directories are created beside it."""
+    """Yield a directory for clusters; data directories are beside this directory."""
     with make_data_directory(0o700) as place:
         (place / "clusters").mkdir()
         yield place / "clusters"
@@ -57,7 +57,7 @@ def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirecto
 
 
 def removed_after_a_month(base: Path) -> list[Path]:
-    """Run the cleanup twice, now and at a time a month later; return all removed clusters."""
+    """Run the cleanup now, and as if a month later; return all clusters that it removed."""
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 
@@ -82,12 +82,12 @@ def test_cleanup_marks_unused_files_before_a_later_removal(hidden: Path) -> None
         assert "app_dsn" in client.complete()
         home = server_home(hidden)
         for keeper in keepers(hidden):
-            # Pause the supervisor, so that it does not notice that the data directory is deleted.
+            # Stop the supervisor, so that it does not notice that the data directory is deleted.
             os.kill(keeper, signal.SIGSTOP)
         servers = postmasters(home.cluster)
         shutil.rmtree(hidden)
         kill(*keepers(hidden))
-        # A server still uses the cluster, so the cleanup keeps it.
+        # The cleanup keeps the cluster, because a server still uses it.
         assert remove_orphans([home.directory.parent]) == []
         assert home.cluster.exists()
         for server in servers:

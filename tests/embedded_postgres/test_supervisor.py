@@ -95,7 +95,7 @@ def test_data_directory_that_cannot_be_created_raises_misconfigured(data_dir: Pa
 
 @contextmanager
 def open_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
-    """As the user of the server, run a process that could be mistaken for the server."""
+    """Run a process as the server's user, which a check of pid files might take for the server."""
     account = server_account()
     user = account.uid if account.is_other_user else None
     process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")
@@ -110,7 +110,7 @@ RECORDS = ("cluster/postmaster.pid", f"socket/{SOCKET_NAME}.lock")
 
 
 def write_record(data_dir: Path, record: str, content: str) -> None:
-    """Write a pid file in the format of PostgreSQL, with this content."""
+    """Write a pid file with this content."""
     home = server_home(data_dir)
     path = home.directory / record
     path.write_text(content)
