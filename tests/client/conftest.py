@@ -10,7 +10,7 @@ from transport.full_app import free_port
 
 @pytest.fixture
 def world(alone: OrgEnv) -> OrgEnv:
-    """Use PostgreSQL 18 only, because the client does not depend on the database version."""
+    """Yield an environment on PostgreSQL 18; the client does not depend on the version."""
     return alone
 
 

@@ -1,4 +1,4 @@
-"""The client handles any answer of a server or proxy, and waits for steps without polling."""
+"""Answers of any server or proxy to the client library, and waiting for steps without polling."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from waybook.client.client import KEYED_TOOLS, REPEATABLE_TOOLS
 from waybook.errors import Busy, Forbidden, RateLimited, Unavailable, WaybookError
 
 RETRY = Retry(deadline_seconds=PATIENCE_SECONDS, first_delay_seconds=0.001, max_delay_seconds=0.001)
-#: HTTP answer of the fake server: status, headers and body.
+#: Answer of the fake server: HTTP status, headers and body.
 HttpAnswer = tuple[int, str, str]
 OK: HttpAnswer = (200, "", '{"result": {"structuredContent": {"answer": 42}}}')
 
@@ -29,13 +29,13 @@ def refusal(error: WaybookError) -> HttpAnswer:
 
 @asynccontextmanager
 async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[str, Any]]]]:
-    """Serve these answers in order; yield a client, and a list of the requests that it sends."""
+    """Serve these answers in turn; yield a client, and a list of its requests."""
     requests: list[dict[str, Any]] = []
     left = [*answers]
     connections: list[asyncio.Task[None]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A client that has given up closes the connection before it has sent a whole request.
+        # A client that stops waiting may close the connection before the end of its request.
         with closing(writer), suppress(asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             (length,) = (
@@ -59,8 +59,8 @@ async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[s
     port = server.sockets[0].getsockname()[1]
     async with server, Client(f"http://127.0.0.1:{port}", retry=RETRY) as client:
         yield client, requests
-    # Wait for all connections: before Python 3.11.7, a task that is canceled at the end of the test
-    # leaves its connection open.
+    # Before Python 3.11.7, a task leaves its connection open if it is canceled at the end of the
+    # test, so wait for all tasks.
     await asyncio.gather(*connections)
 
 
@@ -148,7 +148,7 @@ def test_client_and_server_agree_which_calls_can_be_repeated() -> None:
 
 
 async def blocked_plan(agent: AgentClient, more: int) -> tuple[Body, Body]:
-    """Create a plan and claim its first step, on which this many other steps depend."""
+    """Create a plan and claim its first step, on which `more` other steps depend."""
     steps = [make_step("1."), *(make_step("More.", dependsOn=[1]) for _ in range(more))]
     plan = await agent.plan(steps)
     return plan, await agent.take(plan)
@@ -161,7 +161,7 @@ async def until_waiting(agent: AgentClient, calls: int) -> None:
 
 
 async def work(client: Client, plan: Body, session_id: str | None = None) -> list[str]:
-    """Complete steps until the plan is complete; return the ids of these steps."""
+    """Complete steps until the plan is complete; return the ids of the completed steps."""
     done = []
     async for step in client.steps(plan["planId"], session_id=session_id):
         async with step:
@@ -180,8 +180,8 @@ async def test_loop_over_steps_makes_a_single_waiting_call_per_step(
         assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 2
         await agent.submit(taken)
         assert await working == plan["stepIds"][1:]
-    # Four calls: the claim of `blocked_plan`, the loop's first call, its waiting call, and its last
-    # call, which finds the plan complete.
+    # The claim in `blocked_plan`, and three calls of the loop: the first, the one that waits, and
+    # the one that finds the plan complete.
     assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 4
 
 

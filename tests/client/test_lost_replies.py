@@ -1,4 +1,4 @@
-"""Every call takes effect exactly once, even if replies are lost or the server is killed."""
+"""Calls that take effect once, although replies are lost or the server is killed."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ async def count(world: OrgEnv, plan_id: str, event: str) -> int:
 
 @asynccontextmanager
 async def losing_client(address: str) -> AsyncIterator[Client]:
-    """Yield a client that loses the first answer to each of its calls."""
+    """Yield a client to which the first answer to each of its calls is lost."""
     with http_fault_link(address) as (link, through):
 
         class LosingClient(Client):
@@ -115,7 +115,7 @@ async def test_client_raises_unavailable_at_deadline_if_server_is_unreachable() 
 
 @contextmanager
 def serve(data_dir: Path, port: int = 0) -> Iterator[tuple[PreloadedProcess, str]]:
-    """Start `waybook serve`; yield its process and address; kill the process afterwards."""
+    """Start `waybook serve`; yield its process and address; kill the process at the end."""
     command = ("serve", "--port", str(port), "--data-dir", str(data_dir))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
     with open_preloaded(command, environment, run_directory() / f"{data_dir.name}.log") as process:
@@ -133,8 +133,8 @@ async def test_result_is_stored_once_if_server_dies_before_reply() -> None:
             async with client.step(plan["planId"]) as step:
                 link.reset_after_bytes = 0
                 submitting = asyncio.create_task(step.submit("found"))
-                # The link holds the reply back: the server has committed the submission, but the
-                # client does not know this.
+                # The server has committed the submit, but its reply has not been forwarded to the
+                # client.
                 assert await asyncio.to_thread(link.holds_answer.wait, PATIENCE_SECONDS)
                 process.send_signal(signal.SIGKILL)
                 await asyncio.to_thread(process.wait, PATIENCE_SECONDS)

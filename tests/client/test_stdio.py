@@ -50,7 +50,7 @@ async def test_stdio_client_restarts_killed_server_and_completes_plan(
 async def test_closing_stdio_client_with_waiting_calls_stops_the_server(
     module_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Allow more time than usual, because the client kills a server that does not exit in time.
+    # The client kills a server that does not exit in time, so allow more time than usual.
     monkeypatch.setattr(stdio, "MAX_EXIT_SECONDS", PATIENCE_SECONDS)
     connection = connect(module_place)
     steps: list[NewStep] = [STEPS[0], {**STEPS[1], "dependsOn": [1]}]
@@ -70,12 +70,12 @@ async def test_closing_stdio_client_with_waiting_calls_stops_the_server(
             await connection.close()
             with pytest.raises(Unavailable):
                 await waiting
-            assert process.returncode == 0  # The server process ended by itself and was not killed.
+            assert process.returncode == 0  # The client did not have to kill the server.
             await step.submit("found")
 
 
 async def until_started(client: Client) -> None:
-    """Repeat a call until the server no longer answers that the database is starting."""
+    """Repeat a call until the server does not report any more that the database is starting."""
     while True:
         try:
             await client.call("ping")
@@ -88,7 +88,7 @@ async def until_started(client: Client) -> None:
 async def started_wait(
     client: Client, plan_id: str, session_id: str
 ) -> asyncio.Task[dict[str, Any]]:
-    """Start a call that waits for a step; return as soon as the server has recorded the call."""
+    """Start a call that waits for a step; return when the audit shows that the call has begun."""
     arguments = {"planId": plan_id, "sessionId": session_id, "waitSeconds": 55}
     task = asyncio.create_task(client.call("get_next_step", **arguments))
     while session_id not in str(

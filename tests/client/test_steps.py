@@ -111,7 +111,7 @@ async def test_leaving_the_steps_loop_early_makes_the_step_pending_again(
 
 
 async def take_back(agent: AgentClient, step: Step) -> None:
-    """Make the step pending again, as another agent of the org would."""
+    """Retry the step as another agent of the org, so that its holder loses it."""
     change: Any = {"action": "retry_step", "stepId": step.step_id}
     await agent.call("modify_plan", planId=step.plan_id, modifications=[change])
 
@@ -234,7 +234,7 @@ async def approve(agent: AgentClient, plan: Body) -> Body:
 
 
 async def ask_until_approved(client: Client, plan: Body) -> list[tuple[int, int]]:
-    """Work on a plan whose first step is reviewed; return step number and attempt of each claim."""
+    """Work on a plan with a review of step 1; return step number and attempt of each claim."""
     attempts = []
     async for step in client.steps(plan["planId"]):
         async with step:
@@ -367,7 +367,7 @@ async def test_two_models_complete_a_stage_without_sharing_a_job(
 
 
 async def last_status(agent: AgentClient, run: Body) -> str:
-    """Return the status of a run without claiming a job: no job is for the model `none`."""
+    """Ask for a job of a model that does not exist; return the status of the reply."""
     reply = await agent.call("get_next_job", runId=run["runId"], modelId="none")
     return str(reply["status"])
 
@@ -416,7 +416,7 @@ async def test_heartbeats_keep_a_job_claimed_beyond_the_lease(
 
 
 async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
-    """Wait until the job's last heartbeat has the current time of the test clock."""
+    """Wait until the job has had a heartbeat at the current time of the test clock."""
     seen_at = None
     while seen_at != world.clock.now:
         ((row,),) = await world.database.read_org(world.agent.org_id, SEEN_AT(job_id=job_id))
@@ -424,7 +424,7 @@ async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
 
 
 async def beat_often(job: Job) -> None:
-    """Send heartbeats often, so that the client soon notices that another session has the job."""
+    """Send heartbeats often, so that the client notices a loss of the job quickly."""
     await job._heartbeat.stop()
     job._heartbeat._interval_seconds = 0.01
     job._heartbeat.start()

@@ -24,7 +24,7 @@ KEY = "sk-of-the-operator"
 
 
 def embeddings_reply(*vectors: list[Any]) -> dict[str, Any]:
-    """Return an answer with these embeddings in reverse order, as the API allows."""
+    """Return an answer with these embeddings, in reverse order as the API allows."""
     data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(vectors)]
     return {"object": "list", "model": "m", "data": data[::-1]}
 

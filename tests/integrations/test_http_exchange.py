@@ -1,4 +1,4 @@
-"""Outgoing HTTP requests always end, regardless of the behavior of the other side."""
+"""Outgoing HTTP requests, which always end, even if the server misbehaves."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from waybook.integrations.http_client import MAX_BYTES, MAX_RETRIES, BoundedHttp
 
 KEY = "sk-of-the-operator"
 SECONDS = 20.0
-#: Timeout in seconds for requests that must time out, long enough to reach the local server.
+#: Timeout in seconds for requests to servers that do not answer, long enough to send a request.
 SHORT = 0.2
 
 
@@ -41,7 +41,7 @@ async def open_exchange(*plays: Play) -> AsyncIterator[tuple[EndpointServer, Bou
 
 
 async def failure(*plays: Play, seconds: float = SECONDS) -> tuple[EndpointFailed, int]:
-    """Return the error of a failed HTTP exchange, and the number of requests that were sent."""
+    """Return the error of an HTTP exchange that fails, and the number of its requests."""
     async with open_exchange(*plays) as (other, exchange):
         with pytest.raises(EndpointFailed) as failed:
             await exchange.post({"a": 1}, seconds=seconds)

@@ -83,7 +83,7 @@ async def test_issuer_token_signed_with_any_supported_algorithm_is_accepted(
 
 
 def forged(there: FakeIssuer, header: Body) -> str:
-    """Return a token with a changed header, but with the signature of the original header."""
+    """Return a token with this header, but with the signature of another header."""
     _, payload, signature = there.token().split(".")
     return f"{encoded(header)}.{payload}.{signature}"
 
@@ -97,7 +97,7 @@ def unsigned(there: FakeIssuer) -> str:
 
 
 def by_public_key(there: FakeIssuer) -> str:
-    """Return a token signed with HMAC, for which the issuer's public key served as the secret."""
+    """Return a token that uses the issuer's public key as the secret of an HMAC signature."""
     public = there.keys[0].private.public_key()
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     header, payload = {"alg": "HS256", "kid": there.keys[0].name}, there.token().split(".")[1]
@@ -365,7 +365,7 @@ def test_invalid_oidc_settings_raise_misconfigured(wrong: Body) -> None:
 
 
 def unsafe(there: FakeIssuer, path: str) -> list[str]:
-    """Return URLs that an issuer must not name: empty, relative, on another host, or unsafe."""
+    """Return URLs that are not allowed in metadata: empty, relative, unsafe, or on another host."""
     return [
         "",
         path,

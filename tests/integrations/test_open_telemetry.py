@@ -13,8 +13,8 @@ from waybook.integrations import factory
 from waybook.integrations.factory import open_tracing
 from waybook.tracing import TRACING
 
-#: Program that traces a call. A separate process runs it, because a process can set the provider of
-#: spans only once.
+#: Program that records the trace of a call. It runs in its own process, because a process can set
+#: its provider of spans only once.
 PROGRAM = """
 import asyncio, os
 from waybook.integrations.factory import open_tracing

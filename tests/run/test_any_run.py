@@ -1,7 +1,7 @@
-"""Random runs stay valid, and can be completed, after random events.
+"""Random runs, which stay valid and can be completed after any events.
 
-After every decision, the test checks the invariants in `run_invariants`. With
-`WAYBOOK_WALK=wide`, the test tries many more runs.
+The invariants in `run_invariants` are checked after every decision. With `WAYBOOK_WALK=wide`, many
+more runs are tried.
 """
 
 import os
@@ -23,12 +23,12 @@ WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
 NAMES = ("alpha", "beta", "gamma")
 #: Maximum number of jobs in one run.
 MAX_JOBS = 120
-#: Maximum number of random events in one run.
+#: Maximum number of random events per run.
 RIOT = 250
 
 
 def affordable(dag: Dag) -> tuple[str, ...]:
-    """Return the models that every stage of this DAG can use without exceeding `MAX_JOBS`."""
+    """Return as many models as the stages of this DAG can have with at most `MAX_JOBS` jobs."""
     for many in (3, 2):
         models = NAMES[:many]
         counts = dag_counts(
@@ -41,7 +41,7 @@ def affordable(dag: Dag) -> tuple[str, ...]:
 
 @st.composite
 def diamonds(draw: st.DrawFn) -> Dag:
-    """Generate a workflow of four stages, of which the second and the third run in parallel."""
+    """Generate a workflow of four stages, in which the second and third are parallel."""
     first, left, right, last = (
         Stage(slug, slug, draw(recipes(3, stage=slug)))
         for slug in ("first", "left", "right", "last")

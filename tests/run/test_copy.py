@@ -1,4 +1,4 @@
-"""A copy of a run from a stage contains the earlier stages, and repeats that stage."""
+"""Copies of runs from a stage on: earlier stages are copied, and this stage is repeated."""
 
 import pytest
 
@@ -19,7 +19,7 @@ TRANSITIONS = [("first", "left"), ("first", "right"), ("left", "last"), ("right"
 
 @pytest.fixture
 def world() -> RunEnv:
-    """Return a run of four stages; a person gave feedback on the first two."""
+    """Return a run of four stages, of which the first two have feedback of a person."""
     stages = [
         make_stage(slug, make_plan_step(f"{slug}-step", Strategy.PER_MODEL))
         for slug in ("first", "left", "right", "last")

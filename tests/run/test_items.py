@@ -1,4 +1,4 @@
-"""Runs in which a step has a job for each item of a list."""
+"""Runs with steps that have a job for each item of a list."""
 
 import json
 
@@ -20,7 +20,7 @@ S = Strategy
 
 
 def contracts() -> Stage:
-    """Return a stage in which every model reads every input item, and one job summarizes."""
+    """Return a stage in which each model reads each item, and one job writes a summary."""
     steps = [
         make_step("read", S.PER_ITEM_AND_MODEL, inputs=["items"]),
         make_step("summary", S.ALL_TO_ONE, inputs=["read"]),
@@ -29,7 +29,7 @@ def contracts() -> Stage:
 
 
 def planned(**values: object) -> Dag:
-    """Return two stages: step `find` lists items, and each stage has a step with a job per item."""
+    """Return two stages with a job per item; the items are a document of the first step, `find`."""
     first = [
         make_plan_step("find", outputs=["clauses"]),
         make_step("look", S.PER_ITEM, inputs=["clauses"], **values),  # type: ignore[arg-type]
@@ -173,7 +173,7 @@ def test_run_copy_uses_regenerated_list_unless_original_has_jobs(
 
 
 def copied(world: RunEnv) -> RunRowStore:
-    """Copy a run from the second stage on, check all invariants, and return the copy."""
+    """Copy a run from its second stage on; return the copy after checking all invariants."""
     latest = {world.records.latest(id_).id for id_ in world.records.documents}
     documents = [
         OriginalDocument(

@@ -1,7 +1,7 @@
 """Model check of the run rules: every call is made in every state of a small stage.
 
-A job has two attempts instead of four. With `WAYBOOK_WALK=wide`, a job has all four attempts, and
-the test takes some minutes longer.
+To have fewer states, a job has two attempts instead of four. With `WAYBOOK_WALK=wide`, it has four,
+and the check takes some minutes more.
 """
 
 import os
@@ -16,26 +16,25 @@ from waybook.dag.model import JobStatus, Stage, Strategy
 from waybook.run import failure, next_job
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
-#: Error codes that calls are expected to return during the check of all states. Any other exception
-#: ends the check.
+#: Error codes that occur during the model check. Any other exception ends the check.
 MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
 CANCELED = {"RUN_CANCELED"}
 
 
 def sequential_stages() -> Stage:
-    """Return a stage with a step `a` and a dependent step `b`, both with a job per model."""
+    """Return a stage with a step `a` and a step `b` after it, each with one job per model."""
     steps = [make_plan_step(key, Strategy.PER_MODEL) for key in ("a", "b")]
     return make_stage_run(*steps, edges=make_chain("a", "b"))
 
 
 def joining_stages() -> Stage:
-    """Return a stage with two parallel steps, `a` and `b`, and a step `c` that depends on both."""
+    """Return a stage with parallel steps `a` and `b`, and a step `c` that depends on both."""
     steps = [make_plan_step("b", Strategy.PER_MODEL), make_plan_step("a"), make_plan_step("c")]
     return make_stage_run(*steps, edges=[("a", "c"), ("b", "c")])
 
 
 def item_stages() -> Stage:
-    """Return a stage of three steps: list items, work on each item, and use all results."""
+    """Return a stage of three steps: make a list, work on each item, and use all the results."""
     steps = [
         make_plan_step("list"),
         make_plan_step("read", Strategy.PER_ITEM, inputs=["list"]),
@@ -46,7 +45,7 @@ def item_stages() -> Stage:
 
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limit jobs to two attempts, which cover the same cases as four attempts in fewer states."""
+    """Limit jobs to two attempts; this covers the same cases with fewer states."""
     if not WIDE:
         monkeypatch.setattr(failure, "MAX_ATTEMPTS", 2)
         monkeypatch.setattr(next_job, "MAX_ATTEMPTS", 2)

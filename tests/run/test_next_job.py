@@ -28,7 +28,7 @@ def single_job() -> RunEnv:
 
 
 def details(world: RunEnv) -> dict[str, object]:
-    """Return the details of the only audit entry of the last decision."""
+    """Return the details of the last decision's only audit entry."""
     assert world.decision is not None
     (entry,) = world.decision.entries
     return dict(entry.details)

@@ -7,14 +7,14 @@ PAGE = Entity.RENDERED_DOCUMENT
 
 
 def two_documents() -> RunEnv:
-    """Return a run whose jobs are completed and whose two documents are not yet rendered."""
+    """Return a run with completed jobs, and with two documents that are not rendered yet."""
     world = make_run(make_stage_run(make_step("a", outputs=[make_output("text", "# Text")])))
     world.work()
     return world
 
 
 def documents(world: RunEnv) -> tuple[int | None, int]:
-    """Return the numbers of expected and of available documents in the report."""
+    """Return how many documents the report expects, and how many it has."""
     assert world.report is not None
     stage = world.report["stages"][0]
     return stage["documentsExpected"], stage["documentsAvailable"]

@@ -14,7 +14,7 @@ S = Strategy
 
 
 def make_fork() -> Stage:
-    """Return a stage with a PLAN step, two parallel steps, and a step that depends on both."""
+    """Return a stage with a PLAN step, two parallel steps after it, and a step after both."""
     left, right = (make_step(key, S.PER_SOURCE_DOCUMENT) for key in ("left", "right"))
     ends = make_step("end", S.ALL_TO_ONE, inputs=["left", "right"])
     edges = [*make_chain("plan", "left", "end"), *make_chain("plan", "right", "end")]

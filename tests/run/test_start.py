@@ -27,7 +27,7 @@ def make_diamond() -> Dag:
 
 
 def next_call_of(refusal: Refused) -> tuple[str, dict[str, object]]:
-    """Return the tool and arguments of the next call that an error suggests."""
+    """Return the tool and the arguments of the call that an error suggests."""
     assert refusal.next_call is not None
     return refusal.next_call.tool, dict(refusal.next_call.args)
 

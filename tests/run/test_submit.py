@@ -21,12 +21,12 @@ S = Strategy
 
 
 def single_job(*outputs: str | Output) -> RunEnv:
-    """Return a run with a single job, which produces these outputs or, by default, output `a`."""
+    """Return a run with one job, which produces these outputs; the default is one output, `a`."""
     return make_run(make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=outputs)))
 
 
 def make_plan_for_all() -> RunEnv:
-    """Return a run whose first job produces two documents for each model."""
+    """Return a run whose first step has one job with two outputs, `goals` and `means`."""
     plan = make_plan_step("plan", outputs=["goals", "means"])
     work = make_step("work", S.PER_SOURCE_DOCUMENT, inputs=[make_input("goals")])
     return make_run(make_stage_run(plan, work, edges=[("plan", "work")]))
