@@ -1,4 +1,4 @@
-"""Fixtures that evaluate conditions with Waybook and with a reference implementation of CEL."""
+"""Fixtures that evaluate conditions, with Waybook and with a CEL library for comparison."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-# The package `cel_expr_python` has type stubs, but mypy ignores them without a `py.typed` file.
+# mypy ignores the type stubs of this package, because it has no file `py.typed`.
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from waybook.conditions.condition import VARIABLES, compile_condition
@@ -14,7 +14,7 @@ from waybook.conditions.evaluator import start
 from waybook.conditions.values import Budget, ConditionError, Json
 from waybook.errors import BadExpression
 
-#: Function that evaluates a condition and returns the value as a text, so that 1, 1.0 and true
+#: Function that evaluates a condition, and returns the result as a text in which 1, 1.0 and true
 #: differ. The text is "error" if the evaluation fails, and "refused" if the condition does not
 #: compile.
 Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]
@@ -25,10 +25,10 @@ def _written(value: object) -> str:
 
 
 def _read_back(result: cel.Value) -> object:
-    """Convert a CEL result to a Python value, and every null without the Python binding of CEL.
+    """Convert a result of the CEL library to a Python value, but each null without the library.
 
-    The binding does not count references to `None`, so Python would abort after the binding has
-    converted some thousands of nulls.
+    The library does not count references to `None`, so Python would abort after some thousands of
+    nulls.
     """
     if result.type() == cel.Type.NULL:
         return None
@@ -57,7 +57,7 @@ def ours() -> Reading:
 
 @pytest.fixture(scope="session")
 def real() -> Reading:
-    """Return a function that evaluates conditions with the CEL library, without type checks."""
+    """Return a function that evaluates conditions by the CEL library, without type checks."""
     env = cel.NewEnv(variables=dict.fromkeys(VARIABLES, cel.Type.DYN))
 
     def read(source: str, values: Mapping[str, Json]) -> str:

@@ -1,4 +1,4 @@
-"""Every condition stops at a cost budget, which counts operations instead of time."""
+"""Costly conditions, which stop at a budget that counts operations, not time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each operation of a condition reduces a budget before the operation starts."""
+"""Budget of a condition, which every operation reduces before it starts."""
 
 from contextlib import suppress
 
@@ -18,7 +18,7 @@ from waybook.conditions.values import (
 )
 
 SAME = compile_condition("result.one == result.other")
-#: Maximum cost of a condition that compares two values, apart from the cost of the values.
+#: Maximum cost of comparing two values, in addition to the cost of the values.
 MIN_BUDGET = 10
 
 

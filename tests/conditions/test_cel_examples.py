@@ -1,4 +1,4 @@
-"""Corner cases of conditions, compared with a reference implementation of CEL."""
+"""Corner cases of conditions, compared with a CEL library."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias

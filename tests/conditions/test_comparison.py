@@ -1,4 +1,4 @@
-"""The form for conditions converts a comparison to an expression, and back to a comparison."""
+"""Form for conditions, which converts comparisons to expressions and back."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from waybook.conditions.condition import (
 )
 from waybook.conditions.values import Json
 
-#: Texts that a JSON string, and so a field of the form, can contain.
+#: Texts that a field of the form can contain.
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 FIELDS = st.sampled_from(
     ("result", "confidence", "report.text", "step.attempt", 'result["a b"]', "result.items[0].n")

@@ -1,4 +1,4 @@
-"""Any text either compiles or is refused, and every compiled condition evaluates as in CEL."""
+"""Any text: it is refused, or compiles to a condition that evaluates as in CEL."""
 
 import re
 import string

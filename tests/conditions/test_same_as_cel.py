@@ -39,8 +39,8 @@ def _forms(text: str) -> tuple[str, ...]:
     return tuple(form.strip() for form in text.split(" ; "))
 
 
-# Templates of expressions, by type. A placeholder such as {bool} stands for any expression of
-# that type. An expression for the placeholder {bool:x} may also use the variable x.
+# By type, templates of expressions. A placeholder such as {bool} stands for any expression of this
+# type, and an expression for {bool:x} may use the variable x too.
 LEAVES: Mapping[str, tuple[str, ...]] = {
     "bool": _forms("true ; false ; result.bool"),
     "int": _forms(
@@ -177,7 +177,7 @@ def expressions(draw: Draw) -> str:
 
 
 def _turned(value: Json) -> Json:
-    """Return the same value with the keys of every dictionary in reverse order."""
+    """Return the same value, with the keys of all objects in reverse order."""
     if isinstance(value, dict):
         return {key: _turned(value[key]) for key in reversed(value)}
     return [_turned(item) for item in value] if isinstance(value, list) else value

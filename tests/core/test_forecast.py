@@ -1,4 +1,4 @@
-"""Forecasts stay within the range of earlier runs, are never negative, and grow with the work."""
+"""Forecasts: never negative, within the range of earlier runs, and increasing with the work."""
 
 from math import isclose
 
@@ -23,7 +23,7 @@ COUNTS = st.integers(min_value=1, max_value=20_000)
 
 
 def at_most(first: float, second: float) -> bool:
-    """Return whether the first value is at most the second, apart from rounding."""
+    """Return whether the first value is not greater than the second, except by rounding."""
     return first <= second or isclose(first, second, rel_tol=1e-9, abs_tol=1e-6)
 
 

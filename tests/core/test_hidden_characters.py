@@ -1,4 +1,4 @@
-"""Hidden characters are found, reported and escaped; other text stays unchanged."""
+"""Hidden characters, which are found, reported and escaped; other text stays unchanged."""
 
 import orjson
 import pytest
@@ -53,7 +53,7 @@ ODD = {
     "all at once": ("\x1b\u202e\u200b", {"control": 1, "bidi": 1, "zero-width": 1}),
 }
 ANY = st.text(st.characters(exclude_categories=["Cs"]))
-#: Random texts, many of which contain hidden characters.
+#: Random texts that often contain hidden characters.
 LIKELY = st.text(
     st.one_of(
         st.sampled_from("ab \u06cc\U0001f469\u0915\u0e2a\u845b#\ufe0f\u200d\u200c\u200b\u202e\x1b"),

@@ -1,4 +1,4 @@
-"""An id with one wrong character or two swapped characters is recognized as invalid."""
+"""Ids with one wrong character or two swapped characters, which are recognized as invalid."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Secrets of an org end with a code that identifies the org, as in decision 0093."""
+"""Codes at the end of an org's secrets, which identify the org (decision 0093)."""
 
 from hypothesis import given
 from hypothesis import strategies as st

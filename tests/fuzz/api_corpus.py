@@ -1,7 +1,7 @@
-"""Requests to `/api` that schemathesis generated, saved as regression tests.
+"""Requests to `/api` that schemathesis generated, kept as regression tests.
 
-A few requests are saved for each route and status. Ids of existing objects are stored as
-placeholders, such as `{planId}`.
+For each route and status, a few requests are kept, with placeholders such as `{planId}` for the ids
+of existing objects.
 """
 
 import json
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 CORPUS_FILE = Path(__file__).parent / "api_corpus.json"
-#: Maximum number of requests per route and status, and maximum length of a request.
+#: Maximum number of requests for each route and status, and maximum length of a request.
 MAX_PER_ROUTE_AND_STATUS = 8
 MAX_REQUEST_LENGTH = 1_000
 
 
 class RecordedRequest(NamedTuple):
-    """Saved HTTP request, with the status code of its answer."""
+    """Kept HTTP request, with the status of its answer."""
 
     path: str
     method: str
@@ -31,7 +31,7 @@ def recorded_requests() -> list[RecordedRequest]:
 
 
 def save_requests(requests: Iterable[RecordedRequest]) -> None:
-    """Save the first requests for each path, method and status, without duplicates."""
+    """Keep the first requests for each path, method and status, without duplicates."""
     selected: list[RecordedRequest] = []
     kinds: Counter[tuple[str, str, int]] = Counter()
     for request in dict.fromkeys(requests):

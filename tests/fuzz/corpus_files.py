@@ -1,23 +1,22 @@
-"""Saved inputs of the fuzzer: one JSON file per target, with bytes as Latin-1 characters."""
+"""Inputs that the fuzzer found: a JSON file per target, with bytes as Latin-1 characters."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
-#: Limits for the saved inputs of each fuzz target.
+#: Limits for the inputs of each fuzz target.
 MAX_INPUTS = 40
 MAX_INPUT_LENGTH = 1_000
 MAX_TOTAL_BYTES = 200_000
 
 
 def read_corpus(target: str) -> list[bytes]:
-    """Return the saved inputs of a fuzz target."""
     return [text.encode("latin-1") for text in json.loads(_file(target).read_text("utf-8"))]
 
 
 def write_corpus(target: str, inputs: Iterable[bytes]) -> None:
-    """Save some of these inputs within the limits, without duplicates."""
+    """Keep some of these inputs, within the limits and without duplicates."""
     chosen = dict.fromkeys(data for data in inputs if len(data) <= MAX_INPUT_LENGTH)
     texts = [data.decode("latin-1") for data in [*chosen][:MAX_INPUTS]]
     _file(target).write_text(json.dumps(texts, indent=0) + "\n", "utf-8")

@@ -1,7 +1,7 @@
-"""Fuzz targets, which check properties that must hold for any input.
+"""Fuzz targets, which check what must be true for any input.
 
-A target takes bytes and raises an exception if a property does not hold. `make harness NAME=fuzz`
-searches for such bytes, and `test_corpus` runs the saved inputs again.
+A target takes bytes, and raises an exception if the check fails. `make harness NAME=fuzz` searches
+for bytes that fail, and `test_corpus` runs the kept inputs again.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,8 +30,8 @@ from waybook.errors import BadExpression, WaybookError
 from waybook.transport.http.app import read_snapshot
 from waybook.transport.jsonrpc import read_message
 
-#: Maximum amount by which the cost of an evaluation may exceed its budget. It can exceed the budget
-#: because the cost of an operation is added only after the operation.
+#: Maximum excess of the cost of an evaluation over its budget. The cost of an operation is added
+#: only after it, so the last operation can exceed the budget.
 BEYOND = 200_000
 VALUES: Mapping[str, Json] = {
     "result": {"a": [1, 2.5, "x", None, {"b": True}], "s": "text", "n": -1},

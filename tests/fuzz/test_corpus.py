@@ -1,4 +1,4 @@
-"""Regression tests that run the saved fuzzer inputs."""
+"""Regression tests with the inputs that the fuzzer found."""
 
 import pytest
 

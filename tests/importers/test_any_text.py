@@ -1,4 +1,4 @@
-"""Every importer either imports a text, or refuses the text with a line number."""
+"""Any text in any importer: it is imported, or refused with a line number."""
 
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
@@ -13,7 +13,7 @@ from waybook.errors import InvalidInput
 from waybook.importers.formats import PlanFormat, decode, read_plan
 from waybook.plan.model import MAX_STEPS
 
-#: Pieces of every format, so that random texts reach many branches of the parsers.
+#: Pieces of all formats, so that random texts reach many branches of the importers.
 PIECES = st.sampled_from(
     [
         *("# T\n", "## A\n", "- [ ] a", "- [x] b", "1. c", "\n", " (after 1)", " depends on #2"),

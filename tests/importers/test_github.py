@@ -33,7 +33,7 @@ def gh_issue(number: int, title: str, body: str = "", **fields: object) -> dict[
 
 
 def rest_issue(number: int, title: str, body: str | None, **fields: object) -> dict[str, Any]:
-    """Return an issue in the REST API's format, in which `url` is an API address, not a page."""
+    """Return an issue as in the REST API, where `url` is not the address of a page."""
     return {
         "url": f"https://api.github.com/repos/octo/app/issues/{number}",
         "repository_url": "https://api.github.com/repos/octo/app",

@@ -1,4 +1,4 @@
-"""Runner of the hook script as a separate process, and the state files that the script reads."""
+"""Hook script in a separate process, and the state files that it reads."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from patience import PATIENCE_SECONDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HOOK: Final = ROOT / "src" / "waybook" / "plugins" / "waybook_hook.py"
-#: Process id that no process has, because Linux has no process ids as large as this.
+#: Process id that cannot exist, because it exceeds the maximum on Linux.
 NO_PROCESS: Final = 2**30
 
 PLAN: Final = "0199aaaa-0000-7000-8000-000000000001"
@@ -19,7 +19,7 @@ STEP: Final = "0199aaaa-0000-7000-8000-000000000002"
 
 @dataclass(frozen=True)
 class HookFolder:
-    """Data directory of a test with the state files of conversations."""
+    """Data directory with the state files of conversations."""
 
     path: Path
 
@@ -34,7 +34,7 @@ class HookFolder:
         return state
 
     def run(self, event: object, **environment: str) -> str:
-        """Run the hook for this event, check that its exit code is 0, and return its output."""
+        """Run the hook for an event and check that it succeeds; return its output."""
         text = event if isinstance(event, bytes) else json.dumps(event).encode()
         done = subprocess.run(
             ["python3", "-I", "-S", str(HOOK)],
@@ -57,7 +57,7 @@ class HookFolder:
         return self.run({"hook_event_name": name, "session_id": session, "cwd": cwd, **fields})
 
     def injected(self, name: str = "SessionStart", session: str = "one") -> str:
-        """Return the text that the hook adds to the conversation, which may be empty."""
+        """Return the text that the hook adds to a conversation, or an empty text."""
         output = self.event(name, session, source="compact")
         if not output:
             return ""
@@ -67,7 +67,7 @@ class HookFolder:
 
 
 def make_state(**fields: object) -> dict[str, Any]:
-    """Return the state of a conversation in which an agent holds a step."""
+    """Return the state of a conversation that holds a step."""
     step = {"planId": PLAN, "stepId": STEP, "attempt": 2, "order": 4, "title": "Measure"}
     return {
         "format": 1,

@@ -1,7 +1,7 @@
-"""The plugins' hook script: its output for every event, and for invalid input.
+"""Hook script of the plugins: its output for each event, and for invalid input.
 
-A stop is the event that an agent ends its turn. The hook can block a stop, so that the agent
-continues with its plan.
+A stop is the event that an agent ends its turn. The hook can block the stop, so that the agent
+continues its plan.
 """
 
 import ast
@@ -88,7 +88,7 @@ def test_hook_blocks_any_number_of_stops_after_completed_steps(folder: HookFolde
 
 
 def between(finished: int | None, status: str = "executing") -> dict[str, Any]:
-    """Return the state of a conversation that completed `finished` steps and now holds no step."""
+    """Return the state of a conversation that holds no step and has completed `finished` steps."""
     plan = {"planId": PLAN, "name": "Rivers", "status": status, "done": 3, "total": 13}
     return {"plan": {**plan, "finished": finished}, "steps": [], "next": "get_next_step"}
 
@@ -150,7 +150,7 @@ def test_hook_shows_plan_of_ended_conversation_to_next_conversation(
     text = folder.injected(session="two")
     assert text.startswith("An earlier conversation in this directory ended")
     assert STEP in text
-    # The new conversation does not hold the step until it claims the step.
+    # The new conversation does not hold the step before it claims the step itself.
     assert folder.event("Stop", "two") == ""
     assert folder.event("PreCompact", "two") == ""
 
@@ -170,8 +170,8 @@ def test_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFol
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the process cannot be checked")
 def test_hook_recognizes_conversation_by_client_process_id(folder: HookFolder) -> None:
-    # The hook cannot rely on the session id: some clients send none, and others change it when the
-    # user clears the conversation.
+    # Session ids are not enough: some clients send none, and some change them when the user clears
+    # the conversation.
     folder.write("process-1", client=os.getpid(), process=os.getpid())
     assert folder.injected(session="cleared").startswith("Waybook: you work on")
     assert json.loads(folder.run({"hook_event_name": "AfterAgent"}))["decision"] == "deny"
@@ -283,7 +283,7 @@ def test_plugin_hook_imports_only_standard_library() -> None:
         for alias in node.names
     }
     assert names <= sys.stdlib_module_names
-    # The hook imports only these modules, because each import delays every event by milliseconds.
+    # Imports delay every event by milliseconds, so the hook imports nothing else.
     assert names == {"json", "os", "signal", "sys"}
 
 

@@ -18,7 +18,7 @@ from waybook.transport.mcp.tools import published_tools
 PLUGINS = HOOK.parent
 CLAUDE = PLUGINS / "claude-code"
 GEMINI = PLUGINS / "gemini-cli"
-#: Events that no plugin's hook may handle: `SubagentStop` also occurs when a conversation is
+#: Events for which no plugin may have a hook: `SubagentStop` also occurs when a conversation is
 #: compacted.
 NEVER = {"SubagentStop"}
 
@@ -36,7 +36,7 @@ def commands_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder into which `waybook plugin` writes the plugins."""
+    """Return the folder for the files that `waybook plugin` writes."""
     monkeypatch.setenv("WAYBOOK_DATA_DIR", str(tmp_path / "data"))
     return tmp_path / "data" / "plugins"
 
@@ -70,8 +70,8 @@ def test_claude_and_gemini_plugins_together_handle_every_hook_event() -> None:
 
 
 def test_gemini_hook_never_exits_with_error() -> None:
-    # Gemini CLI takes every exit code except 0 and 1 as a denial, even the code that a shell
-    # returns for a missing program.
+    # Gemini CLI denies the event after every exit code except 0 and 1, even if the program of the
+    # hook is missing.
     hooks = [hook for hooks in commands_of(GEMINI).values() for hook in hooks]
     assert all(hook["command"].endswith(" || true") for hook in hooks)
 

@@ -1,4 +1,4 @@
-"""Extraction prompts, in which source texts are data that cannot imitate instructions."""
+"""Prompts for extraction, in which the source text cannot pass for instructions."""
 
 from hypothesis import given
 from hypothesis import strategies as st

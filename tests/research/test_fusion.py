@@ -1,4 +1,4 @@
-"""Fusion of ranked search results: a hit's score is a weighted sum, and no hit is dropped."""
+"""Fusion of ranked search results: scores are weighted sums, and no hit is lost."""
 
 import pytest
 from hypothesis import given
@@ -51,7 +51,7 @@ def test_fused_score_is_the_weighted_sum_of_both_lists() -> None:
     assert {hit.subject_id: hit.score for hit in hits} == {
         "both": pytest.approx(0.4 * 0.5 + 0.6 * 0.3),
         "y": pytest.approx(0.6 * 0.6),
-        # Hit `x` is missing in the list `meaning`, so it gets the score of that list's last hit.
+        # The list `meaning` lacks `x`, so `x` gets the score of the last hit in this list.
         "x": pytest.approx(0.4 * 0.4 + 0.6 * 0.3),
     }
 

@@ -1,4 +1,4 @@
-"""Contexts of steps: budget divided fairly, parts in order, exact sizes of omitted text."""
+"""Contexts of steps: the budget is divided fairly, and the sizes of omitted texts are exact."""
 
 from dataclasses import replace
 from random import Random
@@ -32,8 +32,8 @@ ID = "01980000-0000-7000-8000-000000000000"
 FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
 ENDING: Body = {"next": {"tool": "submit_step_result", "args": {"stepId": ID}, "why": "when done"}}
 AGAIN = FetchCall("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
-#: Allowed difference between the expected and the used bytes of a part. The length of a note about
-#: a cut is overestimated, and a cut before a character of several bytes leaves some bytes unused.
+#: Allowed difference in bytes between the budget of a part and its size. The note about a cut may
+#: be shorter than expected, and a character of several bytes may not fit before the cut.
 SLACK = 40
 
 
@@ -83,7 +83,7 @@ def some_parts(random: Random) -> list[Part]:
 
 
 def make_parts() -> list[tuple[list[Part], int]]:
-    """Return random lists of context parts, each with a random budget in bytes."""
+    """Return random lists of context parts, each with a random budget."""
     chances = [Random(seed) for seed in range(250)]  # noqa: S311 - by chance, no secret
     return [
         (some_parts(c), c.choice([2_000, 2_500, c.randint(2_000, 48_000), 48_000])) for c in chances
@@ -96,7 +96,7 @@ def contexts() -> list[tuple[list[Part], int, Body]]:
 
 
 def packed(parts: list[Part], room: int) -> Body:
-    """Return the context of these parts, with at most this many bytes."""
+    """Return the context of these parts in at most `room` bytes."""
     return build_packet(FRAME, parts, ending=ENDING, room=room, again=AGAIN)
 
 
@@ -156,7 +156,7 @@ def test_every_cut_in_the_context_names_the_call_for_more(contexts: Contexts) ->
 
 
 def check_part(part: Part, value: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
-    """Check that the shown and omitted sizes of a part add up; return the omitted size."""
+    """Check that the shown and the omitted size of a part add up; return the omitted size."""
     match part:
         case TextField():
             return check_text(part, value, note)

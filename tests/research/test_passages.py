@@ -1,4 +1,4 @@
-"""Passages and sources: passages contain the whole text, and equal sources get equal ids."""
+"""Passages and sources: passages contain the whole text, and equal sources have equal ids."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Vector index: it ranks like a search with full-precision vectors, also after changes."""
+"""Vector index, which ranks like a search of exact vectors, even after changes."""
 
 from collections.abc import Sequence
 from threading import Thread

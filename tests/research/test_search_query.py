@@ -82,12 +82,12 @@ def test_long_search_query_is_truncated() -> None:
 @pytest.mark.parametrize(
     ("written", "known"),
     [
-        ("vacine", "vaccine"),  # typo with one letter missing
-        ("bridgge", "bridge"),  # typo with one letter too many
+        ("vacine", "vaccine"),  # one letter missing
+        ("bridgge", "bridge"),  # one letter too many
         ("collapse", None),
-        ("collapze", "collapse"),  # typo with one wrong letter
+        ("collapze", "collapse"),  # one wrong letter
         ("concreet", "concrete"),
-        ("flihgt", "flight"),  # typo with two letters swapped
+        ("flihgt", "flight"),  # two letters swapped
         ("xqzvkw", None),
         ("abc", None),
         ("r2d2x", None),

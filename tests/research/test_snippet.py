@@ -1,4 +1,4 @@
-"""Search snippets: bounded, verbatim excerpts around the matching words."""
+"""Search snippets: short, literal excerpts around the matching words."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Folding of embeddings of any width to the stored width."""
+"""Folding of embeddings: vectors of any width are reduced to the stored width."""
 
 from math import sqrt
 from random import Random
