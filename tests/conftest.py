@@ -1,6 +1,6 @@
 """Configuration of pytest: test layers, Hypothesis, network guard, temporary files.
 
-pytest imports this file before all tests, so it imports neither the database driver nor the
+pytest imports this file before all tests, so it does not import the database driver or the
 application. Database fixtures are in `database_fixtures.py`.
 """
 
@@ -46,8 +46,8 @@ DATABASE_FIXTURES = "database_fixtures"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Create the directory of this test run, unless the parent process has created it."""
-    # Programs under test inherit the handler of SIGINT. A shell ignores SIGINT in background jobs,
-    # so restore the default handler.
+    # A shell lets background jobs ignore SIGINT, and programs under test would inherit this.
+    # Restore the default.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
@@ -59,10 +59,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Refuse a path that does not exist, before the worker processes start.
+    """Refuse paths that do not exist, before worker processes start.
 
-    Otherwise, each of several worker processes would find no tests, and pytest would report no
-    error.
+    Otherwise, the workers would find no tests, and pytest would report no error.
     """
     for argument in session.config.args:
         path = session.config.invocation_params.dir / argument.partition("::")[0]
@@ -81,13 +80,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[None]:
-    """Disable garbage collection during test collection, and freeze the collected objects.
+    """Disable garbage collection while tests are collected, and exclude their objects from it.
 
-    Test collection creates about a million objects and frees few of them; garbage collection would
+    Collecting tests creates about a million objects that stay in use, and garbage collection would
     take a third of the time.
     """
-    # From Python 3.14 on, Hypothesis fails if its random number generator is frozen before its
-    # first run. So run Hypothesis once before the objects are frozen.
+    # From Python 3.14 on, Hypothesis fails if `gc.freeze` comes before its first run, so let it run
+    # here.
     find(strategies.none(), lambda _: True)
     gc.disable()
     try:
@@ -99,7 +98,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> None:
-    """Load the database fixtures before the first test file that may use them."""
+    """Load the database fixtures before the first test file that may need them."""
     if isinstance(collector, pytest.Module) and layer_of(collector.path) not in WITHOUT_DATABASE:
         collector.config.pluginmanager.import_plugin(DATABASE_FIXTURES)
 
@@ -108,9 +107,9 @@ def pytest_make_collect_report(collector: pytest.Collector) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    """Mark every test with its test layer, so that the option `-m` can select a layer."""
-    # Browser tests take longest. They run first, so that no process still runs them at the end
-    # while the other processes are idle.
+    """Mark every test with its layer, so that the option `-m` can select a layer."""
+    # Begin with the browser tests, which take longest. Otherwise, one process would still run them
+    # at the end while the others have nothing to do.
     items.sort(key=lambda item: item.path.parent.name != "browser")
     for item in items:
         layer = layer_of(item.path)
@@ -128,28 +127,27 @@ def pytest_collection_modifyitems(
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Remove the tests that cannot run on a Citus cluster, and count them by reason."""
+    """Remove tests that cannot run on a Citus cluster, and count them by reason."""
     reasons = {item: reason_of(item.nodeid, frozenset(item.fixturenames)) for item in items}  # type: ignore[attr-defined]  # an item of a test function
     items[:] = [item for item in items if reasons[item] is None]
     counts = Counter(why for why in reasons.values() if why is not None)
     config.stash[LEFT_OUT] = counts
     if hasattr(config, "workeroutput"):
-        # Each worker process collects all tests, so each one reports the same counts to the
-        # controller.
+        # Every worker process collects all tests, so all report the same counts.
         config.workeroutput[LEFT_OUT_BY_WORKER] = dict(counts)
 
 
 class WorkerNode(Protocol):
-    """Worker process of pytest-xdist, as the controller process sees it."""
+    """Worker process of pytest-xdist, as the controller process knows it."""
 
     config: pytest.Config
-    #: Values that the worker reported when it ended; missing if the worker crashed.
+    #: Values that the worker reported at its end; missing if it crashed.
     workeroutput: dict[str, dict[str, int]]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerNode) -> None:
-    """Store the counts of an ended worker for the summary."""
+    """Keep the counts that a worker reported, for the summary."""
     if counts := getattr(node, "workeroutput", {}).get(LEFT_OUT_BY_WORKER):
         node.config.stash[LEFT_OUT] = Counter[str](counts)
 
@@ -166,17 +164,17 @@ def database_fixtures(item: pytest.Item) -> list[str]:
 
 
 def runs_on_fifteen(item: pytest.Item) -> bool:
-    """Return whether this test runs on PostgreSQL 15, according to its `server` parameter."""
+    """Return whether the test's parameter `server` is PostgreSQL 15."""
     return isinstance(item, pytest.Function) and (
         hasattr(item, "callspec") and item.callspec.params.get("server") == "15"
     )
 
 
 def limit_examples(item: pytest.Item) -> None:
-    """Limit a test's number of Hypothesis examples to the maximum of the active profile.
+    """Limit the number of Hypothesis examples of a test to the maximum of the active profile.
 
-    This uses a private attribute, because Hypothesis has no public way to change the settings of a
-    decorated test.
+    A private attribute is used, because Hypothesis has no public way to change the settings of a
+    test.
     """
     test: Any = getattr(item, "obj", None)
     if getattr(test, "is_hypothesis_test", False):
@@ -188,7 +186,7 @@ def limit_examples(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that did not run, because a program is missing or the server is a cluster."""
+    """List the tests that did not run, because a program is missing or because of the cluster."""
     for why, count in terminalreporter.config.stash.get(LEFT_OUT, Counter()).items():
         terminalreporter.line(f"{count} tests were not run on the cluster: {why}")
     skipped = terminalreporter.stats.get("skipped", [])
@@ -208,6 +206,6 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 @pytest.fixture(autouse=True)
 def loopback_only() -> Iterator[None]:
-    """Fail a test that tries to connect to another machine, even if the test catches the error."""
+    """Fail a test that tries to connect to another machine, even if it catches the error."""
     yield
     fail_on_network_use(recorded_attempts())

@@ -1,4 +1,4 @@
-"""Test layers: the pytest marker of each test file, determined by its folder."""
+"""Test layers: the pytest marker for each test file, according to its folder."""
 
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,8 @@ MARKERS = {
     "slow": "repeats on PostgreSQL 15 what does not depend on it; with EVERY=1",
 }
 
-#: Pytest markers by folder or file in `tests/`. If several of these paths contain a test file, the
-#: longest path decides.
+#: By folder or file in `tests/`, the pytest marker. The longest path that contains a test file
+#: decides.
 LAYERS = {
     "acceptance": "database",
     "accounts": "unit",
@@ -58,8 +58,7 @@ LAYERS = {
 
 WITHOUT_DATABASE = frozenset({"unit", "model"})
 
-#: Test folders of packages above the store layer, which behave the same on every PostgreSQL
-#: version.
+#: Test folders of packages above the store, which do not depend on the PostgreSQL version.
 SAME_ON_EVERY_SERVER = ("app", "transport")
 
 
@@ -79,5 +78,5 @@ def layer_of(path: Path) -> str:
 
 @cache
 def is_repetition(path: Path) -> bool:
-    """Return whether tests of this file that pass on PostgreSQL 18 can be skipped on 15."""
+    """Return whether the tests of this file need not run on PostgreSQL 15 too."""
     return path.relative_to(TESTS).parts[0] in SAME_ON_EVERY_SERVER

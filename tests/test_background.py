@@ -1,4 +1,4 @@
-"""Background loops continue after errors, and end only when they are canceled."""
+"""Background loops, which continue after errors, and end only when they are canceled."""
 
 import asyncio
 import logging
@@ -25,13 +25,13 @@ Loop = Callable[[Services], Awaitable[None]]
 
 
 async def waiting(seconds: float) -> None:
-    """Replace the waiting of a background loop by a single turn of the event loop."""
+    """Give control to the event loop once, instead of waiting."""
     assert 0 <= seconds <= loops.MAX_BACKOFF_SECONDS
     await asyncio.sleep(0)
 
 
 class Turns:
-    """Body of a background loop: raises one of these errors in each turn, then ends the test."""
+    """Body of a background loop: raises these errors, one in each round, and then ends the test."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.ended = [*errors], asyncio.Event()

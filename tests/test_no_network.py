@@ -12,14 +12,14 @@ import pytest
 from network_guard.sitecustomize import NOTED, is_local_address
 from network_guard_report import fail_on_network_use
 
-#: IP address that no host has, because its range is reserved for documentation.
+#: IP address reserved for documentation, so no host has it.
 UNREACHABLE = "192.0.2.1"
 CONNECTS = f"import socket; socket.create_connection(('{UNREACHABLE}', 9), 1)"
 
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file in which the guard records the forbidden connections of this test."""
+    """Return the file in which the guard records refused connections of this test."""
     monkeypatch.setenv(NOTED, str(tmp_path / "noted"))
     return tmp_path / "noted"
 

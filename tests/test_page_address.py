@@ -1,4 +1,4 @@
-"""One process at a time serves the dashboard of a data directory, and it records its URL there."""
+"""Address of the dashboard: one process per data directory serves it, and records its URL there."""
 
 import json
 import stat

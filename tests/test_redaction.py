@@ -1,4 +1,4 @@
-"""Redaction masks texts that look like secrets, and leaves other texts unchanged."""
+"""Redaction, which masks texts that look like secrets, and leaves other texts unchanged."""
 
 import string
 import time
@@ -19,8 +19,8 @@ jwts = st.tuples(
     st.text(URL_SAFE, min_size=20, max_size=90),
     st.text(URL_SAFE, min_size=20, max_size=60),
 ).map(lambda parts: f"eyJ{parts[0]}.eyJ{parts[1]}.{parts[2]}")
-#: Text around a secret, without letters, digits, underscores and hyphens, because these characters
-#: would become part of the secret.
+#: Text around a secret. It has no letters, digits, underscores or hyphens, which would be part of
+#: the secret.
 around = st.text(st.characters(exclude_categories=["Cs", "L", "N"]), max_size=20).filter(
     lambda text: "_" not in text and "-" not in text
 )
@@ -86,15 +86,15 @@ def test_second_redaction_of_a_text_changes_nothing(text: str) -> None:
 
 BOMBS = (
     *("://a:", "password=", "bearer ", "eyJa.eyJ", "wb_a", "cookie:"),
-    # Long words that consist of prefixes of secrets. A naive pattern would scan the rest of the
-    # word again for each prefix.
+    # Words of beginnings of secrets. A simple pattern would scan the rest of the word after each
+    # beginning.
     *("-eyJaaaaaaaa", "-sk-a", "-whsec_", "?a_token", "authorization "),
 )
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_redaction_time_is_not_quadratic_in_the_text_length(bomb: str) -> None:
-    """The time for a text that is 100 times longer must not be 10,000 times longer."""
+    """For a text that is 100 times longer, the time must not be 10,000 times longer."""
     short, long = (bomb * (n // len(bomb)) for n in (2_000, 200_000))
     begun = time.process_time()
     redact(short)

@@ -1,4 +1,4 @@
-"""Settings: invalid values are refused at start-up, and secrets are not shown."""
+"""Settings: invalid values are refused at startup, and secrets are not shown."""
 
 from pathlib import Path
 

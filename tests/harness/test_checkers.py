@@ -1,4 +1,4 @@
-"""Checkers of the fault harness, which decide whether the history of a test run is valid."""
+"""Checkers of the fault harness, which decide whether a test run was correct."""
 
 from dataclasses import replace
 
@@ -206,7 +206,7 @@ def test_history_checker_accepts_older_done_count_in_replayed_answer() -> None:
 
 
 def make_run(*ended: int | None, closed: int | None, join_opened: int | None) -> Rows:
-    """Return the rows of a run whose jobs ended at these times."""
+    """Return the rows of a run whose jobs ended at these times; None for a job in progress."""
     rows = Rows(runs={RUN: True})
     for number, at in enumerate(ended):
         status = "processing" if at is None else "completed"

@@ -1,8 +1,8 @@
-"""Guard against network access: test processes cannot connect to other machines.
+"""Guard that keeps test processes from connecting to other machines.
 
-Python imports a module named `sitecustomize` at startup if its folder is on the path, so this also
-guards Python programs that tests start. Every refused attempt is recorded. Code that does not use
-Python's sockets, such as libuv, is covered by `make harness NAME=test-offline` instead.
+At startup, Python imports a module named `sitecustomize` if it finds one, so the guard also works
+in Python programs that tests start. Refused attempts are recorded. Code with sockets of its own,
+such as libuv, is checked by `make harness NAME=test-offline`.
 """
 
 import errno
@@ -10,9 +10,10 @@ import os
 import sys
 from ipaddress import ip_address
 
-#: Environment variable with the path of the file in which refused attempts are recorded.
+#: Environment variable with the path of the file that records refused attempts.
 NOTED = "WAYBOOK_TEST_NETWORK"
-#: Python audit events that have a network address, and the index of the address in their arguments.
+#: Audit events of Python about network addresses, with the position of the address in their
+#: arguments.
 EVENTS = {
     "socket.connect": 1,
     "socket.sendto": 1,
@@ -24,10 +25,10 @@ EVENTS = {
 
 
 def is_local_address(address: object) -> bool:
-    """Return whether an address is local: loopback, a Unix socket, or absent."""
+    """Return whether an address is on this machine: loopback, Unix socket, or none."""
     if isinstance(address, tuple):
         address = address[0] if address else None
-        # Only in the addresses of netlink and similar local protocols is the first part a number.
+        # Addresses that begin with a number belong to local protocols, such as netlink.
         if isinstance(address, int):
             return True
     elif isinstance(address, str | bytes) and address[:1] in {"/", b"/", "\0", b"\0"}:
@@ -42,7 +43,7 @@ def is_local_address(address: object) -> bool:
 
 
 def watch(event: str, args: tuple[object, ...]) -> None:
-    """Refuse a connection to another machine, and record the attempt."""
+    """Record and refuse a connection to another machine."""
     place, noted = EVENTS.get(event), os.environ.get(NOTED)
     if place is None or noted is None or is_local_address(args[place]):
         return
@@ -52,7 +53,7 @@ def watch(event: str, args: tuple[object, ...]) -> None:
 
 
 def install() -> None:
-    """Install the guard once in this process; it cannot be removed."""
+    """Install the guard in this process, if it is not installed yet; it cannot be removed."""
     if not hasattr(sys, "is_guarded"):
         setattr(sys, "is_guarded", True)  # noqa: B010 - it has no such attribute
         sys.addaudithook(watch)

@@ -36,7 +36,7 @@ from waybook.plan.progress import NOTIFICATION_BY_STATUS, plan_notifications
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "webhook.schema.json"
 TEXTS = load_templates({})
-#: Maximum size of a message in bytes, as recommended by the Standard Webhooks specification.
+#: Maximum size of a message in bytes, according to the Standard Webhooks specification.
 MAX_BYTES = 20_000
 
 chances = st.floats(0, 1)
