@@ -1,4 +1,4 @@
-"""Simulated agents that work, crash and resume; each agent is an asyncio task."""
+"""Simulated agents that work, crash and resume; each is an asyncio task."""
 
 import asyncio
 import itertools
@@ -15,14 +15,14 @@ from faults.wire import Address, Answer, Broken, Overdue, Wire
 
 DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
-#: Time after which an agent no longer repeats a call that got no answer.
+#: Seconds after which an agent stops repeating a call without an answer.
 MAX_CALL_SECONDS: Final = 90.0
-#: The same time as soon as the test run is over.
+#: The same limit, after the test run has ended.
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
-#: Error codes after which an agent repeats its call. They mean that the call had no effect, or that
-#: its outcome is unknown.
+#: Error codes after which an agent repeats the call, because the call had no effect, or an unknown
+#: one.
 RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "DISK_FULL", "RATE_LIMITED"})
 HTTP_OK: Final = 200
 SERVER_ERROR: Final = 500
@@ -36,31 +36,31 @@ class Workload:
     history: History
     rng: random.Random
     tenants: list[Tenant]
-    #: Number of plans, and of runs, that each org keeps open at the same time.
+    #: Number of open plans of each org, and number of open runs.
     open_plans: int = 4
     open_runs: int = 2
-    #: Whether agents create new plans and runs.
+    #: True if agents create new plans and runs.
     makes_new: bool = True
-    #: Whether agents sometimes die, pause during their work, or abandon calls.
+    #: True if agents sometimes crash, pause while they hold work, or leave a call.
     misbehaves: bool = True
     is_over: bool = False
-    #: Time for which the holder of a step may be inactive before another agent retries the step.
+    #: If the holder of a step is inactive for this time, another agent retries the step.
     patience_seconds: float = 2.5
-    #: Pause between two turns of an agent, which limits the load.
+    #: Pause of an agent between two actions, which limits the load.
     pause_seconds: float = 0.0
     keys: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def new_key(self) -> str:
-        """Return an unused idempotency key. It also marks the data that the call writes."""
+        """Return a new idempotency key, which also marks the data that the call writes."""
         return f"k-{next(self.keys):07d}"
 
     def chance(self, share: float) -> bool:
-        """Return True with this probability, but always False if agents must not misbehave."""
+        """Return True with the probability `share`, but never if agents must not misbehave."""
         return self.misbehaves and self.rng.random() < share
 
 
 class Agent:
-    """Agent in one conversation of a user. It repeats tool calls that were not answered."""
+    """Agent in a conversation of a user; it repeats calls that were not answered."""
 
     def __init__(self, work: Workload, tenant: Tenant, user: str, session: str) -> None:
         self.work = work
@@ -70,11 +70,11 @@ class Agent:
         self.rng = random.Random(work.rng.getrandbits(64))
         self.wire = Wire(work.addresses, tenant.tokens[user])
         self.server = self.rng.choice(sorted(work.addresses))
-        #: Complete reply to the last call. The history stores only a part of it.
+        #: Complete reply to the last call; the history has only a part of it.
         self.body: Body = {}
 
     async def call(self, tool: str, args: Body, key: str | None = None) -> Call:
-        """Send a tool call, repeat it with the same key until it is answered, and record it."""
+        """Make a tool call, repeat it with the same key until it is answered, and record it."""
         arguments = {**args, "sessionId": self.session}
         if key is not None:
             arguments["idempotencyKey"] = key
@@ -123,7 +123,7 @@ class Agent:
         return None
 
     def _record_answer(self, call: Call, answer: Answer) -> bool:
-        """Record an answer. Return whether it is final: otherwise, the call must be repeated."""
+        """Record an answer; return True if it is final, or False if the call must be repeated."""
         history = self.work.history
         if answer.status >= SERVER_ERROR:
             history.retried[f"http {answer.status}"] += 1
@@ -142,7 +142,7 @@ class Agent:
         return True
 
     async def live(self) -> None:
-        """Work until the test run is over, with occasional crashes."""
+        """Work until the test run ends, with occasional crashes."""
         try:
             while not self.work.is_over:
                 if self.work.chance(0.01):
@@ -156,7 +156,7 @@ class Agent:
         raise NotImplementedError
 
     async def die(self) -> None:
-        """Simulate a crash: lose all state, then continue in the same or a new conversation."""
+        """Simulate a crash: forget all state, then start in the same conversation or a new one."""
         self.wire.close()
         await asyncio.sleep(self.rng.uniform(0.1, 1.5))
         if self.rng.random() < 0.3:
@@ -164,7 +164,7 @@ class Agent:
         self.server = self.rng.choice(sorted(self.work.addresses))
 
     async def doze(self, seconds: float) -> None:
-        """Wait this many seconds without sending a heartbeat."""
+        """Wait without sending a heartbeat."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self.work.is_over:
             await asyncio.sleep(0.05)

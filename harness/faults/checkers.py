@@ -1,4 +1,4 @@
-"""Twelve guarantees of Waybook, each checked by a pure function on calls and database rows."""
+"""Twelve guarantees of Waybook, each with a pure function that checks calls and database rows."""
 
 import heapq
 from collections import defaultdict
@@ -16,7 +16,7 @@ OVER: Final = frozenset({"completed", "failed"})
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Broken guarantee: the checker that found it, and a message."""
+    """Violation of a guarantee: the checker that found it, and a message."""
 
     checker: str
     message: str
@@ -24,18 +24,17 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Data of a test run that the checkers examine: call history, rows and logs."""
+    """Data of a test run for the checkers: history of calls, database rows, and logs."""
 
     history: History
     rows: Rows
-    #: For each step of the workflow, its direct predecessors.
+    #: By step of the workflow, the steps on which it depends directly.
     before: dict[str, tuple[str, ...]]
-    #: Lines of the servers' logs that report an internal error.
+    #: Lines in the logs of the servers that report an internal error.
     internal_errors: tuple[str, ...] = ()
-    #: Rows that a transaction without an org saw through pgbouncer. There must be none.
+    #: Rows that a transaction without an org could see through pgbouncer; there must be none.
     unnamed_sees: tuple[str, ...] = ()
-    #: Whether all faults ended before the end of the test run, and agents had time to finish their
-    #: work.
+    #: True if the faults ended before the test run, and agents had time to finish their work.
     was_drained: bool = True
 
 
@@ -43,7 +42,7 @@ Violations = Iterator[str]
 
 
 def acknowledged_effects(evidence: Evidence) -> Violations:
-    """Check that the rows contain the effect of every acknowledged call."""
+    """Check that the rows contain the effect of each acknowledged call."""
     rows = evidence.rows
     marked = {tool for tool, _ in rows.effects} | MARKED_TOOLS
     for call in evidence.history.calls:
@@ -77,7 +76,7 @@ MARKED_TOOLS: Final = frozenset(
 
 
 def single_effect_per_key(evidence: Evidence) -> Violations:
-    """Check that calls with the same key take effect only once, and have a stored answer."""
+    """Check that calls with the same key take effect once, and have a stored answer."""
     rows = evidence.rows
     for call in evidence.history.calls:
         if call.key is None:
@@ -92,7 +91,7 @@ def single_effect_per_key(evidence: Evidence) -> Violations:
 
 
 def single_holder(evidence: Evidence) -> Violations:
-    """Check that each attempt has one holder, and that no conversation holds two steps or jobs."""
+    """Check that each attempt has one holder, and no conversation holds two steps or jobs."""
     holders: dict[tuple[str, int], Call] = {}
     for call in _claims(evidence.history):
         first = holders.setdefault(_work_of(call), call)
@@ -103,7 +102,7 @@ def single_holder(evidence: Evidence) -> Violations:
 
 
 def _early_takeovers(history: History) -> Violations:
-    """Yield a violation for each job that was reassigned before its lease expired."""
+    """Yield a violation for each job that another agent got before the lease had expired."""
     claims: dict[str, dict[int, Call]] = defaultdict(dict)
     released_attempts = {
         (call.args["jobId"], call.args["attempt"])
@@ -141,7 +140,7 @@ def no_stale_result(evidence: Evidence) -> Violations:
 
 
 def audit_is_sealed(evidence: Evidence) -> Violations:
-    """Check that the audit has no gap and that every seal is valid."""
+    """Check that no audit entry is missing, and that every seal is valid."""
     yield from evidence.rows.broken_chains
     last: dict[str, int] = {}
     for entry in evidence.rows.audit:
@@ -151,12 +150,12 @@ def audit_is_sealed(evidence: Evidence) -> Violations:
 
 
 def replay_equals_rows(evidence: Evidence) -> Violations:
-    """Check that the stored rows equal the rows that a replay of the audit gives."""
+    """Check that the stored rows equal the rows of the replayed audit."""
     yield from evidence.rows.replay_differences
 
 
 def counts_never_fall(evidence: Evidence) -> Violations:
-    """Check that the progress in successive replies never decreases."""
+    """Check that the progress never decreases from one reply to a later one."""
     replies: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for call in evidence.history.calls:
         done = _done(call)
@@ -187,7 +186,7 @@ def _done(call: Call) -> int | None:
 
 
 def fan_in_is_exact(evidence: Evidence) -> Violations:
-    """Check that a step closes, and its successor opens, exactly when the step's last job ends."""
+    """Check that the last job of a step closes the step, and opens the next one."""
     rows = evidence.rows
     ended: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for job in rows.jobs.values():
@@ -237,14 +236,14 @@ def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Violations:
 def tenants_apart(evidence: Evidence) -> Violations:
     """Check that replies contain only data of the caller's org.
 
-    A query without an org must see no rows.
+    Queries without an org must not see any rows.
     """
     yield from evidence.history.leaks
     yield from evidence.unnamed_sees
 
 
 def nothing_stuck(evidence: Evidence) -> Violations:
-    """Check that every plan and run ends after all faults have ended."""
+    """Check that every plan and run ends after the faults have ended."""
     rows = evidence.rows
     if not evidence.was_drained:
         yield "the agents could not finish within their bounds after the faults had been healed"
@@ -257,7 +256,7 @@ def nothing_stuck(evidence: Evidence) -> Violations:
 
 
 def no_hung_call(evidence: Evidence) -> Violations:
-    """Check that every request is answered, or its connection closed, before its deadline."""
+    """Check that each request is answered, or its connection closed, before the deadline."""
     for hung in evidence.history.hung:
         yield f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}: {hung.seconds:.1f} s"
 
@@ -274,7 +273,7 @@ def describe(call: Call) -> str:
 
 
 def _claims(history: History) -> Iterable[Call]:
-    """Yield the acknowledged calls that returned a step or job."""
+    """Yield the acknowledged calls by which an agent got a step or job."""
     ready = {"step_ready", "job_ready"}
     for call in history.of("get_next_step", "get_next_job", "submit_user_decision"):
         if call.reply.get("status") in ready or "attempt" in call.reply:
@@ -282,12 +281,12 @@ def _claims(history: History) -> Iterable[Call]:
 
 
 def _work_of(call: Call) -> tuple[str, int]:
-    """Return the id and the attempt of the step or job that a claim returned."""
+    """Return the id and the attempt of the step or job in the reply of a claim."""
     return str(call.reply.get("stepId") or call.reply["jobId"]), call.reply["attempt"]
 
 
 def _audited_work(entry: Entry) -> str:
-    """Return the id of the step or job in an audit entry. Replies contain the same id."""
+    """Return the id of the step or job in an audit entry, in the form that replies use."""
     return str(entry.details.get("stepId") or entry.details["jobId"])
 
 

@@ -27,8 +27,8 @@ from waybook.embedded_postgres.data_directory import server_account
 HOST: Final = "127.0.0.1"
 DIRECT, POOLED = "direct", "pooled"
 SERVERS: Final = (DIRECT, POOLED)
-#: Kinds of connections on which the proxy causes faults: from agents to a server, and from a server
-#: or pgbouncer to PostgreSQL.
+#: Kinds of connections on which the proxy causes faults: those from agents to a server, and those
+#: from a server or pgbouncer to PostgreSQL.
 HTTP, DATABASE = "http", "database"
 OWNER: Final = "builder"
 DBNAME: Final = "waybook"
@@ -45,17 +45,17 @@ FAKETIME: Final = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    #: Folder of the Waybook package that the servers run.
+    #: Folder of Waybook's source, which the servers run.
     source: Path = SOURCE
     lease_seconds: int = LEASE_SECONDS
-    #: Size of a separate file system for the data, so that a fault can fill it. If None, the data
-    #: is in the directory for temporary files.
+    #: Size of a separate file system for the data, so that a fault can fill it; None to use the
+    #: directory for temporary files.
     disk_megabytes: int | None = DISK_MEGABYTES
 
 
 @dataclass(slots=True)
 class Cluster:
-    """All processes of the fault test, with methods that cause faults."""
+    """Processes of the fault test, with methods that cause faults."""
 
     home: Path
     options: Options
@@ -63,7 +63,7 @@ class Cluster:
     postgres: Supervised = field(init=False)
     pooler: Supervised = field(init=False)
     servers: dict[str, Supervised] = field(init=False)
-    #: Clock offset of each server, in hours.
+    #: By server, the hours by which its clock is wrong.
     clock_hours: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SERVERS, 0))
     proxy: asyncio.subprocess.Process | None = None
     binaries: Path = DEBIAN_BINARIES
@@ -78,35 +78,33 @@ class Cluster:
             name: Supervised(name, partial(self._server_command, name)) for name in SERVERS
         }
 
-    # Addresses
-
     @property
     def disk(self) -> Path:
-        """Return the mount point of PostgreSQL's data directory."""
+        """Return the directory on which the file system for PostgreSQL's data is mounted."""
         return self.home / "disk"
 
     @property
     def user(self) -> str | None:
-        """Return the OS user for PostgreSQL and pgbouncer, which refuse to run as root."""
+        """Return the user who runs PostgreSQL and pgbouncer, which refuse to run as root."""
         return unprivileged_user()
 
     @property
     def admin_dsn(self) -> str:
-        """Return the superuser's connection string, without a proxy."""
+        """Return the DSN of the superuser, without a proxy."""
         return f"host={HOST} port={self.ports['postgres']} user=postgres dbname={DBNAME}"
 
     @property
     def owner_url(self) -> str:
-        """Return the database owner's URL, without a proxy."""
+        """Return the URL of the database owner, without a proxy."""
         return f"postgresql://{OWNER}@{HOST}:{self.ports['postgres']}/{DBNAME}"
 
     @property
     def pooled_dsn(self) -> str:
-        """Return the serving user's connection string, through pgbouncer."""
+        """Return the DSN of the serving user, through pgbouncer."""
         return f"host={HOST} port={self.ports['pgbouncer']} user={OWNER} dbname={DBNAME}"
 
     def addresses(self) -> dict[str, Address]:
-        """Return the addresses at which agents reach the servers through the proxy."""
+        """Return the addresses of the servers as agents use them, through the proxy."""
         return {
             name: Address(self.ports[f"http-{name}"], f"{HOST}:{self.ports[name]}")
             for name in SERVERS
@@ -115,8 +113,6 @@ class Cluster:
     @property
     def can_shift_clocks(self) -> bool:
         return bool(FAKETIME)
-
-    # Commands
 
     def _postgres_command(self) -> Command:
         words = [str(self.binaries / "postgres"), "-D", str(self.disk / "cluster")]
@@ -153,10 +149,8 @@ class Cluster:
         shifted = {"FAKETIME": f"{hours:+d}h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         return {"LD_PRELOAD": str(FAKETIME[0]), **shifted}
 
-    # Network faults
-
     async def network(self, hop: str, server: str, do: str, **more: object) -> None:
-        """Send the proxy a command for one link of a server, and wait for its confirmation."""
+        """Send a command about a connection of a server to the proxy; wait until it is done."""
         assert self.proxy is not None
         assert self.proxy.stdin is not None
         assert self.proxy.stdout is not None
@@ -165,8 +159,6 @@ class Cluster:
             self.proxy.stdin.write(json.dumps(command).encode() + b"\n")
             await self.proxy.stdin.drain()
             await self.proxy.stdout.readline()
-
-    # Inspection
 
     async def sql(self, text: str, *values: object) -> list[tuple[Any, ...]]:
         """Run an SQL statement as the superuser, without a proxy."""
@@ -179,12 +171,12 @@ class Cluster:
         return False
 
     async def await_postgres(self) -> float:
-        """Wait until PostgreSQL accepts connections. Return the time at which it did."""
+        """Wait until PostgreSQL accepts connections; return the time."""
         await until(self.postgres_is_ready, "PostgreSQL accepts connections")
         return time.monotonic()
 
     async def await_listening(self, name: str) -> float:
-        """Wait until a process listens on its port. Return the time at which it did."""
+        """Wait until a process listens on its port; return the time."""
         await until(lambda: _listens(self.ports[name]), f"{name} listens")
         return time.monotonic()
 
@@ -200,7 +192,7 @@ async def until(condition: Callable[[], Any], what: str, seconds: float = START_
     """Wait until a condition is true.
 
     Raises:
-        TimeoutError: the condition did not become true in time.
+        TimeoutError: the condition was still false after the timeout.
     """
     end = time.monotonic() + seconds
     while not await condition():
@@ -238,7 +230,7 @@ def _new_home() -> Path:
 
 @asynccontextmanager
 async def running_cluster(options: Options) -> AsyncIterator[Cluster]:
-    """Start all processes, and stop them at the end. The caller deletes their files."""
+    """Start all processes, and stop them at the end; the caller deletes their files."""
     home = _new_home()
     hops = [f"{hop}-{name}" for hop in (HTTP, DATABASE) for name in SERVERS]
     cluster = Cluster(home, options, free_ports(["postgres", "pgbouncer", *SERVERS, *hops]))
@@ -278,7 +270,7 @@ async def _start(cluster: Cluster) -> None:
 
 
 def _configure_pooler(cluster: Cluster) -> None:
-    """Write pgbouncer's settings: transaction pooling, and a reconnect attempt every second."""
+    """Write the settings of pgbouncer, which connects again every second."""
     ports = cluster.ports
     target = f"host={HOST} port={ports[f'{DATABASE}-{POOLED}']} user={OWNER} dbname={DBNAME}"
     settings = {

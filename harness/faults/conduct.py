@@ -1,4 +1,4 @@
-"""Run of the fault test: start the system, cause and end faults, finish all work, read the data."""
+"""Course of the fault test: start, cause and end faults, finish the work, read the data."""
 
 import asyncio
 import contextlib
@@ -43,11 +43,11 @@ class Assignment:
     counts: Mapping[Kind, int]
     options: Options = field(default_factory=Options)
     pause_seconds: float = 0.5
-    #: Time after which no more faults are caused, even if scheduled faults remain.
+    #: Time after which no more faults are caused, even if not all scheduled ones have been.
     max_seconds: float = 170.0
-    #: Minimum number of acknowledged calls. After the faults, agents work until it is reached.
+    #: Minimum number of acknowledged calls; after the faults, agents work until this number.
     min_acknowledged: int = 0
-    #: Whether all open plans and runs are completed after the faults.
+    #: True if all open plans and runs are completed after the faults.
     drains: bool = True
 
 
@@ -109,7 +109,7 @@ async def conduct(assignment: Assignment) -> Result:
 
 
 def make_agents(work: Workload) -> list[Agent]:
-    """Return three agents per user: two that work on plans, and one that works on runs."""
+    """Return three agents for each user, two for plans and one for runs."""
     agents: list[Agent] = []
     for tenant in work.tenants:
         for user in tenant.tokens:
@@ -120,7 +120,7 @@ def make_agents(work: Workload) -> list[Agent]:
 
 @asynccontextmanager
 async def working(agents: list[Agent]) -> AsyncIterator[None]:
-    """Run the agents until the block ends, then let each of them finish its current call."""
+    """Let the agents work during the block, and finish their current calls at the end."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(agent.live()) for agent in agents]
         yield
@@ -130,7 +130,7 @@ async def working(agents: list[Agent]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def peeking(cluster: Cluster) -> AsyncIterator[list[str]]:
-    """Check repeatedly, through pgbouncer, that a transaction without an org sees no rows."""
+    """During the block, check through pgbouncer that a transaction without an org sees no rows."""
     seen: list[str] = []
 
     async def peek() -> None:
@@ -164,7 +164,7 @@ async def _break(
 
 
 async def _drain(cluster: Cluster, work: Workload) -> float:
-    """Complete all open plans and runs. Return the duration in seconds."""
+    """Complete all open plans and runs; return how many seconds this took."""
     work.misbehaves = work.makes_new = False
     work.patience_seconds = 1.0
     begun = time.monotonic()
@@ -177,7 +177,7 @@ async def _drain(cluster: Cluster, work: Workload) -> float:
 
 
 async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
-    """Let the agents work on every open plan and run, even if its creation was not acknowledged."""
+    """Let the agents work on all open plans and runs, also on those that no reply mentioned."""
     for tenant in tenants:
         for statement, known in ((OPEN_PLANS, tenant.plans), (OPEN_RUNS, tenant.runs)):
             rows = await cluster.sql(statement, tenant.org_id)
@@ -186,7 +186,7 @@ async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
 
 
 async def verify(cluster: Cluster, rows: Rows) -> None:
-    """Verify the audit with the original code, because the servers' copy may have a planted bug."""
+    """Verify the audit in this process, because the servers' code may contain a planted bug."""
     await until(cluster.postgres_is_ready, "PostgreSQL accepts connections")
     async with inside(cluster) as here:
         for org_id, verdict in await verify_all(AppSession(here).call, bar=False):

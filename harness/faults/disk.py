@@ -1,4 +1,4 @@
-"""File system and data directory of the PostgreSQL server in the fault test."""
+"""Disk and data directory of the PostgreSQL server in the fault test."""
 
 import os
 import pwd
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 BALLAST: Final = "ballast"
-#: Free space that remains when the fault has filled the disk.
+#: Free bytes that remain on the disk when the fault has filled it.
 ROOM_BYTES: Final = 256 * 1024
 MAX_FILLS: Final = 50
 
 
 def unprivileged_user() -> str | None:
-    """Return the OS user that PostgreSQL runs as, or None if this process is not root."""
+    """Return the user who runs PostgreSQL, or None if this process does not run as root."""
     if os.getuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}
@@ -23,11 +23,11 @@ def unprivileged_user() -> str | None:
 
 
 def make_disk(disk: Path, megabytes: int | None) -> None:
-    """Create the data directory. As root, mount a file system of this size on it."""
+    """Create the data directory; as root, mount a file system of this size there."""
     disk.mkdir(mode=0o755)
     if megabytes is not None and os.getuid() == 0:
         options = f"size={megabytes}m,mode=0755"
-        # A container may forbid mounting. Then the fault is skipped, and the report says so.
+        # A container may not allow this. Then the fault is skipped, and the report mentions it.
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=False)
     user = unprivileged_user()
     if user is not None:
@@ -44,13 +44,13 @@ def can_be_filled(disk: Path) -> bool:
 
 
 def fill(disk: Path) -> None:
-    """Fill the file system with a dummy file until hardly any space is left."""
+    """Fill the file system with a file until almost no space is free."""
     with (disk / BALLAST).open("wb") as ballast:
         for _ in range(MAX_FILLS):
             room = shutil.disk_usage(disk).free - ROOM_BYTES
             if room <= 0:
                 return
-            # The allocation fails if PostgreSQL has used some of the free space in the meantime.
+            # This fails if PostgreSQL has used some of the free space in between.
             with suppress(OSError):
                 os.posix_fallocate(ballast.fileno(), ballast.seek(0, os.SEEK_END), room)
 
@@ -60,7 +60,7 @@ def free(disk: Path) -> None:
 
 
 def initialize(disk: Path, binaries: Path, port: int) -> None:
-    """Create a durable PostgreSQL cluster that listens only on loopback."""
+    """Create a durable PostgreSQL cluster that listens on loopback only."""
     cluster = disk / "cluster"
     made = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
     command = [str(binaries / "initdb"), "-D", str(cluster), *made]

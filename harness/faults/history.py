@@ -1,4 +1,4 @@
-"""Record of every tool call that agents made, with its answer."""
+"""History of the tool calls that agents made, with the answers."""
 
 import json
 import re
@@ -13,9 +13,9 @@ from typing import Any, Final, TextIO, TypeAlias
 Body: TypeAlias = dict[str, Any]
 
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-#: Matches an id in a reply. The JSON of the reply may be quoted inside a text.
+#: Pattern for an id in a reply, even in JSON that is quoted in a text.
 WORK_ID: Final = re.compile(r'(?:plan|step|run|job|review)Id\\?":\s*\\?"([0-9a-z]{12})\b')
-#: Fields of a reply that the history stores, because the checkers read them.
+#: Fields of replies that the checkers read, so the history keeps them.
 KEPT_FIELDS: Final = (
     "status",
     "planId",
@@ -41,19 +41,19 @@ KEPT_FIELDS: Final = (
 
 
 class Outcome(StrEnum):
-    """Outcome of a tool call, as far as its caller knows it."""
+    """Outcome of a tool call, as far as the caller knows."""
 
-    #: The server answered that the call succeeded.
+    #: The server answered that the call was successful.
     ACKNOWLEDGED = "acknowledged"
-    #: The server answered that a rule forbids the call.
+    #: The server answered that it refused the call.
     REFUSED = "refused"
-    #: The call got no answer, or only answers that leave its outcome unknown.
+    #: The call has no answer, or none that shows whether the call took effect.
     UNKNOWN = "unknown"
 
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """Tool call with one idempotency key, whose request is sent once or several times."""
+    """Tool call with an idempotency key, for which one or more requests were sent."""
 
     org: str
     user: str
@@ -61,10 +61,10 @@ class Call:
     tool: str
     args: Body
     key: str | None = None
-    #: Times at which the first request was sent and the last answer was received.
+    #: Time of the first request, and time of the last answer.
     sent: float = 0.0
     received: float = 0.0
-    #: Time of sending the request that got the answer. It may be a repetition of the first request.
+    #: Time of the request that was answered, which may be a repetition.
     answered_sent: float = 0.0
     outcome: Outcome = Outcome.UNKNOWN
     code: str = ""
@@ -83,13 +83,13 @@ class Call:
 
     @property
     def is_replayed(self) -> bool:
-        """Return whether the answer is the stored answer to an earlier attempt of the same call."""
+        """Return whether the reply was stored for an earlier request of the same call."""
         return bool(self.reply.get("replayed"))
 
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """Request that got no answer before its deadline, although its connection stayed open."""
+    """Request without an answer before its deadline, although its connection stayed open."""
 
     tool: str
     server: str
@@ -98,16 +98,16 @@ class Hung:
 
 
 class History:
-    """All tool calls of a test run in the order in which they ended, also written to a file."""
+    """All tool calls of a test run, in the order of their ends; a file has them too."""
 
     def __init__(self, canaries: Mapping[str, str], file: Path | None = None) -> None:
         """Create an empty history.
 
-        Each org has a canary: a text that only its own data contains.
+        Each org has a canary, which is a text that only its own data contains.
         """
         self.calls: list[Call] = []
         self.hung: list[Hung] = []
-        #: Texts or ids of one org that were found in replies to another org.
+        #: Texts or ids of an org that were in replies to another org.
         self.leaks: list[str] = []
         self.counts: Counter[Outcome] = Counter()
         self.tries = 0
@@ -130,9 +130,9 @@ class History:
         return self.counts[Outcome.ACKNOWLEDGED]
 
     def inspect(self, org: str, raw: str, sent: str = "") -> None:
-        """Search a reply to this org for data of other orgs, and record it.
+        """Record all data of other orgs in a reply to this org.
 
-        Ids in the arguments of the call (`sent`) are ignored, because error messages repeat them.
+        Ids in `sent`, the arguments of the call, are ignored, because errors repeat them.
         """
         for other, canary in self._canaries.items():
             if other != org and canary in raw:
@@ -145,7 +145,6 @@ class History:
                 self.leaks.append(f"a reply to {org} contains the id {row_id} of {owner}")
 
     def of(self, *tools: str) -> Iterator[Call]:
-        """Yield the acknowledged calls of these tools."""
         return (call for call in self.calls if call.tool in tools and call.is_acknowledged)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Injection of faults: cause a fault, end it, and measure how soon calls succeed again."""
+"""Injection of faults: cause a fault, end it, and measure when calls succeed again."""
 
 import asyncio
 import contextlib
@@ -20,8 +20,8 @@ PROBE_SECONDS: Final = 0.1
 MAX_RECOVERY_SECONDS: Final = 60.0
 MAX_PROBES: Final = 40
 LOST_ANSWERS: Final = 6
-#: Texts that together identify a message that commits changes in the database. The proxy drops the
-#: answers to such messages.
+#: Texts that are all in a message which commits changes. The proxy loses the answers to these
+#: messages.
 COMMIT: Final = ("insert", "commit")
 NO_DISK: Final = "disk full: SKIPPED, a small file system cannot be mounted here (root can)"
 NO_CLOCK: Final = "server clock: SKIPPED, libfaketime is not installed"
@@ -31,19 +31,19 @@ TERMINATE: Final = """select pg_terminate_backend(pid) from pg_stat_activity
 
 @dataclass(slots=True)
 class Injector:
-    """Causes faults one after the other."""
+    """Injector of faults, one after the other."""
 
     cluster: Cluster
-    #: Token of the calls that test whether a server works again.
+    #: Token for calls that test whether a server works again.
     token: str
     counts: Counter[Kind] = field(default_factory=Counter)
-    #: Seconds from the end of each fault to the first successful call, by kind of fault and by
-    #: server.
+    #: By kind of fault and server, the seconds from the end of each fault to the first successful
+    #: call.
     recoveries: dict[tuple[Kind, str], list[float]] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
 
     async def inject(self, error: Fault) -> None:
-        """Cause a fault, end it, and wait for the first successful call after its end."""
+        """Cause a fault, end it, and wait until a call succeeds again."""
         action = self._actions()[error.kind]
         healed = await action(error)
         if healed is None:
@@ -76,8 +76,6 @@ class Injector:
             Kind.HTTP_LOST_ANSWER: self._lose_answers,
             Kind.DATABASE_LOST_ANSWER: self._lose_answers,
         }
-
-    # Processes
 
     async def _kill_server(self, error: Fault) -> float:
         server = self.cluster.servers[error.server]
@@ -136,8 +134,6 @@ class Injector:
         self.cluster.clock_hours[error.server] = 2 if error.forward else -2
         return await self._kill_server(error)
 
-    # Network faults
-
     async def _cut(self, error: Fault) -> float:
         await self.cluster.network(_hop(error), error.server, "cut")
         return time.monotonic()
@@ -168,7 +164,7 @@ class Injector:
         return time.monotonic()
 
     async def heal_everything(self) -> None:
-        """End every fault that may still be active, and reset the clocks."""
+        """End all faults that may still be active, and set the clocks right."""
         cluster = self.cluster
         for server in SERVERS:
             for hop in (HTTP, DATABASE):
@@ -183,10 +179,8 @@ class Injector:
                 cluster.servers[server].send(signal.SIGKILL)
                 await self._restarted(server, starts)
 
-    # Recovery
-
     async def first_success(self, server: str, healed: float) -> float:
-        """Call a server until it succeeds. Return the seconds since the end of the fault."""
+        """Call a server until a call succeeds; return the seconds since the end of the fault."""
         end, probes = healed + MAX_RECOVERY_SECONDS, set[asyncio.Task[float | None]]()
         try:
             while time.monotonic() < end:

@@ -8,8 +8,8 @@ from faults.history import Body, Call
 
 OVER: Final = frozenset({"plan_complete", "plan_failed"})
 CLOSED_CODES: Final = frozenset({"PLAN_TERMINAL", "NOT_FOUND"})
-#: Duration of an agent's pause. Before it ends, another agent retries the step, so the result of
-#: the pausing agent is late.
+#: Pause of an agent that holds a step. In this time, another agent retries the step, so that the
+#: result of the first agent is late.
 DOZE_SECONDS: Final = 4.0
 
 
@@ -20,7 +20,7 @@ def step(mark: str, number: int, *depends_on: int) -> Body:
 
 
 def chain(mark: str) -> Body:
-    """Return a plan of four consecutive steps with two conditions."""
+    """Return a plan with four steps in sequence and two conditions."""
     steps = [step(mark, number) for number in range(1, 5)]
     more = [{"stepType": "search", "instructions": f"Look closer ({mark})."}]
     conditions = [
@@ -41,7 +41,7 @@ def chain(mark: str) -> Body:
 
 
 def fan(mark: str) -> Body:
-    """Return a plan with two fan-outs, each followed by a fan-in."""
+    """Return a plan with two fan-outs, each of which is followed by a fan-in."""
     depends = {1: (), 2: (), 3: (), 4: (1, 2, 3), 5: (4,), 6: (4,), 7: (5, 6)}
     return {"steps": [step(mark, number, *before) for number, before in depends.items()]}
 
@@ -50,7 +50,7 @@ class PlanAgent(Agent):
     """Agent that claims steps, submits results, and requests and decides reviews."""
 
     async def turn(self) -> None:
-        """Work on one of the org's plans, or create a plan."""
+        """Work on a plan of the org, or create one."""
         tenant, work = self.tenant, self.work
         if len(tenant.plans) < work.open_plans and work.makes_new:
             await self._create()
@@ -79,7 +79,7 @@ class PlanAgent(Agent):
         await self.call("get_plan_status", {"planId": plan_id})
 
     async def _trespass(self) -> None:
-        """Try to read a plan of another org by its id."""
+        """Try to read a plan of another org."""
         others = [
             tenant for tenant in self.work.tenants if tenant is not self.tenant and tenant.plans
         ]
@@ -145,7 +145,7 @@ class PlanAgent(Agent):
         await self.call("request_user_review", args, key)
 
     async def _decide(self, plan_id: str, review: Body) -> None:
-        """Decide a review that another user requested."""
+        """Decide a review for which another user asked."""
         if not review or (review.get("requestedBy") == self.user and self.work.misbehaves):
             return
         key = self.work.new_key()
@@ -154,7 +154,7 @@ class PlanAgent(Agent):
         await self.call("submit_user_decision", {**args, "stepId": review["stepId"]}, key)
 
     async def _take_back(self, plan_id: str, steps: list[Body]) -> None:
-        """Retry a step whose holder has sent no heartbeat for too long, if there is such a step."""
+        """Retry the steps whose holders have sent no heartbeat for too long."""
         held, now = self.tenant.held_since, time.monotonic()
         for plan_step in steps:
             key = (plan_step["stepId"], plan_step.get("lastSeenAt", ""))

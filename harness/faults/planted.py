@@ -1,6 +1,6 @@
-"""Known bugs that test the checkers.
+"""Known bugs, to test the checkers.
 
-Each bug is planted in a copy of the source, and at least one checker must detect it.
+Each bug is planted in a copy of the source, where a checker must find it.
 """
 
 import shutil
@@ -19,7 +19,7 @@ PACKAGE: Final = Path("src/waybook")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replacement of a text that occurs exactly once in a source file."""
+    """Replacement of a text that occurs once in a source file."""
 
     file: str
     old: str
@@ -28,16 +28,16 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """Bug: the source edits that plant it, and the checkers that may detect it."""
+    """Bug, with edits of the source that plant it, and with checkers of which one must find it."""
 
     name: str
     caught_by: frozenset[str]
     edits: tuple[Edit, ...]
-    #: Text that the message of a checker must contain if the planted bug is the cause.
+    #: Text in a checker's message that shows this bug to be the cause.
     shows: str = ""
 
     def is_shown_by(self, violations: Iterable[Violation]) -> bool:
-        """Return whether this bug caused one of the violations."""
+        """Return whether one of the violations shows this bug."""
         return any(
             violation.checker in self.caught_by and self.shows in violation.message
             for violation in violations
@@ -182,10 +182,10 @@ BUGS: Final = (
 
 
 def edited(bug: Bug, package: Path) -> dict[str, str]:
-    """Return the source files that a bug changes, with the bug applied.
+    """Return the source files that contain the bug, by path.
 
     Raises:
-        ValueError: a text does not occur exactly once; update the bug to match the current source.
+        ValueError: a text does not occur exactly once; adapt the bug to the current source.
     """
     texts: dict[str, str] = {}
     for edit in bug.edits:
@@ -198,7 +198,7 @@ def edited(bug: Bug, package: Path) -> dict[str, str]:
 
 @contextmanager
 def planted(bug: Bug | None) -> Iterator[Path]:
-    """Yield a temporary copy of the source, with the planted bug if there is one."""
+    """Yield a temporary copy of the source, with the bug if one is given."""
     with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
         source = Path(folder)
         shutil.copytree(ROOT / PACKAGE, source / "waybook")

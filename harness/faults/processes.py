@@ -1,4 +1,4 @@
-"""Processes that are restarted whenever they end, as an init system does."""
+"""Processes that are restarted when they end, as an init system does."""
 
 import asyncio
 import contextlib
@@ -18,18 +18,18 @@ EXIT_SECONDS: Final = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Command line, environment variables and OS user of a process."""
+    """Command line, environment variables and user of a process."""
 
     words: Sequence[str]
     log: Path
     environment: Mapping[str, str] | None = None
-    #: User under which the process runs if this test runs as root.
+    #: User who runs the process, if this test runs as root.
     user: str | None = None
 
 
 @dataclass(slots=True)
 class Supervised:
-    """Process that is restarted whenever it ends, until it is stopped."""
+    """Process that is restarted when it ends, unless it was stopped."""
 
     name: str
     command: Callable[[], Command]
@@ -37,7 +37,7 @@ class Supervised:
     starts: int = 0
     #: Time of the last start.
     started: float = 0.0
-    #: While this event is cleared, a process that has ended is not restarted.
+    #: While this event is not set, the process is not restarted.
     may_run: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
 
@@ -83,7 +83,7 @@ class Supervised:
                 os.kill(pid, number)
 
     def kill_tree(self) -> None:
-        """Kill the process and its children at once, as if the machine crashed."""
+        """Kill the process and its children at the same time, as if the machine had crashed."""
         if (pid := self.pid) is None:
             return
         family = [pid, *children_of(pid)]
@@ -92,7 +92,7 @@ class Supervised:
                 os.kill(member, signal.SIGKILL)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
-        """Stop the process permanently. Return the duration in seconds."""
+        """Stop the process, without a restart; return the seconds until its end."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -1,7 +1,8 @@
-"""TCP proxy that causes network faults, in a separate process.
+"""TCP proxy that causes network faults, in a process of its own.
 
-Each link forwards one loopback port to another. Commands arrive on standard input, one JSON object
-per line with a link and an action. The process ends when standard input is closed.
+A link of the proxy forwards connections from one loopback port to another. Commands arrive on
+standard input, as one JSON object per line with a link and an action. The process ends when
+standard input is closed.
 """
 
 import asyncio
@@ -16,32 +17,32 @@ from typing import Any, Final, cast
 import uvloop
 
 HOST: Final = "127.0.0.1"
-#: Value of SO_LINGER that makes closing a socket send a TCP reset instead of a normal close.
+#: Value of SO_LINGER: closing a socket resets the connection, instead of ending it normally.
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-#: Minimum delay between two delayed writes, so that the event loop keeps them in order.
+#: Minimum delay between two writes, so that the event loop does not change their order.
 ORDER_SECONDS: Final = 1e-6
 
 
 @dataclass(slots=True)
 class Link:
-    """Port that the proxy forwards, with the faults that are active on it."""
+    """Port that the proxy forwards, with its active faults."""
 
     name: str
     listen_port: int
     target_port: int
     delay_seconds: float = 0.0
-    #: Whether the proxy accepts all bytes without forwarding them.
+    #: True if the proxy accepts data without forwarding it.
     is_black_hole: bool = False
-    #: Number of answers to lose. The proxy forwards the request, drops the answer, and resets the
-    #: connection.
+    #: Number of answers to lose: the request is forwarded, but instead of forwarding the answer,
+    #: the proxy resets the connection.
     answers_to_lose: int = 0
-    #: An answer is lost only if its request contains all these texts.
+    #: Only an answer to a request with all these texts is lost.
     markers: tuple[bytes, ...] = ()
     pairs: set["Pair"] = field(default_factory=set)
 
 
 class Pair:
-    """Client's connection to the proxy, and the proxy's connection to the target."""
+    """Connection of a client to the proxy, and connection of the proxy to the target."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -49,14 +50,14 @@ class Pair:
         self.client: asyncio.Transport | None = None
         self.target: asyncio.Transport | None = None
         self.loses_answer = False
-        #: Data to forward later, each with whether the data goes to the target. Data is held while
-        #: the link is a black hole, or while the connection to the target is being opened.
+        #: Data to forward later, each piece with True if it goes to the target. Data waits while
+        #: the link is a black hole, or while the proxy connects to the target.
         self.held: list[tuple[bool, bytes]] = []
         self._last_release = 0.0
         self.is_over = False
 
     def forward(self, data: bytes, *, to_target: bool) -> None:
-        """Forward data at once or later, depending on the active faults."""
+        """Forward data now or later, or lose it, according to the active faults."""
         link = self.link
         if to_target and link.answers_to_lose and all(marker in data for marker in link.markers):
             link.answers_to_lose -= 1
@@ -79,7 +80,7 @@ class Pair:
         self.end()
 
     def half_close(self, *, to_target: bool) -> None:
-        """Close one direction of the connection, and keep the other one open."""
+        """Close one direction of the connection, and leave the other open."""
         transport = self.target if to_target else self.client
         if transport is not None and not transport.is_closing() and transport.can_write_eof():
             transport.write_eof()
@@ -110,19 +111,19 @@ class Pair:
             return
         try:
             transport.write(data)
-        except RuntimeError:  # Writing fails if this direction of the connection is already closed.
+        except RuntimeError:  # This direction of the connection is closed.
             return
 
 
 class Side(asyncio.Protocol):
-    """One of the proxy's two connections: to the client, or to the target."""
+    """One end of a pair: the connection to the client, or the one to the target."""
 
     def __init__(self, pair: Pair, *, is_client: bool) -> None:
         self.pair = pair
         self.is_client = is_client
 
     def connection_made(self, made: asyncio.BaseTransport) -> None:
-        """Prepare the socket. If it is a client's connection, also connect to the target."""
+        """Prepare the socket; for a client's connection, also connect to the target."""
         transport = cast("asyncio.Transport", made)
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
@@ -130,7 +131,7 @@ class Side(asyncio.Protocol):
         pair = self.pair
         if not self.is_client:
             pair.target = transport
-            # Both connections were reset while the proxy was connecting to the target.
+            # Both connections were reset before the proxy had connected to the target.
             if pair.is_over:
                 transport.abort()
                 return
@@ -147,7 +148,7 @@ class Side(asyncio.Protocol):
         self.pair.forward(data, to_target=self.is_client)
 
     def eof_received(self) -> bool:
-        """Forward the end of the stream. Close both connections after both streams have ended."""
+        """Forward the end of the data; after the end in both directions, close both connections."""
         self.pair.half_close(to_target=self.is_client)
         return False
 
@@ -168,7 +169,7 @@ async def _connect(pair: Pair) -> None:
 
 
 def obey(link: Link, command: dict[str, Any]) -> None:
-    """Carry out a command on a link."""
+    """Execute a command for a link."""
     match command["do"]:
         case "cut" | "half_close" as action:
             for pair in list(link.pairs):

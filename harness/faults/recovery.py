@@ -1,4 +1,4 @@
-"""Measurement of recovery times: each kind of fault is caused many times, under a light load."""
+"""Recovery times: each kind of fault is caused many times, under a light load."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ from faults.injector import Injector
 from faults.schedule import Fault, Kind
 from faults.tenants import USERS, Tenant, make_tenants
 
-#: For each kind of fault: how often it is caused, and how long it lasts each time.
+#: By kind of fault, the number of times it is caused, and its duration.
 ROUNDS: Final = (
     (Kind.DATABASE_RESET, 25, 0.0),
     (Kind.TERMINATE, 5, 0.0),
@@ -26,11 +26,11 @@ ROUNDS: Final = (
     (Kind.HTTP_BLACK_HOLE, 2, 6.0),
     (Kind.DATABASE_KILL, 10, 0.0),
 )
-#: Maximum time from the end of a fault to the first successful call, by server.
+#: By server, the maximum time from the end of a fault to the first successful call.
 MAX_SECONDS: Final = {DIRECT: 2.0}
 MAX_POOLED_SECONDS: Final = 4.0
 MAX_EXIT_SECONDS: Final = 5.0
-#: Pause that limits each agent to about one call per second.
+#: Pause of an agent, which so makes about one call per second.
 LOAD_PAUSE_SECONDS: Final = 1.0
 WARM_UP_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 0.5
@@ -63,7 +63,7 @@ async def light_load(
 
 
 async def measure(seed: int, source: Path) -> Measured:
-    """Cause all faults repeatedly, and compare the recovery times with their limits."""
+    """Cause all faults several times; compare the recovery times with their limits."""
     async with running_cluster(Options(source=source, disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)
@@ -80,14 +80,14 @@ async def measure(seed: int, source: Path) -> Measured:
 
 
 async def _warm_up(injector: Injector) -> None:
-    """Call both servers for a while, because the first calls of a process are slower."""
+    """Make calls to both servers, because the first calls of a process are slower."""
     for server in SERVERS:
         await injector.first_success(server, time.monotonic())
     await asyncio.sleep(WARM_UP_SECONDS)
 
 
 async def _round(injector: Injector, kind: Kind, seconds: float) -> None:
-    """Cause a fault. If it affects a single server, cause it on each server in turn."""
+    """Cause a fault, on each server in turn if it is a fault of one server."""
     both = kind not in {Kind.TERMINATE, Kind.DATABASE_KILL}
     for server in SERVERS if both else SERVERS[:1]:
         error = Fault(kind=kind, server=server, seconds=seconds, pause_seconds=0, forward=True)
@@ -96,7 +96,7 @@ async def _round(injector: Injector, kind: Kind, seconds: float) -> None:
 
 
 async def _exits(cluster: Cluster, tenants: list[Tenant], measured: Measured) -> None:
-    """Stop and restart each server while agents work, and measure how long the shutdown takes."""
+    """Stop and restart each server while agents work; measure the time until it ends."""
     async with light_load(cluster, tenants, 1, pause_seconds=LOAD_PAUSE_SECONDS) as work:
         await asyncio.sleep(SETTLE_SECONDS)
         for name, server in cluster.servers.items():

@@ -1,4 +1,4 @@
-"""Replay of the audit, to find steps and jobs that were started although a rule forbids it."""
+"""Replay of the audit that finds steps and jobs which a rule did not allow to start."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,28 +15,28 @@ WHOLE_ROW: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Violation: a conversation got a step or job while it held another of the same plan or run."""
+    """Violation: a conversation got a step or job while it held one of the same plan or run."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Violation: a step was started although a step that it depends on had not ended."""
+    """Violation: a step was started before a step on which it depends had ended."""
 
     message: str
 
 
 @dataclass(slots=True)
 class Board:
-    """Statuses of the steps and jobs of each plan and run, updated with each audit entry."""
+    """Statuses of the steps and jobs in each plan and run, after the latest audit entry."""
 
     depends_on: Mapping[str, tuple[str, ...]]
-    #: Fields of each step or job, grouped by its plan or run.
+    #: By plan or run, the fields of each step or job.
     work: dict[str, dict[str, Body]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> Iterator[Started | Opening]:
-        """Apply an audit entry, and yield the violations that it shows."""
+        """Apply an audit entry; yield the violations that it shows."""
         known = self.work.setdefault(entry.subject_id, {})
         before = {key: dict(value) for key, value in known.items()} if _starts(entry) else {}
         for change in entry.details.get("changes", ()):

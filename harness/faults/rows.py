@@ -1,4 +1,4 @@
-"""Database rows at the end of a fault test, as plain values for the checkers."""
+"""Database rows at the end of a fault test, as plain values that the checkers read."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from faults.cluster import Cluster
 from faults.history import Body
 from waybook.store.audit import changes_of
 
-#: Parts of the audit that the checkers read: kinds of rows, fields of these rows, and fields of an
-#: entry's details.
+#: Parts of the audit that the checkers read: kinds of rows, fields of these rows, and fields of the
+#: details.
 WORK: Final = frozenset({"step", "job"})
 READ_FIELDS: Final = frozenset({"*", "status", "held_by", "held_session"})
 READ_DETAILS: Final = ("stepId", "jobId", "attempt", "resumed", "rationale", "error")
@@ -29,7 +29,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Row of a job. The database set its timestamps."""
+    """Row of a job, with timestamps that the database set."""
 
     run_id: str
     step_key: str
@@ -40,7 +40,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStep:
-    """Row of a step of a run. The step ends when all its jobs have ended."""
+    """Row of a step of a run, which ends when all its jobs have ended."""
 
     total: int
     done: int
@@ -62,26 +62,26 @@ class Entry:
 class Rows:
     """All database rows that the checkers read."""
 
-    #: Status of each plan, and whether each run is complete, by id.
+    #: By id, the status of a plan, and whether a run is complete.
     plans: dict[str, str] = field(default_factory=dict)
     runs: dict[str, bool] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
-    #: Steps of stages, by run id and step key.
+    #: By run id and step key, the step of a run.
     stage_steps: dict[tuple[str, str], StageStep] = field(default_factory=dict)
-    #: Audit entries, sorted by audit chain and by their position in the chain.
+    #: Audit entries, in the order of the audit chains and of their numbers.
     audit: list[Entry] = field(default_factory=list)
-    #: How often each call took effect. The call is identified by its tool and idempotency key.
+    #: By tool and idempotency key, the number of times that the call took effect.
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: Tools and idempotency keys for which an answer is stored.
     answers: set[tuple[str, str]] = field(default_factory=set)
-    #: Errors that the verification of the audit found, by audit chain.
+    #: By audit chain, the errors that verification found.
     broken_chains: list[str] = field(default_factory=list)
     replay_differences: list[str] = field(default_factory=list)
 
 
-#: For each tool, a query for the texts that its calls stored. Agents write their idempotency keys
-#: into these texts, so that the effects of a call can be counted.
+#: By tool, a query for the texts that its calls stored. Each text contains the idempotency key of
+#: the call, so that its effects can be counted.
 MARKED: Final = {
     "create_research_plan": "select name from plan",
     "start_run": "select name from run",
@@ -103,12 +103,12 @@ AUDIT: Final = """select subject_id::text, seq, event, actor, session, details::
 
 
 async def read_rows(cluster: Cluster) -> Rows:
-    """Read all rows that the checkers need, as the superuser."""
+    """Read the rows that the checkers need, as a superuser."""
     sql = cluster.sql
     rows = Rows(
         plans=dict(await sql("select id::text, status from plan")),
         runs=dict(await sql("select id::text, completed_at is not null from run")),
-        # A stored key ends with `@` and a hash of the user.
+        # The stored form of a key is the key, `@`, and a hash of the user.
         answers={
             (tool, key.rpartition("@")[0])
             for tool, key in await sql("select tool, key from idempotency_answer")
@@ -145,7 +145,7 @@ async def read_rows(cluster: Cluster) -> Rows:
 
 
 def slim(details: Body) -> Body:
-    """Return the details of an audit entry without unused fields, to save memory."""
+    """Return the used details of an audit entry, to save memory."""
     changes = [
         {**change, "from": None, "to": _slim_row(change["to"])}
         for change in (change.as_json() for change in changes_of(details))
@@ -171,7 +171,7 @@ def _rationales(audit: Iterable[Entry]) -> Iterable[object]:
 
 
 def _job_errors(audit: Iterable[Entry]) -> Iterable[object]:
-    """Yield the errors of failed jobs, as the audit recorded them."""
+    """Yield the errors of failed jobs from the audit."""
     for entry in audit:
         if entry.event == "step_failed" and "jobId" in entry.details:
             yield entry.details.get("error")

@@ -26,10 +26,10 @@ from faults.soak import MEGABYTE, soak
 LONG_ACKNOWLEDGED: Final = 100_000
 LONG_SECONDS: Final = 4_200.0
 LONG_DISK_MEGABYTES: Final = 3_072
-#: Minimum number of faults of each kind in a long run.
+#: By kind, the minimum number of faults in a long run.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
-#: Maximum number of attempts to detect a planted bug, each with a different random seed.
+#: Maximum number of attempts to find a planted bug, each with other random numbers.
 PLANTED_ROUNDS: Final = 3
 
 
@@ -57,10 +57,7 @@ async def long(seed: int, source: Path) -> int:
 
 
 async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = None) -> int:
-    """Carry out a test run and print its result.
-
-    Return the number of violations and missed targets.
-    """
+    """Make a test run and print its result; return the number of violations and missed targets."""
     result = await conduct(assignment)
     say(report.summary(result))
     if not result.violations:

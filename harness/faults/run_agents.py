@@ -12,12 +12,12 @@ DONE: Final = "run_complete"
 class RunAgent(Agent):
     """Agent that claims jobs, submits documents, releases some jobs, and retries failed jobs."""
 
-    #: Duration of an agent's pause. It is longer than the lease, so another agent gets the job, and
-    #: the result of the pausing agent is late.
+    #: Pause of an agent that holds a job. It is longer than the lease, so another agent gets the
+    #: job, and the result of the first agent is late.
     doze_seconds = 8.0
 
     async def turn(self) -> None:
-        """Work on one of the org's runs, or start a run."""
+        """Work on a run of the org, or start one."""
         tenant, work = self.tenant, self.work
         if len(tenant.runs) < work.open_runs and work.makes_new:
             await self._start()

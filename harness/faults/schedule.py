@@ -1,4 +1,4 @@
-"""Schedule of faults: a limited number of each kind, in random order with a fixed seed."""
+"""Schedule of faults: a number of each kind, in an order that depends only on the seed."""
 
 import random
 from collections import Counter
@@ -32,18 +32,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Fault with its kind, the affected server, its duration, and the pause after it."""
+    """Fault, with its server, its duration, and the pause after it."""
 
     kind: Kind
     server: str
     seconds: float
     pause_seconds: float
-    #: Direction of the fault. If True, a half-close closes the direction to the target, and a clock
-    #: fault moves the clock forward.
+    #: Direction: True to close the direction to the target, or to set the clock forward; False for
+    #: the opposite.
     forward: bool
 
 
-#: Minimum and maximum duration in seconds of each kind of fault that does not end at once.
+#: By kind of fault that lasts, the minimum and maximum seconds.
 LASTING: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.SERVER_PAUSE: (0.5, 4.0),
     Kind.DISK_FULL: (3.0, 5.0),
@@ -55,7 +55,7 @@ LASTING: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.DATABASE_LOST_ANSWER: (0.2, 0.5),
 }
 
-#: Number of faults of each kind in a short run of about two minutes.
+#: Number of faults of each kind in a short run, which takes about two minutes.
 SHORT: Final = Counter(
     {
         Kind.SERVER_KILL: 6,
@@ -98,7 +98,7 @@ LONG: Final = Counter(
         Kind.DATABASE_LOST_ANSWER: 200,
     }
 )
-#: Number of faults of each kind in a run of half a minute that must detect a planted bug.
+#: Number of faults of each kind in a run of half a minute to find a planted bug.
 PLANTED: Final = Counter(
     {
         Kind.SERVER_KILL: 1,
@@ -112,7 +112,7 @@ PLANTED: Final = Counter(
 
 
 def draw(counts: Mapping[Kind, int], rng: random.Random, pause_seconds: float) -> list[Fault]:
-    """Return `counts` faults of each kind, in random order and with random parameters."""
+    """Return this many faults of each kind, in random order and with random parameters."""
     kinds = [kind for kind, count in counts.items() for _ in range(count)]
     rng.shuffle(kinds)
     return [

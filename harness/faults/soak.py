@@ -1,4 +1,4 @@
-"""Long test run without faults: memory, file descriptors and connections must not grow."""
+"""Long test run without faults, in which memory, descriptors and connections must not grow."""
 
 import asyncio
 import random
@@ -18,8 +18,8 @@ from faults.tenants import make_tenants
 SAMPLE_SECONDS: Final = 5.0
 LOAD_PAUSE_SECONDS: Final = 0.2
 MEGABYTE: Final = 1024 * 1024
-#: Allowed increase from the second to the last quarter of the run: a fraction of the earlier value,
-#: plus an absolute amount.
+#: Allowed growth from the second to the last quarter of the run, as a fraction and as an absolute
+#: amount.
 ALLOWED: Final = {"memory": (0.05, 4 * MEGABYTE), "descriptors": (0.1, 5), "connections": (0.1, 3)}
 CONNECTIONS: Final = """select count(*) from pg_stat_activity
                          where backend_type = 'client backend' and pid <> pg_backend_pid()"""
@@ -27,7 +27,7 @@ CONNECTIONS: Final = """select count(*) from pg_stat_activity
 
 @dataclass(slots=True)
 class Soaked:
-    """Measurements over the test run, with a check that none of them grew."""
+    """Measurements during the test run, and a check that none has grown."""
 
     seconds: float
     history: History
@@ -37,12 +37,12 @@ class Soaked:
     )
 
     def growth(self, name: tuple[str, str]) -> tuple[float, float]:
-        """Return the medians of a series of measurements in its second and its last quarter."""
+        """Return the medians of a series in its second and in its last quarter."""
         return quarters(self.series[name])
 
     @property
     def violations(self) -> list[str]:
-        """Return a message for each series of measurements that grew."""
+        """Return a message for each series that has grown."""
         grown = []
         for name in self.series:
             second, last = self.growth(name)
@@ -63,7 +63,7 @@ def quarters(values: list[float]) -> tuple[float, float]:
 
 
 async def soak(seed: int, minutes: float, source: Path) -> Soaked:
-    """Let agents work for this many minutes, and measure the servers' resources."""
+    """Let agents work, and measure the resources of the servers."""
     async with running_cluster(Options(source=source, disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)

@@ -1,4 +1,4 @@
-"""Orgs of the fault test: their users, tokens, and workflow."""
+"""Orgs in the fault test: users, tokens, and workflow."""
 
 import random
 from collections.abc import AsyncIterator
@@ -18,13 +18,13 @@ from waybook.core.decision_context import Channel, Scope
 from waybook.settings_reading import read_settings
 
 ORGS: Final = ("alder", "birch", "cedar")
-#: Names of the users, which are the same in every org.
+#: Names of the users of every org.
 USERS: Final = ("ann", "bob", "cem", "dia")
 SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 DAG: Final = "fan"
 STAGE: Final = "work"
 MODELS: Final = ("alpha", "beta", "gamma")
-#: For each step of the workflow: its strategy, and its direct predecessors.
+#: By step of the workflow, its strategy and the steps on which it depends directly.
 RECIPE: Final = {
     "split": ("all_to_one", ()),
     "each": ("per_model", ("split",)),
@@ -36,22 +36,22 @@ RECIPE: Final = {
 
 @dataclass(slots=True)
 class Tenant:
-    """Org with its id, its users, and its open plans and runs."""
+    """Org with its users and its open plans and runs."""
 
     slug: str
     org_id: str
     #: Text that occurs only in the data of this org.
     canary: str
     tokens: dict[str, str]
-    #: Ids of the org's plans and runs, except those that an agent knows to be closed.
+    #: Ids of the org's plans, and of its runs; those that an agent saw closed are removed.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: For a step id and the time of the step's last heartbeat: when an agent first saw both.
+    #: By step and time of its last heartbeat, the moment at which an agent first saw this time.
     held_since: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 def definition() -> Body:
-    """Return the workflow definition: two fan-outs, each followed by a fan-in."""
+    """Return the workflow definition, with two fan-outs that are each followed by a fan-in."""
     steps = [
         {
             "stepKey": key,
@@ -69,7 +69,7 @@ def definition() -> Body:
 
 @asynccontextmanager
 async def inside(cluster: Cluster) -> AsyncIterator[Application]:
-    """Yield the application of an operator, which is not connected through a proxy."""
+    """Yield an application with the rights of the database owner, and without a proxy."""
     flags = {"database_url": cluster.owner_url, "data_dir": cluster.home, "migrate": "always"}
     settings = read_settings(flags, {}, Path("/nonexistent")).settings
     async with start_application(settings, sweeping=False) as here:
@@ -77,7 +77,7 @@ async def inside(cluster: Cluster) -> AsyncIterator[Application]:
 
 
 async def make_tenants(cluster: Cluster, rng: random.Random) -> list[Tenant]:
-    """Create the orgs with the workflow definition, and with a token for each user."""
+    """Create the orgs, the workflow definition, and a token for each user."""
     tenants = []
     async with inside(cluster) as here:
         for slug in ORGS:

@@ -15,16 +15,16 @@ HTTP_OK: Final = 200
 
 
 class Broken(Exception):
-    """The connection ended before the answer was complete."""
+    """The connection ended before the whole answer had arrived."""
 
 
 class Overdue(Exception):
-    """The deadline passed before the request was answered or its connection closed."""
+    """The deadline passed without an answer, while the connection stayed open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Port of a server, and the value of the `Host` header for it."""
+    """Port of a server, and value of the `Host` header."""
 
     port: int
     host_header: str
@@ -36,13 +36,13 @@ class Answer:
     raw: str
 
     def tool_result(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether the tool refused the call, and the body of the tool result."""
+        """Return whether the tool refused the call, and the reply or the error."""
         result = json.loads(self.raw)["result"]
         return bool(result.get("isError")), json.loads(result["content"][0]["text"])
 
 
 class Wire:
-    """HTTP connections of one agent: one to each server that the agent has called."""
+    """HTTP connections of an agent, one to each server that it has called."""
 
     def __init__(self, addresses: Mapping[str, Address], token: str) -> None:
         self._addresses = addresses
@@ -52,7 +52,7 @@ class Wire:
     async def call(
         self, server: str, tool: str, arguments: Mapping[str, object], deadline_seconds: float
     ) -> Answer:
-        """Send a tool call and return its answer.
+        """Make a tool call; return the answer.
 
         Raises:
             Broken: the connection could not be opened, or ended.
@@ -72,7 +72,7 @@ class Wire:
             raise
 
     async def send_and_leave(self, server: str, tool: str, arguments: Mapping[str, object]) -> None:
-        """Send a tool call and close the connection without waiting for the answer."""
+        """Send a tool call, and close the connection without waiting for the answer."""
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(5):
                 _, writer = await self._connection(server)
