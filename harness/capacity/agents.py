@@ -1,4 +1,4 @@
-"""Simulated agents that work through plans on a fleet of servers, with pauses to think."""
+"""Simulated agents that work through plans on a fleet of servers, and pause between calls."""
 
 import asyncio
 import contextlib
@@ -14,21 +14,20 @@ from faults.wire import Address, Wire
 from fleet.load import BALANCER, Load
 
 STEPS: Final = 10
-#: Standard deviation of the logarithm of the time that an agent thinks between two calls.
+#: Standard deviation of the logarithm of an agent's pause between two calls.
 SIGMA: Final = 0.8
-#: Share of steps that their agent abandons, and share of plans on which a second agent waits for
-#: work.
+#: Share of steps that their agents abandon, and share of plans for which a second agent waits.
 ABANDONED: Final = 0.02
 WAITING: Final = 0.1
 WAIT_SECONDS: Final = 10
 INSTRUCTIONS: Final = "Read the three newest sources and note where they disagree. " * 4
 RESULT: Final = '{"findings": "Three sources agree; one is older.", "sources": [1, 2, 3]}'
-#: Maximum number of attempts for a call. An overloaded fleet refuses calls while it answers others.
+#: Maximum number of attempts per call. An overloaded fleet refuses some calls.
 MAX_ATTEMPTS: Final = 60
 
 
 class Workload(NamedTuple):
-    """Number of agents, and their mean thinking time."""
+    """Number of agents, and their mean pause."""
 
     agents: int
     think_seconds: float
@@ -47,17 +46,17 @@ class Simulation:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Let each agent submit the step that it holds and then end.
+        """End the simulation; each agent first submits the step that it holds.
 
         Otherwise, these steps would stall during the next simulation.
         """
         self._stopping.set()
 
     async def run_agent(self, number: int, delay: float) -> None:
-        """Work through plans until the simulation is stopped."""
+        """Work through one plan after the other until the simulation is stopped."""
         await self._pause(delay)
-        # The first plan of each agent has a different length, so that agents do not create their
-        # later plans all at once.
+        # The first plans differ in length, so that agents do not create their next plans at the
+        # same time.
         steps = self._random.randint(1, STEPS)
         async with self._wire() as wire:
             for plan in count():
@@ -88,7 +87,7 @@ class Simulation:
 
     @asynccontextmanager
     async def _joined(self, named: dict[str, object]) -> AsyncIterator[None]:
-        """Let a second agent wait for work on the plan while the last step is in progress."""
+        """While the block completes the last step, let a second agent wait for work on the plan."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._wait(named))
             yield

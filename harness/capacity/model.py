@@ -2,10 +2,10 @@
 
 The input is the number of agents and their steps per minute. The model multiplies the rate of step
 cycles by the cost of a cycle, and adds a fixed part. A step cycle is the claim of a step, the
-submission of its result, and a tenth of the creation of a ten-step plan. The fixed part is CPU time
-that does not grow with the rate of calls: the first call after a pause is more expensive, because
-processes have to wake up. The simulator measures the cost of a cycle and the fixed part, and writes
-them to `build/bench/capacity.json`. Without this file, the constants below are used.
+submit of its result, and a tenth of the creation of a ten-step plan. The fixed part is CPU time
+that does not increase with the rate of calls: processes have to wake up, so a call after a pause
+needs more time. The simulator measures both costs, and writes them to `build/bench/capacity.json`.
+Without this file, the constants below are used.
 
     python harness/capacity/model.py [--agents 1000] [--steps-per-minute 2] [--balancing sticky]
 """
@@ -21,41 +21,42 @@ from typing import Final, Literal, get_args
 
 RESULTS: Final = Path(__file__).resolve().parents[2] / "build" / "bench" / "capacity.json"
 
-#: Load balancing: all calls of an agent go to one process, or each call goes to the next process.
+#: Load balancing: `sticky` sends all calls of an agent to one process, and `alternating` sends each
+#: call to the next process.
 Balancing = Literal["sticky", "alternating"]
 
 #: Bytes that a step cycle adds to the database and to the write-ahead log, with results of 100
-#: bytes and instructions of 240 bytes. The log bytes include the copies of whole pages that
-#: PostgreSQL writes after each checkpoint.
+#: bytes and instructions of 240 bytes. This includes the full pages that PostgreSQL writes to the
+#: log after a checkpoint.
 DISK_BYTES: Final = 2_400
 LOG_BYTES: Final = 4_400
-#: Share of a core that a process should use on average. The rest is for peaks.
+#: Share of a core that a process should use on average, so that the rest is free for peaks.
 UTILIZATION: Final = 0.6
-#: Database connections in the pool of a worker process (`pool_size`). Each worker process has one
-#: more for notifications, and the leader process of a fleet has another one.
+#: Database connections in the pool of a worker process (`pool_size`). Each worker has one more for
+#: notifications, and the leader of a fleet has another one.
 POOL_SIZE: Final = 10
-#: Calls per step cycle: the claim, the submission, and a tenth of the creation of a plan.
+#: Calls per step cycle: the claim, the submit, and a tenth of the creation of a plan.
 CALLS_PER_STEP: Final = 2.1
 SECONDS_PER_DAY: Final = 86_400
-#: Rows of the table of sizes: the number of agents, and the steps per minute of each.
+#: Rows of the table of sizes, as number of agents and steps per minute of each.
 SIZES: Final = ((10, 2.0), (100, 2.0), (1_000, 1.0), (1_000, 4.0), (5_000, 1.0), (10_000, 2.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """CPU milliseconds of a step cycle, with a text that says where they were measured."""
+    """CPU milliseconds of a step cycle, and a text that says where they were measured."""
 
     server_ms: float
     database_ms: float
-    #: Cores that each server and PostgreSQL use independently of the rate of calls.
+    #: Cores that each server uses without calls, and cores that PostgreSQL uses without calls.
     fixed_server: float = 0.0
     fixed_database: float = 0.0
     source: str
 
 
-#: Costs measured by the simulator with 100 to 400 agents on two servers and two idle ARM cores
-#: (Neoverse N1). The costs with alternating calls are 1.25 times those with sticky calls, which is
-#: the ratio that `benchmarks/workers.py` measured.
+#: Costs that the simulator measured with 100 to 400 agents, on two servers and two ARM cores
+#: (Neoverse N1) without other work. For `alternating`, the costs are 1.25 times as high, as
+#: `benchmarks/workers.py` measured.
 DEFAULT_COSTS: Final[dict[Balancing, Costs]] = {
     "sticky": Costs(
         server_ms=6.3,
@@ -76,10 +77,10 @@ DEFAULT_COSTS: Final[dict[Balancing, Costs]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Resources that a load needs."""
+    """Resources that a fleet needs for a load."""
 
     steps_per_second: float
-    #: Cores that the servers and PostgreSQL use.
+    #: Cores that the servers use, and cores that PostgreSQL uses.
     server_load: float
     database_load: float
 
@@ -89,7 +90,7 @@ class Size:
 
     @property
     def workers(self) -> int:
-        """Return the number of server processes, which need one core each."""
+        """Return the number of worker processes, each of which uses at most one core."""
         return max(1, math.ceil(self.server_load / UTILIZATION))
 
     @property
@@ -111,7 +112,7 @@ class Size:
 
 
 def read_costs(balancing: Balancing, results: Path = RESULTS) -> Costs:
-    """Return the measured costs of a step cycle, or the default costs if no costs were measured."""
+    """Return the measured costs of a step cycle, or the default costs if no file has any."""
     stored = json.loads(results.read_text("utf-8"))["costs"] if results.exists() else {}
     return Costs(**stored[balancing]) if balancing in stored else DEFAULT_COSTS[balancing]
 

@@ -1,19 +1,19 @@
 """Check of the capacity model with simulated agents on a small fleet of servers.
 
-Each agent has its own connection to HAProxy. It creates a plan, claims a step, thinks, submits the
-result, and continues with the next step. Some steps are abandoned, and some agents are joined by a
-second agent that waits until the plan has work or ends. Thinking times have a lognormal
-distribution. All processes run on this machine.
+Each agent has its own connection to HAProxy. It creates a plan, claims a step, pauses, submits the
+result, and continues with the next step. Some steps are abandoned, and on some plans a second agent
+waits until there is work or the plan ends. Pauses have a lognormal distribution. All processes run
+on this machine.
 
 The CPU time of the fleet is measured twice with the same agents, the second time with shorter
-thinking times. These two measurements give the costs of the model: the CPU time of a call, and a
-part that does not grow with the rate of calls. The model then predicts the CPU time for more agents
-and other thinking times, and each prediction is compared with a measurement. The costs are measured
+pauses. These two measurements give the costs of the model: the CPU time of a call, and a part that
+does not increase with the rate of calls. From these costs, the model predicts the CPU time for more
+agents and other pauses, and each prediction is compared with a measurement. The costs are measured
 before and after these loads, because other programs on the machine change them. The run fails if a
 prediction is wrong by more than the tolerance, if a call was lost, or if a server logged an
 unexpected error. The costs are written to `build/bench/capacity.json`, which the model reads.
 
-    PYTHONPATH=harness:tests:tests/support python -m capacity.simulate [--agents 100]
+    PYTHONPATH=harness:tests:tests/support python -m capacity.simulate [--agents 100]\
         [--think-seconds 8] [--seconds 20] [--servers 2] [--balancing sticky]
 """
 
@@ -37,7 +37,7 @@ from fleet.load import BALANCER, Phase
 from fleet.run import make_token, say
 from fleet.servers import HOST, Fleet, Variant, running_fleet
 
-#: Maximum value of `--agents`. The largest load has four times as many agents.
+#: Maximum value of `--agents`; the largest load has four times as many agents.
 MAX_AGENTS: Final = 1_250
 #: Maximum number of connections to HAProxy, which needs two file descriptors for each.
 MAX_CONNECTIONS: Final = 8_000
@@ -45,16 +45,15 @@ MAX_SECONDS: Final = 300.0
 MAX_SERVERS: Final = 8
 #: Maximum relative error of the predicted CPU time of a call.
 TOLERANCE: Final = 0.25
-#: Thinking times of the two calibration runs, as multiples of the option `--think-seconds`.
+#: Pauses in the two calibration runs, as multiples of the option `--think-seconds`.
 CALIBRATIONS: Final = (1.0, 0.25)
 #: Loads to predict, as multiples of the options `--agents` and `--think-seconds`.
 LOADS: Final = ((4, 1.0), (4, 2.0), (2, 0.75))
-#: Duration of the measurement of the idle fleet.
+#: Duration of the measurement of a fleet without calls.
 IDLE_SECONDS: Final = 15.0
-#: Maximum time between the start of the first agent and the start of the last agent.
+#: Maximum time from the start of the first agent to that of the last.
 MAX_RAMP_SECONDS: Final = 60.0
-#: Time between the start of the last agent and the measurement. Meanwhile, the servers prepare
-#: their SQL statements.
+#: Time from the start of the last agent to the measurement, in which servers prepare statements.
 WARM_UP_SECONDS: Final = 8.0
 #: HAProxy option that sends all calls of a connection to the same server.
 STICKY_OPTION: Final = "option prefer-last-server"
@@ -71,7 +70,7 @@ class Options:
 
 
 class Usage(NamedTuple):
-    """CPU seconds that servers and PostgreSQL have used so far, and the size of the database."""
+    """CPU seconds that the servers and PostgreSQL have used so far, and size of the database."""
 
     servers: float
     database: float
@@ -79,7 +78,7 @@ class Usage(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Measured workload: number of calls, and CPU seconds of the servers and of PostgreSQL."""
+    """Measured number of calls, and CPU seconds of the servers and PostgreSQL."""
 
     calls: int
     seconds: float
@@ -89,12 +88,12 @@ class Measured(NamedTuple):
     is_lost: bool = False
 
     def milliseconds_per_call(self) -> tuple[float, float]:
-        """Return the CPU milliseconds of a call in the servers and in PostgreSQL."""
+        """Return the CPU milliseconds per call in the servers, and in PostgreSQL."""
         return 1000 * self.servers / self.calls, 1000 * self.database / self.calls
 
 
 def combine(measured: Sequence[Measured]) -> Measured:
-    """Combine several measurements of the same workload into one."""
+    """Combine several measurements of one workload."""
     calls = sum(part.calls for part in measured)
     return Measured(
         calls=calls,
@@ -107,7 +106,7 @@ def combine(measured: Sequence[Measured]) -> Measured:
 
 
 def tree_cpu_seconds(root: int | None) -> float:
-    """Return the CPU time of a process and of all its children, including those that have ended."""
+    """Return the CPU time of a process and its children, even of children that have ended."""
     ticks = 0
     for process in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -130,10 +129,10 @@ async def read_usage(fleet: Fleet) -> Usage:
 async def measure(
     fleet: Fleet, token: str, workload: Workload, seconds: float
 ) -> tuple[Measured, Phase]:
-    """Let agents work, and measure the fleet after a warm-up. Also return the counts of calls."""
+    """Let agents work, warm up, and measure the fleet; also return the counts of calls."""
     address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
     simulation = Simulation(workload, address, token)
-    # The agents start one after the other, so that they do not create their plans all at once.
+    # The agents start one after the other, so that they do not create their plans at the same time.
     ramp = min(workload.think_seconds, MAX_RAMP_SECONDS)
     async with asyncio.TaskGroup() as group:
         for number in range(workload.agents):
@@ -158,7 +157,7 @@ async def measure(
 
 
 async def measure_idle(fleet: Fleet) -> tuple[float, float]:
-    """Return the cores that an idle server uses, and the cores that PostgreSQL uses meanwhile."""
+    """Return the cores that a server uses without calls, and those that PostgreSQL uses."""
     before, started = await read_usage(fleet), time.monotonic()
     await asyncio.sleep(IDLE_SECONDS)
     after, seconds = await read_usage(fleet), time.monotonic() - started
@@ -169,7 +168,7 @@ async def measure_idle(fleet: Fleet) -> tuple[float, float]:
 def fit(slow: Measured, fast: Measured, servers: int) -> Costs:
     """Compute the costs of a step cycle from measurements at two rates of calls.
 
-    The CPU time per second is a fixed part plus a part that grows with the rate of calls.
+    The CPU time per second is the sum of a fixed part and a part in proportion to the rate.
     """
     fixed_servers, server_ms = _line(slow, fast, slow.servers, fast.servers)
     fixed_database, database_ms = _line(slow, fast, slow.database, fast.database)
@@ -183,7 +182,7 @@ def fit(slow: Measured, fast: Measured, servers: int) -> Costs:
 
 
 def _line(slow: Measured, fast: Measured, slow_cpu: float, fast_cpu: float) -> tuple[float, float]:
-    """Return the number of cores that are used even without calls, and the CPU ms of each call."""
+    """Return the cores in use without calls, and the CPU milliseconds per call."""
     cores = slow_cpu / slow.seconds, fast_cpu / fast.seconds
     rates = slow.calls / slow.seconds, fast.calls / fast.seconds
     per_call = (cores[1] - cores[0]) / (rates[1] - rates[0])
@@ -191,7 +190,7 @@ def _line(slow: Measured, fast: Measured, slow_cpu: float, fast_cpu: float) -> t
 
 
 async def simulate(fleet: Fleet, options: Options) -> int:
-    """Start the servers, calibrate the model, and check its predictions. Return the exit status."""
+    """Start the servers, calibrate the model, check its predictions; return the exit status."""
     token = await make_token(fleet)
     for name in fleet.names:
         fleet.start_server(name, SOURCE)
@@ -202,7 +201,7 @@ async def simulate(fleet: Fleet, options: Options) -> int:
         f"{options.servers} servers, {options.balancing} calls; "
         "CPU milliseconds per call: measured, predicted"
     )
-    # This load is not measured. It only lets the servers prepare their SQL statements.
+    # This load is not measured; in this time, the servers prepare their SQL statements.
     await measure(fleet, token, base, WARM_UP_SECONDS)
     idle = await measure_idle(fleet)
     slow, fast = (Workload(base.agents, pace * base.think_seconds) for pace in CALIBRATIONS)
@@ -234,7 +233,7 @@ async def simulate(fleet: Fleet, options: Options) -> int:
 
 
 def report(load: Workload, measured: Measured, phase: Phase, costs: Costs, servers: int) -> bool:
-    """Print a workload as a line of a table. Return whether the prediction is right."""
+    """Print a line of the table; return whether the prediction for this workload is right."""
     ms = [1000 * value for value in phase.seconds]
     p50, p99 = (quantiles(ms, n=100)[n - 1] for n in (50, 99))
     rate = measured.calls / measured.seconds
@@ -253,7 +252,7 @@ def report(load: Workload, measured: Measured, phase: Phase, costs: Costs, serve
 
 
 def write_costs(balancing: Balancing, costs: Costs) -> None:
-    """Write the costs for the model. Keep the stored costs of the other kind of load balancing."""
+    """Write the costs for the model; keep those of the other kind of load balancing."""
     stored = json.loads(RESULTS.read_text("utf-8"))["costs"] if RESULTS.exists() else {}
     stored[balancing] = {
         **asdict(costs),
@@ -275,7 +274,7 @@ async def main(options: Options) -> int:
 
 
 def read_options() -> Options:
-    """Return the options of the command line. Exit with an error if one is out of bounds."""
+    """Read the command line; exit with an error if an option is out of bounds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--agents", type=int, default=100)
     parser.add_argument("--think-seconds", type=float, default=8.0)

@@ -1,7 +1,7 @@
-"""Build of the PostgreSQL extension Citus from its source, in a copy of an installed PostgreSQL.
+"""Build of the PostgreSQL extension Citus, from its source into a copy of PostgreSQL.
 
-PostgreSQL finds its extensions relative to its own program. Because Citus is installed into a copy,
-no write access to the original is needed.
+PostgreSQL looks for extensions in folders relative to its own program. With a copy of PostgreSQL,
+the build needs no write access to the original.
 """
 
 import os
@@ -14,23 +14,23 @@ from typing import Final
 from faults.cluster import DEBIAN_BINARIES, ROOT
 from fleet.run import say
 
-#: Build folder. It is kept, because a build takes minutes.
+#: Folder of the build, which is kept because a build takes minutes.
 BUILD: Final = ROOT / "build" / "citus"
 PG_CONFIG: Final = os.environ.get("PG_CONFIG", str(DEBIAN_BINARIES / "pg_config"))
-#: Options that leave out parts of Citus. A cluster does not need them, and they need more
+#: Options that leave out parts of Citus which a cluster does not need, and which need more
 #: libraries.
 CONFIGURE: Final = ("--without-libcurl", "--without-lz4", "--without-zstd")
-#: Settings of make: build no bitcode, and do not treat compiler warnings as errors.
+#: Settings of make: build no bitcode, and do not stop at compiler warnings.
 MAKE: Final = ("with_llvm=no", "COPT=-O1 -g0 -Wno-error")
-#: Function that the headers of Citus 13.2 define. It is removed, because PostgreSQL 15.20 exports
-#: it.
+#: Function in the headers of Citus 13.2 that has to be removed, because PostgreSQL 15.20 also
+#: defines it.
 _DUPLICATE: Final = re.compile(
     r"static inline bool\nhave_createdb_privilege\(void\)\n\{.*?\n\}\n", re.DOTALL
 )
 
 
 def build(source: Path) -> Path:
-    """Return the program folder of a PostgreSQL with Citus. It is built from `source` only once.
+    """Build PostgreSQL with Citus, unless it was built before; return its program folder.
 
     Raises:
         SystemExit: `source` is not the source of Citus, or a program or library is missing.
@@ -54,14 +54,14 @@ def build(source: Path) -> Path:
 
 
 def _configured(option: str) -> str:
-    """Return a folder of the installed PostgreSQL, as reported by pg_config."""
+    """Return a folder of the installed PostgreSQL, for which pg_config is asked."""
     return subprocess.run(
         [PG_CONFIG, option], check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
 def _without_duplicate(source: Path) -> None:
-    """Remove a function from Citus that newer minor versions of PostgreSQL 15 define themselves."""
+    """Remove the function of Citus that newer versions of PostgreSQL 15 define too."""
     header = source / "src" / "include" / "pg_version_compat.h"
     header.write_text(_DUPLICATE.sub("", header.read_text("utf-8")), "utf-8")
 

@@ -18,8 +18,8 @@ from run_place import find_memory
 
 COORDINATOR: Final = "coordinator"
 WORKERS: Final = ("worker-1", "worker-2")
-#: Number of shards per table. It is small, because PostgreSQL stores each shard as a separate
-#: table, and 40 tables have shards.
+#: Number of shards of each table. PostgreSQL stores each shard as a table, and 40 tables have
+#: shards, so the number is small.
 SHARD_COUNT: Final = 4
 SETTINGS: Final = {
     "listen_addresses": f"'{HOST}'",
@@ -41,7 +41,7 @@ SETTINGS: Final = {
 
 @contextmanager
 def running(programs: Path) -> Iterator[str]:
-    """Start a cluster. Yield the superuser's connection string for the coordinator.
+    """Start a cluster; yield the superuser's DSN for the coordinator.
 
     The servers stop when this process ends, even if it is killed.
     """
@@ -75,8 +75,8 @@ def _server(programs: Path, data: Path, port: int) -> Iterator[None]:
     subprocess.run(initdb, check=True, user=user, stdout=subprocess.DEVNULL, cwd="/")
     with (data / "postgresql.conf").open("a") as file:
         file.writelines(f"{name} = {value}\n" for name, value in {**SETTINGS, "port": port}.items())
-    # The shell stops the server when its standard input closes, which happens when this process
-    # ends.
+    # At the end of this process, the standard input of the shell closes, and the shell stops the
+    # server.
     script = f"'{programs}/postgres' -D '{data}' & read _; kill -QUIT $!; wait"
     with (data / "server.log").open("wb") as log:
         shell = subprocess.Popen(

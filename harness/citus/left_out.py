@@ -1,4 +1,4 @@
-"""Tests that do not run on a Citus cluster, with the reasons."""
+"""Tests that do not run on a Citus cluster, with reasons."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from typing import Final
 CLUSTER_FIXTURES: Final = frozenset({"server", "eighteen"})
 NO_CLUSTER: Final = "they do not use the database of the fixtures"
 
-#: For each reason, the beginnings of the ids of the tests that do not run on a cluster.
+#: By reason, the first parts of the ids of tests that do not run on a cluster.
 LEFT_OUT: Final = {
     "they look at the locks, statistics and query plans of one server": (
         "tests/acceptance/test_canceled_calls.py::test_call_canceled_while_waiting_for_lock",
@@ -48,7 +48,7 @@ LEFT_OUT: Final = {
 
 
 def reason_of(test_id: str, fixtures: frozenset[str]) -> str | None:
-    """Return the reason why a test does not run on a cluster, or None if it runs."""
+    """Return the reason for which a test does not run on a cluster, or None if it runs."""
     if not fixtures & CLUSTER_FIXTURES:
         return NO_CLUSTER
     reasons = (why for why, ids in LEFT_OUT.items() if test_id.startswith(ids))

@@ -52,7 +52,7 @@ SELECTED: Final = "not pg15 and not slow and not load and not model"
 
 @contextmanager
 def cluster(options: argparse.Namespace) -> Iterator[Server]:
-    """Start a cluster or connect to one. Yield it as a database server for tests."""
+    """Start a cluster, or connect to one; yield it as a database server for tests."""
     with ExitStack() as stack:
         if options.url is None:
             options.url = stack.enter_context(running(build(Path(options.source))))
@@ -62,21 +62,21 @@ def cluster(options: argparse.Namespace) -> Iterator[Server]:
 
 
 def migrated(server: Server) -> ServerDatabase:
-    """Create, migrate and distribute a database, as an operator does."""
+    """Create, migrate and distribute a database, as operators do."""
     place = create_cluster_database(server, DBNAME)
     run_waybook(place, "migrate", "--distribute")
     return place
 
 
 def url_of(place: ServerDatabase) -> str:
-    """Return the URL with which the owner of the database connects to it."""
+    """Return the URL with which the database owner connects."""
     node = conninfo_to_dict(place.owner_dsn)
     password = f":{node['password']}" if "password" in node else ""
     return f"postgresql://{node['user']}{password}@{node['host']}:{node['port']}/{place.dbname}"
 
 
 def run_waybook(place: ServerDatabase, *words: str) -> None:
-    """Run a Waybook command on the database as its owner.
+    """Run a Waybook command as the database owner.
 
     Raises:
         subprocess.CalledProcessError: the command failed.
@@ -92,13 +92,13 @@ def _run(database: list[str], *words: str) -> str:
 
 
 def restored(server: Server, place: ServerDatabase) -> str:
-    """Restore a backup of the cluster into two databases. Return a line for the report.
+    """Restore a backup of the cluster into two databases; return a line for the report.
 
-    The first database is on a single server. The second database is on the cluster, and is
-    distributed after the restore.
+    The first database is on a single server. The second one is on the cluster, and is distributed
+    after the restore.
 
     Raises:
-        AssertionError: the restored audit differs, or has no entries.
+        AssertionError: the restored audit is different, or has no entries.
     """
     verify = ("audit", "verify", "--json")
     with tempfile.TemporaryDirectory(prefix="waybook-citus-") as folder, ExitStack() as stack:
@@ -127,10 +127,7 @@ def restored(server: Server, place: ServerDatabase) -> str:
 
 
 def report_tasks(place: ServerDatabase) -> bool:
-    """Print the number of tasks of each query.
-
-    Return whether all queries are routed as expected.
-    """
+    """Print the number of tasks of each query; return whether all are as expected."""
     planned = {query.name: query for query in plan_queries(place.owner_dsn)}
     for name, use in FREQUENT.items():
         say(f"{planned[name].tasks} task   {use} ({name})")
@@ -145,11 +142,11 @@ def report_tasks(place: ServerDatabase) -> bool:
 
 
 def run_tests(only: str | None) -> bool:
-    """Run the tests on the cluster. Return whether they passed."""
+    """Run the tests on the cluster; return whether they passed."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
     command += ["-m", SELECTED, *TESTS, *(("-k", only) if only else ())]
-    # Remove the variable that names this run's data directory, so that the tests create their own
-    # directory, and remove it at the end.
+    # The tests create a directory of their own, and remove it, so remove the variable that names
+    # this one.
     environment = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode == 0
 

@@ -1,4 +1,4 @@
-"""Agents of two orgs that call a server on a Citus cluster over HTTP with their tokens."""
+"""Agents of two orgs, which call a server on a Citus cluster over HTTP with their tokens."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ PLANS, STEPS = 4, 3
 
 
 def serve_two_orgs(url: str) -> str:
-    """Let agents of two orgs work through plans over HTTP. Return a line for the report.
+    """Let agents of two orgs work through plans over HTTP; return a line for the report.
 
     Raises:
         AssertionError: a token belongs to the wrong org, or a plan was not completed.
@@ -45,10 +45,7 @@ def serve_two_orgs(url: str) -> str:
 
 
 async def make_token(url: str, org_id: str) -> str:
-    """Create an org with a user and a token, as an operator does.
-
-    Check that the token belongs to the org.
-    """
+    """Create an org with a user and a token, as operators do; check the org of the token."""
     add_org(url, UUID(org_id), f"org-{org_id}")
     settings = read_settings({"database_url": url}, {}, Path("/nonexistent")).settings
     async with start_application(settings, sweeping=False) as here:
@@ -82,7 +79,7 @@ async def work_together(address: str, tokens: list[str]) -> None:
 
 
 async def work(address: str, token: str) -> None:
-    """Create plans and complete them. Check that the list of plans contains no other plan."""
+    """Create plans and complete them; check that the list of plans contains no others."""
     async with Client(address, token=token) as client:
         for number in range(PLANS):
             steps = [{"stepType": "search", "instructions": "Look."} for _ in range(STEPS)]

@@ -1,7 +1,7 @@
 """Number of tasks into which a Citus cluster splits each query of the store.
 
-A task is a query on the shards of one node. A query of a server must be a single task, because an
-agent or a person waits for it. A query that reads no table with rows of orgs has no task.
+A task is a query on the shards of one node. A query that a server sends must be a single task,
+because an agent or a person waits for it. A query that reads no rows of orgs has no task.
 """
 
 import re
@@ -18,8 +18,8 @@ from waybook.store.driver.queries import Query, new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE
 
 _TASKS: Final = re.compile(r"Task Count: (\d+)")
-#: A value for each type of parameter. It is never null, because Citus does not plan comparisons
-#: with null.
+#: By type, the value of a parameter. No value is null, because Citus plans no comparisons with
+#: null.
 VALUES: Final = {
     "uuid": new_uuid(),
     "text": "00",
@@ -36,7 +36,7 @@ VALUES: Final = {
     "timestamp with time zone": "2030-01-01T00:00:00Z",
     "interval": "1 second",
 }
-#: Queries that frequent calls of agents send, with their purpose.
+#: Queries of frequent calls, each with its purpose.
 FREQUENT: Final = {
     "accounts/accounts.name_org_by_token_of_org": "look up the org of a token",
     "accounts/accounts.bearer_of_token_of_org": "look up a token",
@@ -77,7 +77,7 @@ FREQUENT: Final = {
 _PER_ORG = "a secret without the code of its org: every node is asked"
 _DIRECTORY = "the org is stored on every node"
 _NO_VECTORS = "pgvector is not installed"
-#: Queries that may have more than one task or may be refused by Citus, with the reasons.
+#: Queries that may have more than one task, or that Citus may refuse, with the reasons.
 UNROUTED: Final = {
     "accounts/accounts.name_org_by_token": _PER_ORG,
     "accounts/accounts.bearer_of_token": _PER_ORG,
@@ -92,30 +92,31 @@ UNROUTED: Final = {
     "research/artifacts.nearest_vectors_in_plan": _NO_VECTORS,
     "research/artifacts.without_vectors": _NO_VECTORS,
 }
-#: Queries that read the table `org` before the org is known. A cluster uses other queries instead.
+#: Queries that read the table `org` while the org is not known. Other queries replace them on a
+#: cluster.
 SKIP: Final = {"accounts/accounts.member", "accounts/accounts.name_org_by_slug"}
 
 
 class Planned(NamedTuple):
-    """Query with the number of its tasks, or with the reason why Citus refuses it."""
+    """Query with the number of its tasks, or with the error with which Citus refuses it."""
 
     name: str
     tasks: int
-    #: Number of subqueries that Citus runs before the query, because the nodes need their results.
+    #: Number of subqueries that run before the query, because all nodes need their results.
     subplans: int
     refusal: str = ""
 
     @property
     def is_routed(self) -> bool:
-        """Return whether the query runs on one node and without subplans."""
+        """Return whether the query runs on a single node and has no subqueries of this kind."""
         return not self.refusal and self.tasks <= 1 and not self.subplans
 
 
 def plan_queries(dsn: str) -> list[Planned]:
-    """Plan every query of the store that a server sends.
+    """Plan every query that a server sends to the store.
 
     Raises:
-        SystemExit: a query named in this module does not exist.
+        SystemExit: this module names a query that does not exist.
     """
     texts = query_texts()
     if missing := {*FREQUENT, *UNROUTED, *SKIP} - texts.keys():
@@ -128,10 +129,10 @@ def plan_queries(dsn: str) -> list[Planned]:
 
 
 def plan_query(dsn: str, name: str, text: str) -> Planned:
-    """Plan a query with values of the right types. The transaction is rolled back.
+    """Plan a query with values of the right types, and roll back.
 
-    Each query has its own connection, because Citus crashes on some queries, and PostgreSQL then
-    closes all connections.
+    Each query has its own connection. Some queries crash Citus, and PostgreSQL then closes all
+    connections.
     """
     numbered = Query(name.rpartition(".")[2], text)._numbered(2, _count_inserted_columns(text))
     eventually(partial(_answers, dsn), "the coordinator answers")

@@ -1,4 +1,4 @@
-"""Test: two orgs, stored on different nodes of a cluster, take turns on one connection."""
+"""Test with two orgs on different nodes of a cluster, which take turns on one connection."""
 
 from typing import Final
 
@@ -8,8 +8,7 @@ from org_env import AgentClient, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 
 ROUNDS: Final = 8
-#: Maximum number of attempts to get two orgs on different nodes. Each attempt succeeds with
-#: probability 1/2.
+#: Maximum number of attempts to get two orgs on different nodes. Half of the attempts succeed.
 MAX_ATTEMPTS: Final = 40
 NODES: Final = """
 select count(distinct p.nodeport)
@@ -20,7 +19,7 @@ select count(distinct p.nodeport)
 
 
 async def alternate(place: ServerDatabase) -> str:
-    """Let two orgs work in turn, and check what each of them sees. Return a line for the report.
+    """Let two orgs work in turn, and check what each of them sees; return a line for the report.
 
     Raises:
         AssertionError: an org saw a text of the other org, or its rows do not match its audit.
@@ -37,7 +36,7 @@ async def alternate(place: ServerDatabase) -> str:
 
 
 def are_apart(world: OrgEnv) -> bool:
-    """Return whether the two orgs are stored on different nodes."""
+    """Return whether the two orgs are on different nodes."""
     orgs = [world.agent.org_id, world.other_org.org_id]
     with psycopg.connect(world.place.admin_dsn) as admin:
         (count,) = admin.execute(NODES, (orgs,)).fetchone() or (0,)

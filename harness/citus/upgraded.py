@@ -1,4 +1,4 @@
-"""Test of an upgrade: a sample migration changes a distributed database that contains data."""
+"""Test of an upgrade: a sample migration of a distributed database that has data."""
 
 import asyncio
 from typing import Final
@@ -36,18 +36,18 @@ from waybook.store.maintenance.migrate import (
 )
 
 DBNAME: Final = "waybook_citus_upgraded"
-#: Number of environments with two orgs each. With eight orgs, each statement is repeated at least
-#: eight times: PostgreSQL may change the query plan of a prepared statement at the sixth execution.
+#: Number of environments, each with two orgs. Each of the eight orgs executes every statement,
+#: because PostgreSQL may change the query plan of a prepared statement at its sixth execution.
 ENVIRONMENTS: Final = 4
-#: Statement that Citus accepts. It precedes a refused statement in the same migration.
+#: Statement that Citus accepts, for a migration whose next statement is refused.
 ACCEPTED: Final = "create index run_name on run (org_id, name)"
 
 
 def upgrade(server: Server) -> str:
-    """Distribute a database with data, and upgrade it. Return a line for the report.
+    """Distribute a database that has data, and upgrade it; return a line for the report.
 
     Raises:
-        AssertionError: the schema is not the expected one, or the application reads different rows.
+        AssertionError: the schema is not the expected one, or the application reads other rows.
     """
     place = create_cluster_database(server, DBNAME)
     try:
@@ -60,7 +60,7 @@ def upgrade(server: Server) -> str:
         check_sample(place)
         assert asyncio.run(read(place, orgs)) == before
         asyncio.run(go_on(place, orgs))
-        # Migrating and distributing also works if the owner of the database is a superuser.
+        # Migrating and distributing must also work if the database owner is a superuser.
         assert migrate(place.admin_dsn) == distribute(place.admin_dsn) == []
     finally:
         drop_database(server, DBNAME)
@@ -68,10 +68,7 @@ def upgrade(server: Server) -> str:
 
 
 async def fill(place: ServerDatabase) -> dict[UUID, tuple[Body, Body]]:
-    """Let agents of several orgs work on one plan and one run each.
-
-    Return the plans and runs by org.
-    """
+    """Let agents of several orgs work, each on a plan and a run; return these by org."""
     filled = {}
     for number in range(ENVIRONMENTS):
         async with make_env(place) as world:
@@ -86,7 +83,7 @@ async def fill(place: ServerDatabase) -> dict[UUID, tuple[Body, Body]]:
 
 
 async def read(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> list[object]:
-    """Verify the audit of each org, and return what its agents read."""
+    """Verify the audit of each org; return what its agents read."""
     replies: list[object] = []
     async with open_test_database(place) as database:
         services = Services(database=database)
@@ -103,7 +100,7 @@ async def read(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> li
 
 
 async def go_on(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> None:
-    """Let the agents complete their plans and work on their runs. Then verify the audit."""
+    """Let the agents complete their plans and continue their runs; then verify the audit."""
     async with open_test_database(place) as database:
         services = Services(database=database)
         for org_id, (plan, run) in orgs.items():
@@ -124,7 +121,7 @@ def check_sample(place: ServerDatabase) -> None:
 
 
 def check_refusal(place: ServerDatabase) -> None:
-    """Check that the error names the refused migration, and that no statement of it took effect."""
+    """Check that the error names the refused migration, and that no statement of it had effect."""
     schema = dump(place.owner_dsn)
     expected = r"9999_refused cannot run on a distributed database"
     for statement in REFUSED:

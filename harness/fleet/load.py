@@ -1,4 +1,4 @@
-"""Load on a fleet: agents work through plans, and failed and repeated calls are counted."""
+"""Agents that work through plans on a fleet, and counts of their failed and repeated calls."""
 
 import asyncio
 import itertools
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from faults.wire import HTTP_OK, Address, Broken, Overdue, Wire
 
-#: Time limit for one attempt of a call, and maximum number of attempts.
+#: Timeout of one attempt of a call, and maximum number of attempts.
 ATTEMPT_SECONDS: Final = 20.0
 MAX_ATTEMPTS: Final = 20
 STEPS: Final = 10
@@ -17,18 +17,18 @@ BALANCER: Final = "balancer"
 
 
 class Refused(AssertionError):
-    """A call was refused, and repeating it cannot succeed."""
+    """A call was refused, and repeating it would not help."""
 
 
 @dataclass(slots=True)
 class Phase:
-    """Counts of calls in one phase of the test, such as a rolling restart."""
+    """Counts of the calls in a phase of the test, such as a rolling restart."""
 
     name: str
     calls: int = 0
-    #: Attempts that got no usable answer, by cause.
+    #: By cause, the number of attempts without a usable answer.
     failed_attempts: dict[str, int] = field(default_factory=dict)
-    #: Calls that succeeded after more than one attempt, and calls that never succeeded.
+    #: Number of calls that succeeded after a failed attempt, and of calls that never succeeded.
     healed: int = 0
     lost: int = 0
     seconds: list[float] = field(default_factory=list)
@@ -38,20 +38,20 @@ class Phase:
 
 
 class Load:
-    """Concurrent agents that work until `is_running` is false."""
+    """Agents that work at the same time until `is_running` is false."""
 
     def __init__(self, address: Address, token: str, prefix: str = "fleet") -> None:
         self.phase = Phase("start")
         self.is_running = True
         self.max_attempts = MAX_ATTEMPTS
         self.max_pause_seconds = 1.0
-        #: For each completed plan, the number of acknowledged results.
+        #: By completed plan, the number of its acknowledged results.
         self.completed: dict[str, int] = {}
         self._address, self._token, self._prefix = address, token, prefix
         self._numbers = itertools.count()
 
     def begin(self, name: str) -> Phase:
-        """Begin counting a new phase."""
+        """Start a new phase of counting."""
         self.phase = Phase(name)
         return self.phase
 

@@ -58,13 +58,13 @@ def newer_version(home: Path) -> Path:
 
 
 def compile_version(source: Path) -> None:
-    """Compile all modules of a copy, so that its servers start as fast as installed servers."""
+    """Compile the modules of a copy, so that servers start as fast as from an installed package."""
     compileall.compile_dir(source / "waybook", quiet=1)
 
 
 @contextmanager
 def older_version(named: str) -> Iterator[Path]:
-    """Yield the `src` folder of the version to start with, which is a folder or a commit."""
+    """Yield the `src` folder of the first version, from a folder or from a commit."""
     if Path(named).is_dir():
         yield Path(named).resolve()
         return
@@ -81,7 +81,7 @@ def older_version(named: str) -> Iterator[Path]:
 
 
 async def make_token(fleet: Fleet) -> str:
-    """Create a user with a token, with the version of Waybook that created the database."""
+    """Create a user with a token, by the version of Waybook that created the database."""
     source = fleet.variant.first_source
     await fleet.command(source, "user", "add", "ann", *SCOPES)
     words = ("token", "add", "ann", "--label", "fleet", *SCOPES, "--json")
@@ -90,12 +90,12 @@ async def make_token(fleet: Fleet) -> str:
 
 @asynccontextmanager
 async def working(load: Load, agents: int) -> AsyncIterator[None]:
-    """Let agents work until the block ends."""
+    """Let agents work during the block."""
     task = asyncio.create_task(load.run(agents))
     try:
         yield
     except BaseException:
-        # Cancel agents whose calls get no answer, because they would repeat the calls for minutes.
+        # Agents might repeat calls without answers for minutes, so cancel them.
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
@@ -105,16 +105,13 @@ async def working(load: Load, agents: int) -> AsyncIterator[None]:
 
 
 async def roll(fleet: Fleet, source: Path) -> None:
-    """Replace every server, one after the other, by a server that runs this source."""
+    """Replace the servers, one after the other, by servers that run this source."""
     for name in fleet.names:
         await fleet.replace_server(name, source)
 
 
 async def stall(load: Load, address: Address, token: str, plans: list[str]) -> None:
-    """Claim the first step of some plans, and abandon it.
-
-    Append the ids of the plans to `plans`.
-    """
+    """Claim the first steps of some plans without working on them; add the plans to `plans`."""
     wire = Wire({BALANCER: address}, token)
     for number in range(STALLED_PLANS):
         steps = [{"stepType": "search", "instructions": "Leave it."}]
@@ -126,7 +123,7 @@ async def stall(load: Load, address: Address, token: str, plans: list[str]) -> N
 
 
 async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[str]:
-    """Return everything that is wrong in the database and in the logs after the load."""
+    """Return everything that is wrong in the database and the logs."""
     problems = await wrong_results(fleet, load)
     leaders = await fleet.sql(
         "select count(*) from pg_locks where locktype = 'advisory' and granted and objid > 0"
@@ -140,9 +137,9 @@ async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[s
 
 
 async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
-    """Return the plans whose numbers of stored and of acknowledged results differ."""
-    # The agents report only completed plans (`load.completed`). For a plan that was unfinished when
-    # they stopped, the number of audit entries is the expected number of results.
+    """Return the plans for which the number of stored results is not that of acknowledged ones."""
+    # `load.completed` has only completed plans. For other plans, the expected number of results is
+    # that of their audit entries.
     rows = await fleet.sql(
         """select s.plan_id, count(r.step_id), count(*)
              from plan_step s

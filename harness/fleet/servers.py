@@ -22,11 +22,11 @@ from waybook.embedded_postgres.data_directory import server_account
 HOST: Final = "127.0.0.1"
 OWNER, SERVING, DBNAME = "builder", "server", "waybook"
 HAPROXY: Final = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin")
-#: Time in which a stopping server still answers calls, so that HAProxy, which checks the servers
-#: twice a second, notices the stop.
+#: Seconds for which a server still answers calls after it was asked to stop. HAProxy, which checks
+#: the servers twice a second, notices the stop in this time.
 DRAIN_SECONDS: Final = 2
 SWEEP_SECONDS: Final = 1
-#: Time limit for the start of a server, long enough for a busy machine.
+#: Timeout for the start of a server, long enough for a busy machine.
 START_SECONDS: Final = 120.0
 STALL_SECONDS: Final = 3
 
@@ -67,29 +67,29 @@ max_client_conn = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Options in which the fleet of another harness differs from `make harness NAME=fleet`."""
+    """Options for a fleet that differs from that of `make harness NAME=fleet`."""
 
     #: Additional environment variables of the servers.
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: Maximum number of connections to HAProxy, and additional HAProxy options.
+    #: Maximum number of connections to HAProxy, and further options of HAProxy.
     balancer_connections: int = 2_000
     backend_options: Sequence[str] = ()
-    #: Whether every second server connects through pgbouncer.
+    #: True if every second server connects through pgbouncer.
     is_pooled: bool = True
-    #: Folder of the Waybook package that creates the database.
+    #: Folder of the version of Waybook that creates the database.
     first_source: Path = SOURCE
 
 
 @dataclass(slots=True)
 class Fleet:
-    """All processes of a fleet. Every second server connects through pgbouncer."""
+    """Processes of a fleet, in which every second server connects through pgbouncer."""
 
     home: Path
     ports: dict[str, int]
     names: list[str]
     workers: int = 1
     variant: Variant = field(default_factory=Variant)
-    #: Folder of the Waybook package that each server runs.
+    #: By server, the folder of the version of Waybook that it runs.
     sources: dict[str, Path] = field(default_factory=dict)
     binaries: Path = DEBIAN_BINARIES
     postgres: Supervised = field(init=False)
@@ -105,7 +105,7 @@ class Fleet:
         self.balancer = Supervised("haproxy", self._balancer_command)
 
     def dsn(self, user: str, through: str = "postgres") -> str:
-        """Return the connection string of a database user, directly or through pgbouncer."""
+        """Return the DSN of a database user, with or without pgbouncer."""
         return f"postgresql://{user}@{HOST}:{self.ports[through]}/{DBNAME}"
 
     async def sql(self, text: str) -> list[tuple[Any, ...]]:
@@ -125,24 +125,18 @@ class Fleet:
             raise TimeoutError(f"{error}\n{log[-2000:]}") from None
 
     async def replace_server(self, name: str, source: Path) -> float:
-        """Stop a server as an init system does, and start it again.
-
-        Return the duration of the stop.
-        """
+        """Stop a server as an init system does; start it again; return the seconds of the stop."""
         seconds = await self.servers[name].stop(signal.SIGTERM)
         self.start_server(name, source)
         await self.await_ready(name)
         return seconds
 
     async def migrate(self, source: Path) -> str:
-        """Run `waybook migrate` with this source, as the owner of the database."""
+        """Run this version's `waybook migrate` as the database owner."""
         return await self.command(source, "migrate")
 
     async def command(self, source: Path, *words: str, may_fail: bool = False) -> str:
-        """Run a Waybook command with this source, as the owner of the database.
-
-        Return its output.
-        """
+        """Run a Waybook command of this version as the database owner; return its output."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "waybook", *words),
             env={
@@ -159,7 +153,7 @@ class Fleet:
         return output
 
     def logged_errors(self) -> list[str]:
-        """Return the lines in the servers' logs that report an unexpected error."""
+        """Return the lines in the logs of the servers that report an unexpected error."""
         return [
             f"{name}: {line[:2_000]}"
             for name in self.names
@@ -202,7 +196,7 @@ class Fleet:
 
 
 async def is_ready(port: int) -> bool:
-    """Return whether a server answers HAProxy's health check on /readyz with 200."""
+    """Return whether the server answers HAProxy's request for /readyz with status 200."""
     try:
         reader, writer = await asyncio.open_connection(HOST, port)
         writer.write(b"GET /readyz HTTP/1.0\r\n\r\n")
@@ -217,10 +211,7 @@ async def is_ready(port: int) -> bool:
 async def running_fleet(
     count: int, workers: int, variant: Variant | None = None
 ) -> AsyncIterator[Fleet]:
-    """Start everything except the servers.
-
-    At the end, stop all processes and delete their files.
-    """
+    """Start all processes except the servers; at the end, stop all and delete their files."""
     home = new_home("fleet")
     names = [f"server-{number}" for number in range(count)]
     ports = free_ports(["postgres", "pgbouncer", "balancer", *names])
@@ -247,7 +238,7 @@ async def running_fleet(
 
 
 def new_home(purpose: str) -> Path:
-    """Create a folder for the files of all processes. Every OS user can read it."""
+    """Create a folder for the files of all processes, which every user can read."""
     home = Path(tempfile.mkdtemp(prefix=f"waybook-{purpose}-"))
     home.chmod(0o755)
     return home
@@ -289,7 +280,7 @@ async def _start_database(fleet: Fleet) -> None:
 
 
 async def create_database(fleet: Fleet, maintenance: str) -> None:
-    """Create the roles and a migrated database, as the superuser of the connection string."""
+    """Create the roles and a migrated database, by the DSN of a superuser."""
     for statement in (
         f"create role {OWNER} login createrole",
         f"create database {DBNAME} owner {OWNER}",

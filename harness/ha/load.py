@@ -1,6 +1,6 @@
-"""Load on a database that fails over.
+"""Load during a failover of the database.
 
-Each acknowledged result is recorded, to check later that the database still has it.
+Acknowledged results are recorded, to check later that the database still has them.
 """
 
 import asyncio
@@ -12,40 +12,40 @@ from typing import Any, Final, NamedTuple
 from faults.wire import Address, Wire
 from fleet.load import STEPS, Load, Refused
 
-#: Pause of an agent after each answer, so that the load leaves the machine some idle time.
+#: Pause of an agent after each answer, so that the machine is not fully busy.
 PAUSE_SECONDS: Final = 0.05
 
 
 class Acknowledged(NamedTuple):
-    """Id of a plan with an acknowledged result, and the time of the acknowledgment."""
+    """Plan with an acknowledged result, and time of the acknowledgment."""
 
     plan_id: str
     at: float
 
 
 class HaLoad(Load):
-    """Agents that record each acknowledged result. If the failover lost a plan, they abandon it."""
+    """Agents that record acknowledged results, and abandon plans that a failover lost."""
 
     def __init__(self, address: Address, token: str, agents: int) -> None:
         super().__init__(address, token)
         self.max_attempts, self.max_pause_seconds = 2_000, 0.1
-        #: Acknowledged results of the current scenario, by step id.
+        #: By step id, the acknowledged results of this scenario.
         self.results: dict[str, Acknowledged] = {}
         self._agents = agents
-        #: Times of all answers, by the session of the agent.
+        #: By session, the times of all answers.
         self._answers: dict[str, list[float]] = {}
         self._resumed_at = 0.0
 
     def await_answers_after(self, moment: float) -> None:
-        """Set the time at which the database worked again. Only later answers are considered."""
+        """Set the time from which the database worked again; earlier answers do not count."""
         self._resumed_at = moment
 
     async def all_answered(self) -> bool:
-        """Return whether every agent has got an answer since the database works again."""
+        """Return whether every agent has had an answer since the database works again."""
         return len(self._first_answers()) == self._agents
 
     def last_first_answer(self) -> float:
-        """Return the time at which the last agent got its first answer after the failover."""
+        """Return the time when the last of the agents got its first answer after the failover."""
         return max(self._first_answers())
 
     def _first_answers(self) -> list[float]:

@@ -23,20 +23,20 @@ HOST: Final = "127.0.0.1"
 NODES: Final = ("node-1", "node-2")
 PATRONI: Final = shutil.which("patroni")
 ETCD: Final = shutil.which("etcd")
-#: Patroni's settings in seconds: how long the primary may be silent, and how often a node checks.
+#: Settings of Patroni: seconds for which the primary may be silent, and seconds between checks.
 TTL_SECONDS: Final = 20
 LOOP_SECONDS: Final = 2
 CLUSTER_SECONDS: Final = 90.0
-#: Patroni promotes a standby only up to this lag. The default of 1 MB is too small: the load may
-#: write more while the standby of the asynchronous scenario is cut off for a second.
+#: Maximum lag of a standby that Patroni promotes. The default of 1 MB is too small, because the
+#: load may write more in the second before the primary is killed.
 MAX_LAG_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class Patroni:
-    """Two nodes and etcd.
+    """Etcd, and two nodes.
 
-    A node is a Patroni process with the PostgreSQL server that it manages.
+    A node is a Patroni process and the PostgreSQL server that it manages.
     """
 
     home: Path
@@ -53,15 +53,15 @@ class Patroni:
         return ["etcd", "etcd-peer", *NODES, *(f"{name}-api" for name in NODES)]
 
     def hosts(self) -> str:
-        """Return the hosts and ports of all nodes, as in a database URL."""
+        """Return the hosts and ports of all nodes, in the form for a database URL."""
         return ",".join(f"{HOST}:{self.ports[name]}" for name in NODES)
 
     def node_dsn(self, name: str, dbname: str = "postgres") -> str:
-        """Return the superuser's connection string for one node."""
+        """Return the DSN of the superuser for one node."""
         return f"postgresql://postgres@{HOST}:{self.ports[name]}/{dbname}"
 
     async def start(self) -> None:
-        """Start etcd and both nodes, and wait until one is the primary and the other replicates."""
+        """Start etcd and both nodes; wait until one is the primary and the other is a standby."""
         disk = self.home / "disk"
         disk.mkdir()
         for name in NODES:
@@ -81,7 +81,7 @@ class Patroni:
         await self.etcd.stop(signal.SIGKILL)
 
     async def members(self) -> list[dict[str, Any]]:
-        """Return the state of all nodes, as one of them reports it."""
+        """Return the state of all nodes, for which one of them is asked."""
         for name in NODES:
             with contextlib.suppress(OSError, ValueError):
                 text = await asyncio.to_thread(self._request, name, "GET", "cluster", None)
@@ -107,24 +107,24 @@ class Patroni:
         await until(replicates, f"a {wanted}", CLUSTER_SECONDS)
 
     async def settings(self) -> dict[str, Any]:
-        """Return the settings that all nodes share."""
+        """Return the settings of both nodes."""
         name = await self.primary() or NODES[0]
         return dict(json.loads(await asyncio.to_thread(self._request, name, "GET", "config", None)))
 
     async def set_synchronous(self, *, on: bool) -> None:
-        """Switch synchronous replication on or off, and wait until this has taken effect."""
+        """Turn synchronous replication on or off, and wait until this has taken effect."""
         name = await self.primary() or NODES[0]
         await asyncio.to_thread(self._request, name, "PATCH", "config", {"synchronous_mode": on})
         await self.await_standby()
 
     async def switch_over(self, old: str) -> None:
-        """Let Patroni switch the primary role to the other node."""
+        """Let Patroni make the other node the primary."""
         (new,) = set(NODES) - {old}
         wanted = {"leader": old, "candidate": new}
         await asyncio.to_thread(self._request, old, "POST", "switchover", wanted)
 
     async def crash(self, name: str) -> None:
-        """Kill all processes of a node with SIGKILL, as if its machine crashed."""
+        """Kill all processes of a node by SIGKILL, as if its machine had crashed."""
         node = self.nodes[name]
         node.may_run.clear()
         processes = self._postgres_processes(name)
@@ -135,7 +135,7 @@ class Patroni:
         await node.stop(signal.SIGKILL)
 
     def freeze(self, name: str) -> None:
-        """Suspend all processes of a node. Its connections stay open, but it answers nothing."""
+        """Suspend all processes of a node: its connections stay open, but get no answers."""
         node = self.nodes[name]
         node.send(signal.SIGSTOP)
         for pid in self._postgres_processes(name):
@@ -143,9 +143,9 @@ class Patroni:
                 os.kill(pid, signal.SIGSTOP)
 
     async def cut_replication(self, name: str) -> Callable[[], None]:
-        """Stop the standby's replication. Return a function that lets it reconnect.
+        """Stop replication to the standby; return a function that lets the standby connect again.
 
-        The standby does not get what the primary writes before the returned function is called.
+        Until this function is called, the standby gets nothing that the primary writes.
         """
         for pid in self._postgres_processes(name):
             if b"walreceiver" in await asyncio.to_thread(Path(f"/proc/{pid}/cmdline").read_bytes):
@@ -235,11 +235,11 @@ class Patroni:
 
 
 class WriteProbe:
-    """Probe that writes to one node repeatedly, and records when the node accepts writes."""
+    """Repeated write to one node, to find the times at which the node accepts writes."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        #: Times of the first and the last successful write.
+        #: Time of the first successful write, and time of the last.
         self.first: float | None = None
         self.last: float | None = None
 

@@ -44,49 +44,49 @@ from waybook.cli.runtime import open_app
 from waybook.settings_reading import read_settings
 
 SERVERS: Final = ["server-1", "server-2"]
-#: Maximum time for which an agent may wait longer than the database was down.
+#: Maximum seconds that an agent may wait longer than the database was down.
 MAX_EXTRA_SECONDS: Final = 2.0
 WARM_SECONDS: Final = 4.0
 LAG_SECONDS: Final = 1.0
 RECOVERY_SECONDS: Final = 60.0
 
-#: Function that makes the primary fail. Its last argument is the name of the primary's node.
+#: Function that makes the primary fail; its last argument is the node of the primary.
 Failure: TypeAlias = Callable[["HaFleet", Patroni, str], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class HaFleet(Fleet):
-    """Fleet of servers whose database URL contains the hosts of both nodes."""
+    """Fleet of servers whose database URL contains both nodes."""
 
     hosts: str = ""
-    #: Time just before the audit anchor was written.
+    #: Time immediately before the audit anchor was written.
     anchored_at: float = 0.0
 
     @property
     def anchor(self) -> Path:
-        """Return the path of the audit anchor, which is outside the database."""
+        """Return the path of the audit anchor, which is not in the database."""
         return self.home / "anchor.jsonl"
 
     def dsn(self, user: str, through: str = "postgres") -> str:
-        """Return the connection string of a database user, with the hosts of both nodes."""
+        """Return the DSN of a database user with both nodes."""
         del through
         return f"postgresql://{user}@{self.hosts}/{DBNAME}?target_session_attrs=read-write"
 
 
 @dataclass(slots=True)
 class Outcome:
-    """Figures of one failover scenario."""
+    """Figures of a failover scenario."""
 
     name: str
     is_loss_allowed: bool = False
-    #: Time from the old primary's last write to the new primary's first write, and from then until
-    #: the last agent worked again.
+    #: Seconds from the old primary's last write to the new primary's first, and further seconds
+    #: until the last agent worked again.
     cluster_seconds: float = 0.0
     extra_seconds: float = 0.0
     acknowledged: int = 0
     lost_results: int = 0
-    #: Number of audit chains that do not match the anchor. Then the number of plans whose chains
-    #: match the anchor, although a result from before the anchor was lost.
+    #: Number of audit chains that differ from the anchor, and number of plans whose chains agree
+    #: with it although a result is lost.
     detected: int = 0
     undetected: int = 0
     healed: int = 0
@@ -94,7 +94,7 @@ class Outcome:
     failed: dict[str, int] = field(default_factory=dict)
 
     def violations(self) -> list[str]:
-        """Return everything that went wrong."""
+        """Return messages about everything that is wrong."""
         violations = []
         if self.lost_results and not self.is_loss_allowed:
             violations.append(f"{self.name}: {self.lost_results} acknowledged results lost")
@@ -113,7 +113,7 @@ class Outcome:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[tuple[HaFleet, Patroni]]:
-    """Start the database and HAProxy. At the end, stop all processes and delete their files."""
+    """Start the database and HAProxy; at the end, stop all processes and delete their files."""
     home = new_home("ha")
     ports = free_ports([*Patroni.port_names(), "balancer", *SERVERS])
     cluster = Patroni(home, ports)
@@ -135,20 +135,20 @@ async def running() -> AsyncIterator[tuple[HaFleet, Patroni]]:
 
 
 async def kill_primary(_: HaFleet, cluster: Patroni, old: str) -> None:
-    """Kill the primary, as if its machine crashed."""
+    """Kill the primary, as if its machine had crashed."""
     await cluster.crash(old)
 
 
 async def freeze_primary(_: HaFleet, cluster: Patroni, old: str) -> None:
-    """Freeze the primary, so that it accepts connections and answers nothing."""
+    """Freeze the primary, which then accepts connections without answering."""
     cluster.freeze(old)
 
 
 async def kill_primary_ahead(fleet: HaFleet, cluster: Patroni, old: str) -> None:
-    """Stop replication to the standby, wait a moment, and then kill the primary.
+    """Stop replication to the standby, wait for a moment, and kill the primary.
 
-    Just before, this process writes an audit anchor, with which the loss can be detected later. A
-    separate command would take seconds, in which even more results would be lost.
+    Before the kill, this process writes an audit anchor, which shows the loss later. A separate
+    command would take seconds, in which more results would be lost.
     """
     (standby,) = set(NODES) - {old}
     settings = read_settings({"database_url": fleet.dsn(OWNER)}, {}).settings
@@ -164,7 +164,7 @@ async def kill_primary_ahead(fleet: HaFleet, cluster: Patroni, old: str) -> None
 async def scenario(
     fleet: HaFleet, cluster: Patroni, load: HaLoad, outcome: Outcome, fail: Failure
 ) -> Outcome:
-    """Let the primary fail under load, and measure until every agent works again."""
+    """Let the primary fail under load; measure the time until every agent works again."""
     old = await cluster.primary()
     assert old is not None
     (new,) = set(NODES) - {old}
@@ -195,7 +195,7 @@ async def scenario(
 
 
 async def switch_over(_: HaFleet, cluster: Patroni, old: str) -> None:
-    """Let Patroni switch the primary role to the standby."""
+    """Let Patroni make the standby the primary."""
     await cluster.switch_over(old)
 
 
@@ -204,7 +204,7 @@ async def _has_written(probe: WriteProbe) -> bool:
 
 
 async def _count(fleet: HaFleet, load: HaLoad, outcome: Outcome, phase: Phase) -> None:
-    """Add the lost results and the counts of the calls to the outcome."""
+    """Count the lost results; add them and the counts of calls to the outcome."""
     acknowledged, load.results = load.results, {}
     rows = await fleet.sql("select step_id from step_result")
     stored = {str(step) for (step,) in rows}
@@ -220,7 +220,7 @@ async def _count(fleet: HaFleet, load: HaLoad, outcome: Outcome, phase: Phase) -
 
 
 async def _damaged_chains(fleet: HaFleet) -> set[str]:
-    """Return the ids of the plans whose audit chains do not match the anchor."""
+    """Return the ids of the plans whose audit chains differ from the anchor."""
     words = ("audit", "anchor", str(fleet.anchor), "--json")
     checked = json.loads(await fleet.command(SOURCE, *words, may_fail=True))
     messages = itertools.chain.from_iterable(checked.get("errors", {}).values())

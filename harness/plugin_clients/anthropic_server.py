@@ -1,4 +1,4 @@
-"""Local server with Anthropic's messages API, for a scripted model."""
+"""Local server with Anthropic's messages API, which answers from a scripted model."""
 
 import json
 import threading
@@ -15,9 +15,9 @@ COMPACTION: Final = "create a detailed summary of"
 
 @dataclass
 class ScriptedModel:
-    """Scripted model that records its own tool calls and the client's requests.
+    """Scripted model that records its tool calls and the requests of the client.
 
-    `before_answer` is called with each answer before it is sent, and may kill the client.
+    Before each answer is sent, `before_answer` gets it, and may kill the client.
     """
 
     before_answer: Callable[[list[str], Call | str], None] = lambda _texts, _answer: None
@@ -27,7 +27,7 @@ class ScriptedModel:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the content block that answers a request."""
+        """Return the answer to a request, as a content block."""
         texts = [text for message in body["messages"] for text in texts_of(message["content"])]
         if any(COMPACTION in text for text in texts[-3:]):
             self.summaries.append("\n".join(texts))
@@ -40,7 +40,7 @@ class ScriptedModel:
             return self.act(texts, names)
 
     def act(self, texts: list[str], names: list[str]) -> dict[str, Any]:
-        """Return the content block with the model's next tool call, or with its final text."""
+        """Return the next tool call of the model or its final text, as a content block."""
         decision = decide(texts)
         self.before_answer(texts, decision)
         if isinstance(decision, str):
@@ -53,7 +53,7 @@ class ScriptedModel:
 
 
 def texts_of(content: object) -> Iterator[str]:
-    """Yield every text in the content of a message, in order."""
+    """Yield the texts in the content of a message."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, list):
@@ -68,12 +68,11 @@ def last_reply(texts: list[str]) -> dict[str, Any] | None:
 
 
 def tool_use(name: str, arguments: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return the content block of a tool call."""
     return {"type": "tool_use", "id": f"toolu_{number:024d}", "name": name, "input": arguments}
 
 
 def stream(model: str, block: dict[str, Any]) -> bytes:
-    """Return a message with one content block, as server-sent events."""
+    """Return a message with this content block, as server-sent events."""
     is_text = block["type"] == "text"
     begun = {**block, "text": ""} if is_text else {**block, "input": {}}
     delta = (
@@ -105,7 +104,7 @@ def stream(model: str, block: dict[str, Any]) -> bytes:
 
 @contextmanager
 def serve_model(model: ScriptedModel) -> Iterator[str]:
-    """Serve the scripted model on a loopback port, and yield its URL."""
+    """Serve the scripted model on loopback; yield the URL."""
 
     def reply(path: str, body: dict[str, Any]) -> tuple[bytes, str]:
         if "count_tokens" in path:
@@ -118,7 +117,7 @@ def serve_model(model: ScriptedModel) -> Iterator[str]:
 
 @contextmanager
 def serve(reply: Callable[[str, dict[str, Any]], tuple[bytes, str]]) -> Iterator[str]:
-    """Serve replies to the path and the body of each POST request. Yield the URL.
+    """Serve replies, computed from the path and body of each POST request; yield the URL.
 
     A reply is a pair of content and media type.
     """
@@ -150,7 +149,7 @@ def serve(reply: Callable[[str, dict[str, Any]], tuple[bytes, str]]) -> Iterator
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """Ignore the error that occurs if a client is killed while it waits for an answer."""
+            """Ignore the error after a client was killed while it waited for an answer."""
 
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,8 +1,8 @@
-"""Test of the Claude Code plugin: the plan must be finished although the client is killed.
+"""Test of the Claude Code plugin, which must complete a plan although the client is killed.
 
-The real client with the real plugin and a scripted model completes a plan of thirteen steps. The
-conversation is compacted after every third step, and the client is killed after the seventh step:
-`make harness NAME=plugins`.
+The real client with the real plugin and a scripted model works on a plan of thirteen steps. The
+conversation is compacted after every third step, and the client is killed after the seventh: `make
+harness NAME=plugins`.
 """
 
 import json
@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PLUGIN: Final = ROOT / "build" / "plugins" / "claude-code"
 STEPS: Final = 13
 KILLED_AFTER: Final = 7
-#: Maximum number of prompts. A test that needs more is stuck.
+#: Maximum number of prompts; a test that needs more is stuck.
 MAX_PROMPTS: Final = 8
 PATIENCE: Final = 300.0
 MAX_TOKENS: Final = 400
@@ -37,7 +37,7 @@ NOTICE: Final = re.compile(
 
 @dataclass
 class Client:
-    """Claude Code with its own home directory, the plugin, and no other settings."""
+    """Claude Code with a home directory of its own, the plugin, and no other settings."""
 
     program: str
     home: Path
@@ -71,7 +71,7 @@ class Client:
         return json.loads(done.stdout)
 
     def prompt(self, text: str, session: str | None) -> str | None:
-        """Run one prompt. Return the id of the conversation, or None if the client was killed."""
+        """Run one prompt; return the id of the conversation, or None if the client was killed."""
         work = self.home / "project"
         work.mkdir(exist_ok=True)
         self.process = subprocess.Popen(
@@ -90,23 +90,23 @@ class Client:
         return self.conversation(output)
 
     def command(self, text: str, session: str | None) -> list[str]:
-        """Return the command line of a prompt that allows only Waybook's tools."""
+        """Return the command line for a prompt that may only use Waybook's tools."""
         options = ["--plugin-dir", str(PLUGIN), "--output-format", "json"]
         allowed = ["--allowedTools", "mcp__plugin_waybook_waybook"]
         resumed = ["--resume", session] if session else []
         return [self.program, "-p", text, *options, *allowed, *resumed]
 
     def conversation(self, output: str) -> str | None:
-        """Return the id of the conversation in the output of a prompt."""
+        """Return the id of the conversation from the output for a prompt."""
         return str(json.loads(output)["session_id"])
 
     def kill(self) -> None:
-        """Kill the client and every process that it started."""
+        """Kill the client and all processes that it started."""
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGKILL)
 
     def has_ended(self) -> bool:
-        """Return whether the MCP servers that write the conversations' state files have ended."""
+        """Return whether the MCP servers have ended, whose ids the state files contain."""
         states = (self.data_dir / "conversations").glob("*.json")
         pids = [json.loads(path.read_text("utf-8"))["process"] for path in states]
         return not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -114,14 +114,14 @@ class Client:
 
 @dataclass
 class Interruption:
-    """Kills the client while it holds the eighth step."""
+    """Interruption that kills the client while it holds the eighth step."""
 
     client: Client
     submitted: int = 0
     is_done: bool = False
 
     def before_answer(self, texts: list[str], decision: Call | str) -> None:
-        """Kill the client once, when it is about to submit the eighth step."""
+        """Kill the client when it is about to submit the eighth step for the first time."""
         reply = last_reply(texts)
         if self.is_done or not isinstance(decision, Call) or reply is None:
             return
@@ -132,7 +132,7 @@ class Interruption:
 
 
 def work_through(client: Client, plan_id: str) -> list[str]:
-    """Prompt the client until the plan is complete. Return the events between the prompts."""
+    """Prompt the client until the plan is complete; return what happened between the prompts."""
     events: list[str] = []
     session = client.prompt(f"{PROMPT} {plan_id}.", None)
     for _ in range(MAX_PROMPTS):
@@ -141,8 +141,7 @@ def work_through(client: Client, plan_id: str) -> list[str]:
         if status["status"] == "completed":
             return events
         if session is None:
-            # In a new conversation, the model learns the plan and the step only from the plugin's
-            # hook.
+            # In a new conversation, the model knows plan and step only from the hook of the plugin.
             events.append("new conversation")
             eventually(client.has_ended, "the MCP server of the ended client has ended")
         else:
@@ -153,7 +152,7 @@ def work_through(client: Client, plan_id: str) -> list[str]:
 
 
 def check(client: Client, calls: list[Call], plan_id: str) -> None:
-    """Check that every step was submitted exactly once, on its first attempt."""
+    """Check that each step was submitted once, on its first attempt."""
     submitted = [c.arguments["stepId"] for c in calls if c.tool == "submit_step_result"]
     assert len(submitted) == len(set(submitted)) == STEPS, submitted
     status = client.waybook("get_plan_status", planId=plan_id, detail=True)
@@ -166,7 +165,7 @@ def check(client: Client, calls: list[Call], plan_id: str) -> None:
 
 
 def longest_notice(contexts: list[list[str]]) -> int:
-    """Return the number of tokens of the longest hook message in these requests."""
+    """Return the number of tokens in the longest message of the hook."""
     texts = [text for context in contexts for text in context]
     notices = {notice for text in texts for notice in NOTICE.findall(text)}
     return max(map(count_tokens, notices))

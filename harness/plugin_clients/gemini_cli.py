@@ -1,7 +1,7 @@
-"""Test of the Gemini CLI extension: the plan must be finished although the client is killed.
+"""Test of the Gemini CLI extension, which must complete a plan although the client is killed.
 
-The real client with the real extension and a scripted model completes a plan of thirteen steps.
-Each prompt starts a new conversation, and the client is killed once: `make harness NAME=plugins`.
+The real client with the real extension and a scripted model works on a plan of thirteen steps. Each
+prompt starts a new conversation, and the client is killed once: `make harness NAME=plugins`.
 """
 
 import json
@@ -35,30 +35,30 @@ SETTINGS: Final = {
 
 
 class GeminiClient(Client):
-    """Gemini CLI with its own home directory, the extension, and no other settings."""
+    """Gemini CLI with a home directory of its own, the extension, and no other settings."""
 
     def environment(self) -> dict[str, str]:
         return {
             **super().environment(),
             "GEMINI_API_KEY": "local",
             "GOOGLE_GEMINI_BASE_URL": self.url,
-            # The working directory is empty and belongs to this test, so it can be trusted.
+            # The working directory is an empty directory of this test, so it can be trusted.
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
         }
 
     def command(self, text: str, session: str | None) -> list[str]:
-        """Return the command line of a prompt, which always starts a new conversation."""
+        """Return the command line for a prompt, which starts a new conversation."""
         del session
         node = str(NODE / "bin" / "node")
         return [node, self.program, "--model", "gemini-2.5-flash", "-p", text]
 
     def conversation(self, output: str) -> str | None:
-        """Return None, because a prompt cannot continue an earlier conversation."""
+        """Return None, because a prompt cannot continue a conversation."""
         del output
         return None
 
     def install(self) -> None:
-        """Install the extension in this client's home directory."""
+        """Install the extension in the home directory of this client."""
         settings = self.home / ".gemini"
         shutil.copytree(EXTENSION, settings / "extensions" / "waybook")
         (settings / "settings.json").write_text(json.dumps(SETTINGS), "utf-8")

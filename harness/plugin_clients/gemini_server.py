@@ -1,4 +1,4 @@
-"""Local server with Google's Gemini API, for a scripted model."""
+"""Local server with Google's Gemini API, which answers from a scripted model."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from plugin_clients.scripted_agent import Call, decide
 
 @dataclass
 class GeminiModel:
-    """Scripted model for Gemini CLI. It records its tool calls and the texts of each request."""
+    """Scripted model for Gemini CLI that records its tool calls, and the texts of requests."""
 
     before_answer: Callable[[list[str], Call | str], None] = lambda _texts, _answer: None
     calls: list[Call] = field(default_factory=list)
@@ -21,7 +21,7 @@ class GeminiModel:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the content part that answers a request."""
+        """Return the answer to a request, as a content part."""
         texts = [text for content in body["contents"] for text in texts_of(content)]
         declared = [
             function["name"]
@@ -42,12 +42,12 @@ class GeminiModel:
 
 
 SHORT = ("get_next_step", "submit_step_result")
-#: Markers that Gemini CLI puts around the text of a tool result.
+#: Texts that Gemini CLI puts before and after each tool result.
 OPENED, CLOSED = "<untrusted_context>\n", "\n</untrusted_context>"
 
 
 def texts_of(content: dict[str, Any]) -> Iterator[str]:
-    """Yield every text in one content object of a request, including the texts of tool results."""
+    """Yield the texts in a content object of a request, tool results included."""
     for part in content.get("parts", []):
         if "text" in part:
             yield part["text"]
@@ -67,7 +67,7 @@ def strings_in(value: object) -> Iterator[str]:
 
 @contextmanager
 def serve_gemini(model: GeminiModel) -> Iterator[str]:
-    """Serve the scripted model on a loopback port, and yield its URL."""
+    """Serve the scripted model on loopback; yield the URL."""
 
     def reply(path: str, body: dict[str, Any]) -> tuple[bytes, str]:
         if "countTokens" in path:

@@ -14,7 +14,7 @@ MANIFEST: Final = ROOT / "src" / "waybook" / "plugins" / "mcpb" / "manifest.json
 
 
 def main() -> None:
-    """Validate the bundle manifest and the plugin, then run the test of each client."""
+    """Validate the bundle manifest and the plugin, then run the test with each client."""
     packages = install(WANTED, "plugin-clients") / "node_modules"
     validate = packages / "@anthropic-ai" / "mcpb" / "dist" / "cli" / "cli.js"
     command = [str(NODE / "bin" / "node"), str(validate), "validate", str(MANIFEST)]

@@ -1,8 +1,8 @@
-"""Scripted agent without memory, which replaces the language model of a real client.
+"""Scripted agent without memory, which takes the place of a client's language model.
 
-It decides its next call only from the texts of the current request. When the conversation is
-compacted or the client is killed, the agent therefore forgets the plan and the step, unless a hook
-adds them to the conversation again.
+It decides on its next call only by the texts of the current request. After a compaction, or after
+the client was killed, it therefore knows plan and step only if a hook adds them to the
+conversation.
 """
 
 import json
@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: Number of steps per prompt after which the agent ends its turn, while it holds the next step. If
-#: no hook reminds the agent to go on, it ends its turn after the first step, and holds no step.
+#: Number of steps after which the agent ends its turn while it holds the next step. If no hook lets
+#: it continue, it ends its turn after the first step, without holding another.
 STEPS_PER_PROMPT: Final = 3
 PROMPT: Final = "Go on with the plan"
 SUMMARY: Final = "<summary>Some work was done.</summary>"
@@ -32,7 +32,7 @@ class Call:
 
 @dataclass
 class Knowledge:
-    """Facts that the agent learns from the texts of one request."""
+    """Facts that the agent knows from the texts of one request."""
 
     plan: dict[str, Any] = field(default_factory=dict)
     held: dict[str, Any] | None = None
@@ -41,7 +41,7 @@ class Knowledge:
     is_reminded: bool = False
 
     def read(self, text: str) -> None:
-        """Record the facts in a text: a prompt, a hook message, or a tool result."""
+        """Record the facts in a text: a prompt, a message of a hook, or a tool result."""
         reply = parse_reply(text)
         if reply is not None:
             self.read_reply(reply)
@@ -70,7 +70,7 @@ class Knowledge:
 
 
 def parse_reply(text: str) -> dict[str, Any] | None:
-    """Return the Waybook tool reply in the text, or None if the text is not a tool reply."""
+    """Return the reply of a Waybook tool in a text, or None if the text has no reply."""
     try:
         body = json.loads(text)
     except ValueError:
@@ -79,7 +79,7 @@ def parse_reply(text: str) -> dict[str, Any] | None:
 
 
 def decide(texts: Iterable[str]) -> Call | str:
-    """Return the agent's next tool call, or its final text for this prompt."""
+    """Return the next tool call of the agent, or its last text for the prompt."""
     known = Knowledge()
     for text in texts:
         known.read(text)
