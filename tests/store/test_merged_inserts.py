@@ -60,14 +60,8 @@ def test_merged_message_keeps_all_rows_and_the_statement_order(
 
 
 def stored(key: Key) -> Statement:
-    return store_answer(
-        tool=key.tool,
-        key=key.stored,
-        arguments_hash=key.arguments_hash,
-        is_error=False,
-        answer={"answer": key.key},
-        now=datetime(2026, 1, 1, tzinfo=UTC),
-    )
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return store_answer(key, {"answer": key.key}, now, is_error=False)
 
 
 async def test_calls_with_merged_inserts_store_all_rows_with_separate_results(

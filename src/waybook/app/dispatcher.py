@@ -226,7 +226,8 @@ class Dispatcher:
         except NotFound as error:
             # If this call is a retry, the first call may have removed the step. Look for the answer
             # of the first call.
-            stored = await _find_stored(ctx)
+            (rows,) = await ctx.read(lookup_statement(ctx.key)) if ctx.key else ([],)
+            stored = read_answer(rows[0], ctx.key) if ctx.key and rows else None
             if stored is None:
                 raise await _name_unknown_id(ctx, args, error) from None
             return _replayed_answer(stored)
@@ -263,13 +264,6 @@ def _key(tool: str, user: str, args: ToolArguments) -> Key | None:
     if key[MAX_KEY_LENGTH:]:
         key = _hash(key)
     return Key(tool, key, user, hash_arguments(dump_arguments(args, exclude=NOT_HASHED)))
-
-
-async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:
-    if ctx.key is None:
-        return None
-    (rows,) = await ctx.read(lookup_statement(ctx.key))
-    return read_answer(rows[0], ctx.key) if rows else None
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:

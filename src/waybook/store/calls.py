@@ -189,10 +189,8 @@ def hash_arguments(arguments: Json) -> bytes:
     return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
 
 
-def store_answer(
-    *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
-) -> Statement:
-    row = (tool, key, arguments_hash, is_error, AsJson(answer), now)
+def store_answer(key: Key, answer: Json, now: datetime, *, is_error: bool) -> Statement:
+    row = (key.tool, key.stored, key.arguments_hash, is_error, AsJson(answer), now)
     return SQL["insert_answer"](merged_rows=Rows([row]))
 
 

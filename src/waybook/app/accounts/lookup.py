@@ -5,7 +5,8 @@ Callers who presented a valid API token are cached.
 
 import difflib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
@@ -64,29 +65,20 @@ class CachedCaller(NamedTuple):
     caller: Caller
     check: CredentialCheck
 
-    def checking(self) -> "_CheckedBlock":
-        """Return a context manager. The first database query in its block also checks the token."""
-        return _CheckedBlock(self.check)
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Let the first database query in the block also check the token.
 
-
-class _CheckedBlock:
-    """Context manager that suppresses the error for an invalid credential, and records it."""
-
-    __slots__ = ("_check", "_previous")
-
-    def __init__(self, check: CredentialCheck) -> None:
-        self._check = check
-
-    def __enter__(self) -> None:
-        self._previous = CURRENT_CHECK.set(self._check)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        # Code after the block must not check this credential again.
-        CURRENT_CHECK.reset(self._previous)
-        if kind is None or not issubclass(kind, StaleCredential):
-            return False
-        self._check.is_failed = True
-        return True
+        The error for an invalid token is suppressed, and recorded in `check`.
+        """
+        previous = CURRENT_CHECK.set(self.check)
+        try:
+            yield
+        except StaleCredential:
+            self.check.is_failed = True
+        finally:
+            # Code after the block must not check this credential again.
+            CURRENT_CHECK.reset(previous)
 
 
 class TokenCache:

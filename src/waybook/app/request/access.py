@@ -84,6 +84,12 @@ async def load_definition(
     return compiled_dag
 
 
+async def current_definition(ctx: RequestContext, slug: str) -> CompiledDag:
+    """Return the definition that new runs of a workflow use."""
+    (rows,) = await ctx.read(runs.SQL["definition"](slug=slug, version=None))
+    return ctx.services.shared(DefinitionCache).current(ctx.caller.org_id, slug, rows)
+
+
 async def run_of_job(ctx: RequestContext, job_id: str) -> str:
     remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
     if remembered is not None:

@@ -165,25 +165,22 @@ def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, i
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:
-        plain = Answer(_reply_too_large(tool, len(text)).as_json(), is_error=True)
+        size, done = len(text), " The call was carried out; do not repeat it."
+        following = NextCall(_list_tool(tool), {}, "See what there is, then read it in parts.")
+        if tool.reads_only:
+            done = ""
+            if "detail" in tool.arguments.model_fields:
+                following = NextCall(tool.name, {}, f"{SAME_CALL}, without detail.")
+        error = TooLarge(
+            f"the reply of {tool.name} has {size:,} bytes, at most {MAX_REPLY_BYTES:,} are sent."
+            f"{done}",
+            next_call=following,
+            limit=MAX_REPLY_BYTES,
+            size=size,
+        )
+        plain = Answer(error.as_json(), is_error=True)
         text = dumped(plain.body)
     return _add_flag(plain, text), len(text)
-
-
-def _reply_too_large(tool: Tool, size: int) -> TooLarge:
-    done = "" if tool.reads_only else " The call was carried out; do not repeat it."
-    brief = tool.reads_only and "detail" in tool.arguments.model_fields
-    following = (
-        NextCall(tool.name, {}, f"{SAME_CALL}, without detail.")
-        if brief
-        else NextCall(_list_tool(tool), {}, "See what there is, then read it in parts.")
-    )
-    return TooLarge(
-        f"the reply of {tool.name} has {size:,} bytes, at most {MAX_REPLY_BYTES:,} are sent.{done}",
-        next_call=following,
-        limit=MAX_REPLY_BYTES,
-        size=size,
-    )
 
 
 def dumped(value: object) -> bytes:

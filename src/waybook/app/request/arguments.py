@@ -224,25 +224,15 @@ class MutatingArguments(SessionArguments):
     )
 
 
-def _spellings(kind: type[BaseModel], names: Iterable[str]) -> frozenset[str]:
-    aliases = (str(kind.model_fields[name].alias) for name in names)
-    return frozenset((*names, *aliases))
-
-
 @cache
-def _optional_names(kind: type[BaseModel]) -> frozenset[str]:
-    fields = kind.model_fields.items()
-    return _spellings(kind, [name for name, field in fields if not field.is_required()])
-
-
-@cache
-def _optional_texts(kind: type[BaseModel]) -> frozenset[str]:
-    texts = [
-        name
+def _optional_arguments(kind: type[BaseModel]) -> Mapping[str, bool]:
+    """Map the names and aliases of the optional arguments to whether the argument takes a text."""
+    return {
+        spelling: _takes_text(field.annotation, field.metadata)
         for name, field in kind.model_fields.items()
-        if not field.is_required() and _takes_text(field.annotation, field.metadata)
-    ]
-    return _spellings(kind, texts)
+        if not field.is_required()
+        for spelling in (name, str(field.alias))
+    }
 
 
 def _takes_text(annotation: object, metadata: Iterable[object] = ()) -> bool:
@@ -287,8 +277,12 @@ def without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments
     ]
     if not unset:
         return arguments
-    optional, texts = _optional_names(kind), _optional_texts(kind)
-    absent = {name for name in unset if name in (optional if arguments[name] is None else texts)}
+    takes_text = _optional_arguments(kind)
+    absent = {
+        name
+        for name in unset
+        if name in takes_text and (arguments[name] is None or takes_text[name])
+    }
     return {name: inner for name, inner in arguments.items() if name not in absent}
 
 

@@ -91,15 +91,4 @@ class RequestContext:
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False
     ) -> list[Statement]:
-        if self.key is None:
-            return []
-        return [
-            store_answer(
-                tool=self.key.tool,
-                key=self.key.stored,
-                arguments_hash=self.key.arguments_hash,
-                is_error=is_error,
-                answer=body,
-                now=now,
-            )
-        ]
+        return [store_answer(self.key, body, now, is_error=is_error)] if self.key else []

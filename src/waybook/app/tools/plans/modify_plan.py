@@ -32,7 +32,7 @@ from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan import modify
-from waybook.plan.model import CLOSED_PLAN, MAX_CONDITIONS, Plan, StepId
+from waybook.plan.model import CLOSED_PLAN, MAX_CONDITIONS, StepId
 
 _TEXT_SCHEMA = WithJsonSchema({"type": "string"})
 _IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
@@ -234,6 +234,10 @@ async def modify_plan(ctx: RequestContext, args: _ModifyPlan) -> ToolReply:
             expected_revision=args.expected_revision,
         )
         plan = decision.plan
+        following = next_call("get_next_step", "Claim the next step.", planId=plan.id)
+        if plan.status in CLOSED_PLAN:
+            ended = "The plan has ended. Read all its results."
+            following = next_call("get_research_context", ended, planId=plan.id)
         body = non_empty(
             planId=plan.id,
             planStatus=str(plan.status),
@@ -241,7 +245,7 @@ async def modify_plan(ctx: RequestContext, args: _ModifyPlan) -> ToolReply:
             revision=plan.revision,
             steps=[step_view(step, attempt=step.attempt) for step in plan.steps],
             applied=sum(entry.event == "plan_modified" for entry in decision.entries),
-            next=_next(plan),
+            next=following,
         )
         look = next_call("get_plan_status", "Get the full list.", planId=plan.id, detail=True)
         body = fit_reply(body, ("steps",), look)
@@ -255,10 +259,3 @@ async def modify_plan(ctx: RequestContext, args: _ModifyPlan) -> ToolReply:
         return {**body, "dryRun": True, "diff": changes, "next": shown}
 
     return await update(locked, decide)
-
-
-def _next(plan: Plan) -> Json:
-    if plan.status in CLOSED_PLAN:
-        why = "The plan has ended. Read all its results."
-        return next_call("get_research_context", why, planId=plan.id)
-    return next_call("get_next_step", "Claim the next step.", planId=plan.id)

@@ -66,8 +66,28 @@ async def list_skills(ctx: RequestContext, args: _ListSkills) -> Body:
         }
     skill = _find_skill(ctx, args.name)
     start = next_call("start_skill", "Start work with this skill.", name=skill.name)
-    shown = {} if args.file is None else {"file": _file_view(skill, args.file)}
-    return {"skills": [_view(skill, skill.description)], **shown, "next": start}
+    view = _view(skill, skill.description)
+    if args.file is None:
+        return {"skills": [view], "next": start}
+    file = skill.file(args.file)
+    if file is None:
+        raise NotFound(
+            f"the skill {skill.name} has no such file",
+            next_call=NextCall("list_skills", {"name": skill.name}, "List the files of the skill."),
+        )
+    resource = f"skill://{skill.name}/{file.path}"
+    try:
+        text = file.content.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(
+            "this file is not text; read its resource to get its bytes", resource=resource
+        ) from None
+    shown = truncate(text, _MAX_FILE_BYTES)
+    left = len(text) - len(shown)
+    part = non_empty(
+        path=file.path, text=shown, left=left or None, resource=resource if left else None
+    )
+    return {"skills": [view], "file": part, "next": start}
 
 
 def _find_skill(ctx: RequestContext, name: str) -> Skill:
@@ -90,27 +110,6 @@ def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
         description=description,
         outputMediaType=skill.output_media_type,
         files=_file_names(skill) if files else None,
-    )
-
-
-def _file_view(skill: Skill, path: str) -> Body:
-    file = skill.file(path)
-    if file is None:
-        raise NotFound(
-            f"the skill {skill.name} has no such file",
-            next_call=NextCall("list_skills", {"name": skill.name}, "List the files of the skill."),
-        )
-    resource = f"skill://{skill.name}/{file.path}"
-    try:
-        text = file.content.decode()
-    except UnicodeDecodeError:
-        raise InvalidInput(
-            "this file is not text; read its resource to get its bytes", resource=resource
-        ) from None
-    shown = truncate(text, _MAX_FILE_BYTES)
-    left = len(text) - len(shown)
-    return non_empty(
-        path=file.path, text=shown, left=left or None, resource=resource if left else None
     )
 
 

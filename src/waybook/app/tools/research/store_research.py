@@ -135,46 +135,33 @@ async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply
     embeddings = await library.embed_passages(pieces, able)
     indexing = _ResearchIndexing(research, org_id, able, embeddings)
     if args.plan_id is None and args.step_id is None:
-        return await _apart(ctx, research, indexing)
-    return await _in_plan(ctx, args, research, indexing)
+        existing = artifacts.existing_standalone_statements(research.kind, research.title)
+        opened = OpenTransaction(ctx, *existing)
 
+        async def decide() -> Proposal[Written]:
+            before = artifacts.read_existing(opened.results[1])
+            stored, entry = store_standalone(research, before, opened.decision_context)
+            context = opened.write_context
+            written = writer.store_standalone(stored.artifact_id, entry, context) if entry else []
+            written += indexing.statements(stored, before, None, opened.now)
+            return Proposal(Written(written), _reply(research, stored, indexing))
 
-async def _in_plan(
-    ctx: RequestContext, args: _StoreResearch, research: Research, how: "_ResearchIndexing"
-) -> ToolReply:
+        return await update(opened, decide)
     step_id = StepId(args.step_id) if args.step_id else None
     plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
-    asking = artifacts.existing_in_plan_statements(
+    existing = artifacts.existing_in_plan_statements(
         plan_id, research.kind, research.title, [origin.id for origin in research.origins]
     )
-    locked = LockedPlan(ctx, *asking, plan_id=plan_id, step_id=step_id, review=False)
+    locked = LockedPlan(ctx, *existing, plan_id=plan_id, step_id=step_id, review=False)
 
-    async def decide() -> PlanProposal:
+    async def decide_in_plan() -> PlanProposal:
         before = artifacts.read_existing(*locked.results)
         decision = decide_storing(locked.plan, step_id, research, before, locked.decision_context)
-        body = _reply(research, decision.reply, how, locked.plan.id, step_id)
-        more = how.statements(decision.reply, before, locked.plan.id, locked.now)
+        body = _reply(research, decision.reply, indexing, locked.plan.id, step_id)
+        more = indexing.statements(decision.reply, before, locked.plan.id, locked.now)
         return Proposal(decision, body, [*more])
 
-    return await update(locked, decide)
-
-
-async def _apart(ctx: RequestContext, research: Research, how: "_ResearchIndexing") -> ToolReply:
-    existing = artifacts.existing_standalone_statements(research.kind, research.title)
-    opened = OpenTransaction(ctx, *existing)
-
-    async def decide() -> Proposal[Written]:
-        before = artifacts.read_existing(opened.results[1])
-        stored, entry = store_standalone(research, before, opened.decision_context)
-        written = (
-            writer.store_standalone(stored.artifact_id, entry, opened.write_context)
-            if entry
-            else []
-        )
-        written += how.statements(stored, before, None, opened.now)
-        return Proposal(Written(written), _reply(research, stored, how))
-
-    return await update(opened, decide)
+    return await update(locked, decide_in_plan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.work_list import last_active_run
+from waybook.app.request.access import current_definition
 from waybook.app.request.arguments import (
     DetailField,
     Id,
@@ -25,7 +26,6 @@ from waybook.app.request.arguments import (
     RunIdField,
 )
 from waybook.app.request.caller import review_url
-from waybook.app.request.definition_cache import DefinitionCache
 from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, MAX_DETAIL_REPLY_BYTES, next_call
 from waybook.app.request.request_context import RequestContext
@@ -37,7 +37,6 @@ from waybook.dag.progress.structure import valid_structure
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import progress_json
 from waybook.research.packet import as_text
-from waybook.store.runs import load
 
 _MAX_RESULT_LENGTH = 4_000
 #: The rate limit counts a drawn step or edge as this number of operations.
@@ -81,50 +80,39 @@ async def draw_map(ctx: RequestContext, args: _DrawMap) -> Body:
 
 async def _drawn(ctx: RequestContext, args: _DrawMap) -> Body:
     if args.plan_id is not None:
-        plan = await read_plan_detail(ctx, args.plan_id, PlanInclude.NAMES)
-        return await _plan(ctx, plan, args.width)
+        board = await read_plan_detail(ctx, args.plan_id, PlanInclude.NAMES)
+        plan, state = board.plan, str(board.plan.state)
+        drawing = await ctx.services.cpu.run(ctx.caller.org_id, partial(plan_drawing, board))
+        steps = drawing.annotations.steps.values()
+        return {
+            "name": plan.name,
+            "status": state,
+            "over": board.is_closed,
+            "progress": _progress(state, "steps", (mark.status for mark in steps)),
+            "svg": await _svg(ctx, drawing, args.width),
+            **non_empty(asks=_review(ctx, board), reason=plan.fail_reason),
+            "next": next_call("get_plan_status", "Get the same as text.", planId=plan.id),
+        }
     if args.run_id is None and args.dag_slug is not None:
-        (rows,) = await ctx.read(load.SQL["definition"](slug=args.dag_slug, version=None))
-        cache = ctx.services.shared(DefinitionCache)
-        compiled_dag = cache.current(ctx.caller.org_id, args.dag_slug, rows)
-        drawing = Drawing(
-            diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))
-        )
+        compiled_dag = await current_definition(ctx, args.dag_slug)
+        structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
         return {
             "name": compiled_dag.dag.name,
             "over": True,
-            "svg": await _svg(ctx, drawing, args.width),
+            "svg": await _svg(ctx, Drawing(diagram_from_structure(structure)), args.width),
             "next": next_call("start_run", "Start a run of it.", dagSlug=compiled_dag.dag.slug),
         }
     run_id = args.run_id or await last_active_run(ctx)
-    board = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
-    stages = board.report["stages"]
+    detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
+    state, stages = str(detail.state), detail.report["stages"]
     return {
-        "name": board.run.name,
-        "status": str(board.state),
-        "over": board.is_closed,
-        "progress": _progress(
-            str(board.state), "stages", (str(stage["status"] or UNKNOWN) for stage in stages)
-        ),
-        "svg": await _svg(ctx, run_drawing(board), args.width),
-        **non_empty(asks=_feedback(board)),
-        "next": next_call("get_run_progress", "Get the same as text.", runId=board.run.id),
-    }
-
-
-async def _plan(ctx: RequestContext, board: PlanDetail, width: int | None) -> Body:
-    plan = board.plan
-    drawing = await ctx.services.cpu.run(ctx.caller.org_id, partial(plan_drawing, board))
-    return {
-        "name": plan.name,
-        "status": str(plan.state),
-        "over": board.is_closed,
-        "progress": _progress(
-            str(plan.state), "steps", (mark.status for mark in drawing.annotations.steps.values())
-        ),
-        "svg": await _svg(ctx, drawing, width),
-        **non_empty(asks=_review(ctx, board), reason=plan.fail_reason),
-        "next": next_call("get_plan_status", "Get the same as text.", planId=plan.id),
+        "name": detail.run.name,
+        "status": state,
+        "over": detail.is_closed,
+        "progress": _progress(state, "stages", (str(s["status"] or UNKNOWN) for s in stages)),
+        "svg": await _svg(ctx, run_drawing(detail), args.width),
+        **non_empty(asks=_feedback(detail)),
+        "next": next_call("get_run_progress", "Get the same as text.", runId=detail.run.id),
     }
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from waybook.app.queries.plans.plan import plan_report, plan_structure
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.work_list import last_active_run
-from waybook.app.request.access import load_plan, load_run
+from waybook.app.request.access import current_definition, load_plan, load_run
 from waybook.app.request.arguments import (
     DetailField,
     Id,
@@ -18,7 +18,7 @@ from waybook.app.request.arguments import (
     ReadArguments,
     RunIdField,
 )
-from waybook.app.request.definition_cache import DefinitionCache, definition_body
+from waybook.app.request.definition_cache import definition_body
 from waybook.app.request.reply import (
     canceled_view,
     fit_reply,
@@ -37,10 +37,8 @@ from waybook.dag.progress.report import StageReport
 from waybook.dag.progress.structure import Structure, map_json, valid_structure
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import detect_stalled_steps, plan_progress
-from waybook.run.model import CompiledDag
 from waybook.run.stages import validate_models
 from waybook.store.plans.load import PlanRequest
-from waybook.store.runs import load
 
 
 class _GetDagMap(ReadArguments):
@@ -102,39 +100,29 @@ async def get_dag_map(ctx: RequestContext, args: _GetDagMap) -> Body:
 
 
 async def _load_map(ctx: RequestContext, args: _GetDagMap) -> Body:
+    models_of: dict[str, tuple[str, ...]] = {}
     if args.run_id is None and args.plan_id is not None:
         loaded, _ = await load_plan(ctx, PlanRequest(plan_id=args.plan_id))
         after = next_call("get_run_progress", "See the progress of the plan.", planId=args.plan_id)
-        return _map(plan_structure(loaded.plan), {}, after)
+        return _map(plan_structure(loaded.plan), models_of, after)
+    lengths = NO_LENGTHS
     if args.run_id is not None or args.dag_slug is None:
         run_id = args.run_id or await last_active_run(ctx)
         loaded_run, compiled_dag, _ = await load_run(ctx, run_id)
-        models = {slug: stage.models for slug, stage in loaded_run.run.stages.items()}
+        models_of = {slug: stage.models for slug, stage in loaded_run.run.stages.items()}
         after, lengths = next_job_call(run_id), loaded_run.run.lengths
-        return _with_definition(compiled_dag, models, after, lengths, detail=args.detail)
-    slug = args.dag_slug
-    (rows,) = await ctx.read(load.SQL["definition"](slug=slug, version=None))
-    cache = ctx.services.shared(DefinitionCache)
-    compiled_dag = cache.current(ctx.caller.org_id, slug, rows)
-    chosen = {compiled_dag.order[0]: validate_models(args.models)} if args.models else {}
-    after = next_call("start_run", "Start a run of this workflow.", dagSlug=compiled_dag.dag.slug)
-    return _with_definition(compiled_dag, chosen, after, detail=args.detail)
-
-
-def _with_definition(
-    compiled_dag: CompiledDag,
-    models_of: dict[str, tuple[str, ...]],
-    after: Json,
-    lengths: Lengths = NO_LENGTHS,
-    *,
-    detail: bool,
-) -> Body:
+    else:
+        compiled_dag = await current_definition(ctx, args.dag_slug)
+        if args.models:
+            models_of = {compiled_dag.order[0]: validate_models(args.models)}
+        slug = compiled_dag.dag.slug
+        after = next_call("start_run", "Start a run of this workflow.", dagSlug=slug)
     dag = compiled_dag.dag
     return non_empty(
         dagSlug=dag.slug,
         version=compiled_dag.version,
         **_map(valid_structure(dag, compiled_dag.graphs), models_of, after, lengths),
-        definition=definition_body(dag) if detail else None,
+        definition=definition_body(dag) if args.detail else None,
     )
 
 
@@ -207,7 +195,13 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
     else:
         run_id = args.run_id or await last_active_run(ctx)
         detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
-        report = {**detail.full_report, "next": _next_of_run(run_id, detail.state)}
+        why = "Wait for a job: a person retries the failed ones, not you."
+        following = {
+            RunState.IN_PROGRESS: next_job_call(run_id),
+            RunState.AWAITING_FEEDBACK: wait_for_feedback_call(run_id),
+            RunState.FAILED: wait_for_job_call(run_id, why),
+        }
+        report = {**detail.full_report, "next": following.get(detail.state)}
     shown = report if args.detail else _compact(report)
     most = reply_limit(ctx.caller.channel, detail=args.detail)
     if len(orjson.dumps(shown)) <= most:
@@ -219,19 +213,6 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
     if len(orjson.dumps(short)) > most:
         short = _without(shown, rest, documents=[], steps=None)
     return fit_reply(short, ("stages",), rest, most)
-
-
-def _next_of_run(run_id: str, state: RunState) -> Json:
-    match state:
-        case RunState.IN_PROGRESS:
-            return next_job_call(run_id)
-        case RunState.AWAITING_FEEDBACK:
-            return wait_for_feedback_call(run_id)
-        case RunState.FAILED:
-            why = "Wait for a job: a person retries the failed ones, not you."
-            return wait_for_job_call(run_id, why)
-        case _:
-            return None
 
 
 def _compact(report: Body) -> Body:
