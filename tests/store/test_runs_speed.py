@@ -141,10 +141,10 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
     return {
         "run_of_job": load.SQL["run_of_job"](job_id=job_id),
         "load_job": jobs.SQL["load_job"](job_id=job_id),
-        "held_job": jobs.held_statement(run_id, SELECT_1),
+        "held_job": jobs.SQL["held_job"](run_id=run_id, **SELECT_1.values),
         "free_job": jobs.claimable_statement(run_id, ANY),
         "free_job_for_model": jobs.claimable_statement(run_id, SELECT_1),
-        "open_jobs": jobs.open_statement(run_id, 40),
+        "open_jobs": jobs.SQL["open_jobs"](run_id=run_id, most=40),
         "failed_jobs": jobs.SQL["failed_jobs"](run_id=run_id, stage="s1", step_key=None),
         "to_render": jobs.SQL["to_render"](run_id=run_id, most=20),
         "lock_run": lock,
@@ -200,7 +200,7 @@ def test_run_queries_use_no_sequential_scan(
 ) -> None:
     run_id, job_id, document_id = named
     statement = {
-        "run_with_free_job": jobs.run_with_claimable_job_statement(ANY),
+        "run_with_free_job": jobs.SQL["run_with_claimable_job"](**ANY.values),
         "parts": jobs.SQL["parts"](job_id=job_id),
         "document_job": documents.SQL["document_job"](run_id=run_id, document_id=document_id),
         "contents": documents.contents_statement([document_id], 100),

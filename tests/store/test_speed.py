@@ -113,6 +113,7 @@ def test_frequent_plan_queries_use_no_sequential_scan(full: ServerDatabase) -> N
     key = Key(tool="get_next_step", key="k", user="ann", arguments_hash=b"")
     by_plan = load.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
     for_work = load.lock_statements(PlanRequest(plan_id=plan_id, candidates=True, holder=ME), key)
+    page = contexts.FIRST_PAGE._asdict()
     statements = {
         "plan of a step": load.SQL["plan_of_step"](step_id=step_id),
         "lock": by_plan[0],
@@ -123,17 +124,19 @@ def test_frequent_plan_queries_use_no_sequential_scan(full: ServerDatabase) -> N
         "results": load.SQL["results_within"](plan_id=plan_id, most=24_000),
         "results, cut": load.SQL["results_cut"](plan_id=plan_id, most=160),
         "formatting notes": load.SQL["formatting_notes"](plan_id=plan_id),
-        "artifacts": contexts.newest_statement(plan_id, None, contexts.FIRST_PAGE),
-        "artifacts of a step": contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),
+        "artifacts": contexts.SQL["newest_artifacts"](plan_id=plan_id, step_id=None, **page),
+        "artifacts of a step": contexts.SQL["newest_artifacts"](
+            plan_id=plan_id, step_id=step_id, **page
+        ),
         "artifacts by id": contexts.artifacts_statement(plan_id, {step_id: 1}, 1_200),
-        "what a step is about": contexts.about_step_statement(step_id),
+        "what a step is about": contexts.SQL["about_step"](step_id=step_id),
         "beginnings of results": contexts.SQL["result_prefixes"](plan_id=plan_id, most=1_000),
         "beginnings of instructions": contexts.SQL["instruction_prefixes"](
             plan_id=plan_id, most=1_000
         ),
-        "feedback": contexts.feedback_statement(plan_id, step_id, contexts.FIRST_PAGE),
-        "piece of a step": contexts.step_text_slice_statement(
-            plan_id, "result", step_id, contexts.FIRST_PAGE
+        "feedback": contexts.SQL["feedback"](plan_id=plan_id, step_id=step_id, **page),
+        "piece of a step": contexts.SQL["step_text_slice"](
+            plan_id=plan_id, kind="result", id=step_id, **page
         ),
         "brief": load.SQL["brief"](plan_id=plan_id),
     }
@@ -204,7 +207,7 @@ def unbounded_reads() -> dict[str, Statement]:
         "counts": lists.SQL["count_plans"](most=1_000, closed=True),
         "plans to check for stalls": writer.SQL["check_stalls"](patience=1_800, most=100),
         "stalls": load.SQL["count_stalls"](patience=1_800, most=100),
-        "finished steps": details.finished_steps_statement(LAST_UUID),
+        "finished steps": details.SQL["finished_steps"](plan_id=LAST_UUID),
         "audit of an actor": audit.SQL["page_of_actor"](**{**filters, "actor": "ann"}),
         "audit of an event": audit.SQL["page_of_rare_event"](**{**filters, "event": "step_failed"}),
         "audit of a channel": audit.SQL["page_of_other_channel"](**{**filters, "channel": "cli"}),

@@ -12,11 +12,7 @@ from waybook.core.usage import Totals
 from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, is_uuid, load
 
 MAX_COUNTED = 2_000
-_MAX_OPEN_PLANS = 2_000
-_MAX_STARTED_PLANS = 500
-_MAX_HELD = 500
 _MAX_TITLE_LENGTH = 120
-_MAX_DAYS = 400
 MAX_ENTRIES_READ = 20_000
 
 
@@ -125,21 +121,14 @@ def _array(text: str) -> str:
 def held_statements(key: AgentKey | None = None) -> tuple[Statement, Statement]:
     name, session = key or (None, None)
     return (
-        SQL["held_steps"](
-            name=name,
-            session=session,
-            newest=_MAX_OPEN_PLANS,
-            started=_MAX_STARTED_PLANS,
-            most=_MAX_HELD,
-            wide=_MAX_TITLE_LENGTH,
-        ),
-        SQL["held_jobs"](name=name, session=session, most=_MAX_HELD),
+        SQL["held_steps"](name=name, session=session, wide=_MAX_TITLE_LENGTH),
+        SQL["held_jobs"](name=name, session=session),
     )
 
 
 def cost_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
     return (
-        SQL["usage_by_day"](since=since, most=_MAX_DAYS),
+        SQL["usage_by_day"](since=since),
         SQL["usage_by_agent"](since=since, most=most),
         SQL["results_without_usage"](since=since, most=MAX_ENTRIES_READ),
     )

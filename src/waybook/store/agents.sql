@@ -94,10 +94,10 @@ select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id:
                   from plan p
                  where p.org_id = :org and p.completed_at is null
                  order by p.active_minute desc
-                 limit %(newest)s) p
+                 limit 2000) p
          where p.status <> 'planning'
          order by p.active_minute desc
-         limit %(started)s) p
+         limit 500) p
  cross join lateral (select s.*
                        from plan_step s
                       where s.org_id = :org
@@ -107,9 +107,9 @@ select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id:
                         and (%(name)s::text is null
                              or s.held_by = %(name)s::text
                                 and coalesce(s.held_session, '') = %(session)s::text)
-                      limit %(most)s) s
+                      limit 500) s
  order by s.in_progress_since, s.id
- limit %(most)s;
+ limit 500;
 
 -- name: held_jobs
 select h.held_by, coalesce(h.held_session, '') as session, 'run' as kind, r.id::text as work_id,
@@ -122,7 +122,7 @@ select h.held_by, coalesce(h.held_session, '') as session, 'run' as kind, r.id::
            and j.held_by is not null
            and (%(name)s::text is null
                 or j.held_by = %(name)s::text and coalesce(j.held_session, '') = %(session)s::text)
-         limit %(most)s) h
+         limit 500) h
   join run r on r.org_id = :org and r.id = h.run_id
  order by h.started_at, h.id;
 
@@ -174,7 +174,7 @@ select :usage_sums, (u.at at time zone 'UTC')::date::text as day
    and u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
  group by 5
  order by 5
- limit %(most)s;
+ limit 400;
 
 -- name: usage_by_agent
 -- Return the org's usage per user and session, highest cost first.

@@ -3,7 +3,7 @@
 A notification is stored in the same transaction as the change that it reports.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from waybook.core.events import Notification
@@ -18,12 +18,6 @@ from waybook.notifications.delivery import (
 )
 from waybook.store.driver.queries import AsJson, Statement, load
 
-_RETENTION_DAYS = 30
-#: Seconds after which a delivery counts as overdue if no process has tried it.
-_OVERDUE_SECONDS = 120
-#: A review that is overdue for more days than this gets no reminder.
-_REMINDER_DAYS = 7
-
 
 class OverdueReview(NamedTuple):
     review_id: str
@@ -32,12 +26,8 @@ class OverdueReview(NamedTuple):
     due_at: datetime
 
 
-MAX_COUNTED = 1_000
-_MAX_PLANS = 1_000
-
-
 class WorkCount(NamedTuple):
-    """Counts of an org's unfinished work and deliveries. Each count stops at `MAX_COUNTED`."""
+    """Counts of an org's unfinished work and deliveries. Each count stops at 1,000."""
 
     steps: int = 0
     jobs: int = 0
@@ -58,10 +48,6 @@ SQL = load(
 )
 
 
-def overdue_statement(patience: timedelta, most: int) -> Statement:
-    return SQL["overdue_reviews"](patience=patience.total_seconds(), days=_REMINDER_DAYS, most=most)
-
-
 def insert_statement(message_id: str, notification: Notification, now: datetime) -> Statement:
     return SQL["insert_delivery"](
         id=message_id,
@@ -71,10 +57,6 @@ def insert_statement(message_id: str, notification: Notification, now: datetime)
         at=now,
         expires_at=now + MAX_DELIVERY_TIME,
     )
-
-
-def claim_statement(most: int, lease: timedelta) -> Statement:
-    return SQL["claim"](most=most, lease=lease.total_seconds())
 
 
 def outcome_statements(
@@ -89,20 +71,8 @@ def outcome_statements(
         answered=outcome.status,
         fault=outcome.error,
     )
-    return [noted, SQL["unindex"](days=_RETENTION_DAYS)]
+    return [noted, SQL["unindex"]()]
 
 
 def read_latest(rows: list[Delivery]) -> list[Delivery]:
     return [row._replace(status=DeliveryStatus(row.status)) for row in rows]
-
-
-def retry_statement(message_id: str) -> Statement:
-    return SQL["retry_delivery"](id=message_id, patience=MAX_DELIVERY_TIME.total_seconds())
-
-
-def counts_statement() -> Statement:
-    return SQL["delivery_counts"](overdue=_OVERDUE_SECONDS)
-
-
-def work_count_statement() -> Statement:
-    return SQL["count_work"](most=MAX_COUNTED, plans=_MAX_PLANS, overdue=_OVERDUE_SECONDS)

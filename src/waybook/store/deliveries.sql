@@ -18,7 +18,7 @@ select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
    and r.decision is null
    and p.completed_at is null
    and r.requested_at <= app_now() - make_interval(secs => %(patience)s)
-   and r.requested_at > app_now() - make_interval(secs => %(patience)s, days => %(days)s)
+   and r.requested_at > app_now() - make_interval(secs => %(patience)s, days => 7)
    and not exists (select from webhook_delivery d where d.org_id = :org and d.id = n.id)
  order by r.requested_at, r.id
  limit %(most)s;
@@ -58,7 +58,7 @@ update webhook_delivery
 -- name: unindex
 delete from webhook_delivery
  where org_id = :org
-   and status <> 'waiting' and at < app_statement_time() - make_interval(days => %(days)s);
+   and status <> 'waiting' and at < app_statement_time() - interval '30 days';
 
 -- name: latest
 select id::text, event, subject_id::text, data, status, attempt, at, due_at, settled_at, answered,
@@ -80,7 +80,7 @@ returning id::text;
 -- name: delivery_counts
 select count(*) filter (where status = 'waiting') as waiting,
        count(*) filter (where status = 'waiting'
-                          and due_at < app_now() - make_interval(secs => %(overdue)s)) as overdue,
+                          and due_at < app_now() - interval '2 minutes') as overdue,
        count(*) filter (where status = 'given_up') as given_up,
        min(at) filter (where status = 'waiting') as oldest_waiting_at,
        max(settled_at) filter (where status = 'delivered') as last_delivered_at
@@ -94,34 +94,34 @@ select (select count(*)
                           from plan p
                          where p.org_id = :org and p.completed_at is null
                          order by p.id desc
-                         limit %(plans)s) p
+                         limit 1000) p
                   join plan_step s on s.org_id = :org and s.plan_id = p.id
                  where s.status = 'in_progress'
-                 limit %(most)s) s) as steps,
+                 limit 1000) s) as steps,
        (select count(*)
           from (select
                   from job j
                  where j.org_id = :org and j.status = 'processing'
-                 limit %(most)s) j) as jobs,
+                 limit 1000) j) as jobs,
        (select count(*)
           from (select
                   from job j
                  where j.org_id = :org and j.completed_at is null and j.job_type = 'RENDER'
-                 limit %(most)s) j) as documents,
+                 limit 1000) j) as documents,
        (select count(*)
           from (select
                   from webhook_delivery d
                  where d.org_id = :org and d.status = 'waiting'
-                 limit %(most)s) d) as deliveries,
+                 limit 1000) d) as deliveries,
        (select count(*) filter (where d.status = 'given_up')
           from (select d.status
                   from webhook_delivery d
                  where d.org_id = :org
                  order by d.at desc, d.id desc
-                 limit %(most)s) d) as failed_deliveries,
+                 limit 1000) d) as failed_deliveries,
        (select count(*)
           from (select
                   from webhook_delivery d
                  where d.org_id = :org and d.status = 'waiting'
-                   and d.due_at < app_now() - make_interval(secs => %(overdue)s)
-                 limit %(most)s) d) as overdue_deliveries;
+                   and d.due_at < app_now() - interval '2 minutes'
+                 limit 1000) d) as overdue_deliveries;

@@ -551,12 +551,16 @@ asked as materialized (
             from (select websearch_to_tsquery('english', %(text)s) as terms) w) q
 );
 
+-- name: first_text
+-- An id that is not larger than any other, as a UUID or as a text.
+'00000000-0000-0000-0000-000000000000';
+
 -- name: text_matches
 -- True if a row of `texts` matches a search. Without the full-text index, only the newest rows
 -- match.
 t.words @@ (select words from asked)
 and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
-                       order by n.id desc offset %(newest)s limit 1), %(first)s);
+                       order by n.id desc offset 5000 limit 1), :first_text);
 
 -- name: best_texts
 -- Rows of `matching` with their ranks, best first.
@@ -572,14 +576,14 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
             from named n
            where n.words @@ (select name from asked)
              and n.id >= coalesce((select o.id from named o where not %(indexed)s::boolean
-                                    order by o.id desc offset %(newest)s limit 1),
-                                  %(first)s)
-           limit %(candidates)s)
+                                    order by o.id desc offset 5000 limit 1),
+                                  :first_text)
+           limit 500)
           union all
          (select t.id, ts_rank(t.words, (select words from asked))
             from texts t
            where :text_matches
-           limit %(candidates)s)
+           limit 500)
           union all
          select %(id)s::text, 10 where %(id)s::text is not null) m
   group by m.id

@@ -1,7 +1,6 @@
 """Full-text search in plans, steps, results, runs and documents."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -39,17 +38,6 @@ SQL = load(
     workflows=WorkflowNameRow,
 )
 
-_MAX_CANDIDATES: Final = 500
-#: A search without the full-text index reads only this many rows per table, the newest ones.
-_MAX_UNINDEXED_ROWS: Final = 5_000
-#: Maximum number of characters that are read for an excerpt: `_MAX_BRIEF_LENGTH` of a question or
-#: instructions, `_MAX_BODY_LENGTH` of a result or document.
-_MAX_BRIEF_LENGTH: Final = 20_000
-_MAX_BODY_LENGTH: Final = 100_000
-_MAX_TITLE_LENGTH: Final = 120
-_MAX_WORKFLOWS: Final = 500
-_FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
-
 SETTINGS: Final = (
     "set local plan_cache_mode = force_generic_plan",
     # Keep PostgreSQL from scanning whole tables, which is fast only while the tables are small.
@@ -58,33 +46,18 @@ SETTINGS: Final = (
 KINDS: Final = ("plans", "runs", "steps", "results", "documents")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextQuery:
+class TextQuery(NamedTuple):
     text: str
     #: Search text without its last word. None if the last word must match as a whole.
     before_last: str | None
     last: str | None
-    id: str | None = None
     beginnings: str | None
+    id: str | None = None
 
 
 def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> list[Statement | str]:
     """Return the statements of a search: settings, and one query per kind of row."""
-    values: dict[str, Value] = {
-        "text": query.text,
-        "before_last": query.before_last,
-        "last": query.last,
-        "beginnings": query.beginnings,
-        "indexed": indexed,
-        "first": _FIRST_ID,
-        "newest": _MAX_UNINDEXED_ROWS,
-        "candidates": _MAX_CANDIDATES,
-        "most": most,
-        "id": query.id,
-        "wide": _MAX_TITLE_LENGTH,
-        "brief": _MAX_BRIEF_LENGTH,
-        "long": _MAX_BODY_LENGTH,
-    }
+    values: dict[str, Value] = {**query._asdict(), "indexed": indexed, "most": most, "wide": 120}
     return [
         *SETTINGS,
         SQL["plans"](**values),
@@ -97,7 +70,3 @@ def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> lis
 
 def read_hits(results: Results) -> Sequence[Sequence[TextHitRow]]:
     return results[len(SETTINGS) :]
-
-
-def workflows_statement() -> Statement:
-    return SQL["workflows"](most=_MAX_WORKFLOWS)

@@ -8,7 +8,7 @@ with :text_asked,
 named as not materialized (select p.id, p.words from plan p where p.org_id = :org),
 texts as not materialized (select b.plan_id as id, b.words from plan_brief b
                                                           where b.org_id = :org)
-select p.id::text, p.name, null::text as place, to_json(left(b.research_question, %(brief)s)) as body,
+select p.id::text, p.name, null::text as place, to_json(left(b.research_question, 20000)) as body,
        p.updated_at as at, p.id::text as plan_id, null::text as step_id, null::text as run_id,
        null::text as job_id, null::text as resource_id
   from :best_named_rows h
@@ -22,7 +22,7 @@ named as not materialized (select s.id, s.words from plan_step s where s.org_id 
 texts as not materialized (select b.step_id as id, b.words from step_brief b
                                                           where b.org_id = :org)
 select s.id::text, :title_of_step as name, p.name as place,
-       to_json(left(b.instructions, %(brief)s)) as body,
+       to_json(left(b.instructions, 20000)) as body,
        coalesce(s.completed_at, s.in_progress_since, p.updated_at) as at, s.plan_id::text,
        s.id::text as step_id, null::text as run_id, null::text as job_id, null::text as resource_id
   from :best_named_rows h
@@ -40,11 +40,11 @@ matching as (
   select t.id, t.words
     from texts t
    where :text_matches
-   limit %(candidates)s
+   limit 500
 )
 select s.id::text, :title_of_step as name, p.name as place,
-       case when length(r.result_summary::text) <= %(long)s then r.result_summary
-            else to_json(left(r.result_summary::text, %(long)s)) end as body,
+       case when length(r.result_summary::text) <= 100000 then r.result_summary
+            else to_json(left(r.result_summary::text, 100000)) end as body,
        coalesce(s.completed_at, p.updated_at) as at, s.plan_id::text, s.id::text as step_id,
        null::text as run_id, null::text as job_id, null::text as resource_id
   from :best_texts h
@@ -58,8 +58,8 @@ with :text_asked,
 named as not materialized (select r.id, r.words from run r where r.org_id = :org),
 texts as not materialized (select b.run_id as id, b.words from run_brief b where b.org_id = :org)
 select r.id::text, r.name, null::text as place,
-       case when length(b.input::text) <= %(long)s then b.input
-            else to_json(left(b.input::text, %(long)s)) end as body,
+       case when length(b.input::text) <= 100000 then b.input
+            else to_json(left(b.input::text, 100000)) end as body,
        r.updated_at as at, null::text as plan_id, null::text as step_id, r.id::text as run_id,
        null::text as job_id, null::text as resource_id
   from :best_named_rows h
@@ -84,10 +84,10 @@ matching as (
                         and n.lineage = t.lineage
                         and coalesce(n.reviewer, '') = coalesce(t.reviewer, '')
                         and n.version > t.version)
-   limit %(candidates)s
+   limit 500
 )
 select d.id::text, d.document_key || ' by ' || d.model as name, r.name as place,
-       to_json(left(d.content, %(long)s)) as body, d.created_at as at, null::text as plan_id,
+       to_json(left(d.content, 100000)) as body, d.created_at as at, null::text as plan_id,
        null::text as step_id, d.run_id::text, d.job_id::text,
        (select h.id::text from rendered_document h where h.org_id = :org
                                                      and h.document_id = d.id) as resource_id
@@ -101,4 +101,4 @@ select d.id::text, d.document_key || ' by ' || d.model as name, r.name as place,
 select distinct on (d.slug) d.slug, d.name, d.created_at as at
   from dag_definition d where d.org_id = :org
  order by d.slug, d.version desc
- limit %(most)s;
+ limit 500;

@@ -25,6 +25,7 @@ from waybook.research.packet import (
 )
 from waybook.store import audit
 from waybook.store.driver.queries import Statement, is_uuid
+from waybook.store.plans import contexts
 from waybook.store.plans.contexts import (
     Page,
     ResultPrefixRow,
@@ -32,7 +33,6 @@ from waybook.store.plans.contexts import (
     TextPrefix,
     TextSliceRow,
     read_prefix,
-    step_text_slice_statement,
     text_slice_statement,
 )
 
@@ -200,7 +200,9 @@ def _part_statement(plan_id: str, part: str, page: Page) -> Statement:
     ):
         return text_slice_statement(plan_id, kind, which or None, page)
     if kind in STEP_PARTS and is_id(which):
-        return step_text_slice_statement(plan_id, kind, which, page)
+        return contexts.SQL["step_text_slice"](
+            plan_id=plan_id, kind=kind, id=which, **page._asdict()
+        )
     if (
         kind in _PARTS_BY_NUMBER
         and which.isascii()

@@ -16,6 +16,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
 from waybook.notifications.delivery import (
     LINKED_ACTIONS,
+    MAX_DELIVERY_TIME,
     Delivery,
     DeliveryOutcome,
     DeliveryStatus,
@@ -38,7 +39,9 @@ async def deliver_notifications(ctx: RequestContext) -> int:
     sender = ctx.services.webhook_sender
     if sender is None:
         return 0
-    (messages,) = await ctx.write_and_read(deliveries.claim_statement(MAX_CONCURRENT, LEASE))
+    (messages,) = await ctx.write_and_read(
+        deliveries.SQL["claim"](most=MAX_CONCURRENT, lease=LEASE.total_seconds())
+    )
     await asyncio.gather(*(_deliver(ctx, sender, message) for message in messages))
     return len(messages)
 
@@ -86,7 +89,11 @@ async def send_test_notification(ctx: RequestContext) -> Delivery:
 async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
     message_id = message_id.lower()
     results = (
-        await ctx.write_and_read(deliveries.retry_statement(message_id))
+        await ctx.write_and_read(
+            deliveries.SQL["retry_delivery"](
+                id=message_id, patience=MAX_DELIVERY_TIME.total_seconds()
+            )
+        )
         if is_uuid(message_id)
         else [[]]
     )

@@ -10,7 +10,7 @@ from waybook.errors import Busy
 from waybook.plan.progress import open_review, overdue_notification
 from waybook.plan.settle import detect_stall
 from waybook.store import deliveries
-from waybook.store.deliveries import OverdueReview, work_count_statement
+from waybook.store.deliveries import OverdueReview
 from waybook.store.driver.queries import first_column
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan
@@ -62,7 +62,9 @@ async def remind_of_reviews(ctx: RequestContext) -> int:
     patience = ctx.services.review_reminder
     if patience is None or NotificationKind.REVIEW_OVERDUE not in ctx.services.notification_events:
         return 0
-    (overdue,) = await ctx.read(deliveries.overdue_statement(patience, _BATCH_SIZE))
+    (overdue,) = await ctx.read(
+        deliveries.SQL["overdue_reviews"](patience=patience.total_seconds(), most=_BATCH_SIZE)
+    )
     stored = 0
     for review in overdue:
         # `Busy` means that a call has locked the plan. The next pass tries again.
@@ -86,6 +88,6 @@ async def _store_reminder(ctx: RequestContext, overdue: OverdueReview) -> bool:
 
 
 async def count_work(ctx: RequestContext) -> int:
-    ((row,),) = await ctx.read(work_count_statement())
+    ((row,),) = await ctx.read(deliveries.SQL["count_work"]())
     ctx.services.work.put(ctx.caller.org_id, row)
     return 1

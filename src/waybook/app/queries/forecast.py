@@ -118,12 +118,12 @@ def start_preview(
 
 
 async def read_finished_runs(ctx: RequestContext, slug: str) -> Sequence[FinishedRunRow]:
-    (rows,) = await ctx.read(runs_store.finished_runs_statement(slug=slug))
+    (rows,) = await ctx.read(runs_store.SQL["finished_runs"](slug=slug, run_id=None))
     return rows
 
 
 async def read_known_models(ctx: RequestContext) -> list[str]:
-    (rows,) = await ctx.read(runs_store.known_models_statement())
+    (rows,) = await ctx.read(runs_store.SQL["known_models"]())
     return first_column(rows)
 
 

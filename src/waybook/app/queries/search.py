@@ -250,7 +250,7 @@ async def search_everything(
     statements = text_search.text_search_statements(
         text_query(text), limit + 1, indexed=able.indexed
     )
-    workflows, *results = await ctx.read(text_search.workflows_statement(), *statements)
+    workflows, *results = await ctx.read(text_search.SQL["workflows"](), *statements)
     groups = {
         kind: [_stored_hit(kind, row, wanted) for row in rows]
         for kind, rows in zip(_STORED_KINDS.values(), text_search.read_hits(results), strict=True)

@@ -99,7 +99,7 @@ async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def count_deliveries(ctx: RequestContext) -> Deliveries:
-    ((counts,),) = await ctx.read(deliveries.counts_statement())
+    ((counts,),) = await ctx.read(deliveries.SQL["delivery_counts"]())
     return counts  # type: ignore[no-any-return]
 
 

@@ -9,9 +9,6 @@ import orjson
 from waybook.json_values import Json
 from waybook.store.driver.queries import AsJson, Ids, Statement, load
 
-PAGE = 40
-_QUERY_TEXT_LENGTH = 500
-
 
 class TextPrefix(NamedTuple):
     """The beginning of a text, and the length of the whole text."""
@@ -110,28 +107,6 @@ class Page(NamedTuple):
 FIRST_PAGE = Page()
 
 
-def about_step_statement(step_id: str) -> Statement:
-    return SQL["about_step"](step_id=step_id, most=_QUERY_TEXT_LENGTH)
-
-
-def feedback_statement(plan_id: str, step_id: str, page: Page) -> Statement:
-    return SQL["feedback"](
-        plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE
-    )
-
-
-def failures_statement(plan_id: str, step_id: str, page: Page) -> Statement:
-    return SQL["failures"](
-        plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE
-    )
-
-
-def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement:
-    return SQL["newest_artifacts"](
-        plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE
-    )
-
-
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
     """Select artifacts of a plan. `parts` has the number of the passage to read, by artifact id."""
     return SQL["artifacts_by_id"](
@@ -146,14 +121,7 @@ def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page)
         kind=kind,
         id=None if numbered else which,
         seq=int(which) if which is not None and numbered else None,
-        offset=page.offset,
-        most=page.most,
-    )
-
-
-def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page) -> Statement:
-    return SQL["step_text_slice"](
-        plan_id=plan_id, kind=kind, id=step_id, offset=page.offset, most=page.most
+        **page._asdict(),
     )
 
 

@@ -2,7 +2,7 @@
 -- Return the beginnings of the research question and of the step's instructions, and whether the
 -- plan may have passages to search: its own, or those of its original.
 select s.plan_id::text,
-       left(p.research_question, %(most)s) || chr(10) || left(b.instructions, %(most)s) as question,
+       left(p.research_question, 500) || chr(10) || left(b.instructions, 500) as question,
        exists (select from passage f where f.org_id = :org
                                        and f.plan_id = s.plan_id)
        or p.copied_from is not null as has_research
@@ -34,7 +34,7 @@ select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback) as
  where r.org_id = :org
    and r.plan_id = %(plan_id)s and r.step_id = %(step_id)s and r.decision is not null
  order by r.decided_at desc, r.id desc
-offset %(offset)s limit %(page)s;
+offset %(offset)s limit 40;
 
 -- name: failures
 select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
@@ -44,7 +44,7 @@ select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
    and e.subject_id = %(plan_id)s and e.event = 'step_failed'
    and e.details ->> 'stepId' = %(step_id)s::text
  order by e.seq desc
-offset %(offset)s limit %(page)s;
+offset %(offset)s limit 40;
 
 -- name: newest_artifacts
 -- Return the newest artifacts of a plan and its originals, or of one of its steps and that step's
@@ -65,7 +65,7 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
                               cross join lateral :step_and_originals o
                               where s.org_id = :org and s.id = %(step_id)s::text)
          order by m.created_at desc, m.id desc
-        offset %(offset)s limit %(page)s) n
+        offset %(offset)s limit 40) n
   join artifact a on a.org_id = :org and a.id = n.id
  order by a.created_at desc, a.id desc;
 

@@ -76,10 +76,6 @@ class _LatestOutputRow(NamedTuple):
     plan_name: str
 
 
-MAX_PLANS = 20
-_MAX_FINISHED_STEPS = 500
-
-
 class FinishedStepRow(NamedTuple):
     is_own: bool
     title: str | None
@@ -170,10 +166,6 @@ def outputs_statement(plan_id: str) -> Statement:
 
 def latest_statement(before: tuple[str, str], most: int) -> Statement:
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
-
-
-def finished_steps_statement(plan_id: str) -> Statement:
-    return SQL["finished_steps"](plan_id=plan_id, plans=MAX_PLANS, most=_MAX_FINISHED_STEPS)
 
 
 def evidence_statements(review_ids: Iterable[str]) -> tuple[Statement, Statement]:

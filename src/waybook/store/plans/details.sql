@@ -142,7 +142,7 @@ with chosen as (
       and p.status = 'completed'
       and p.id <> %(plan_id)s
     order by p.id desc
-    limit %(plans)s)),
+    limit 20)),
 used as (
   select u.step_id, sum(u.cost_micros)::bigint as cost_micros
     from chosen c
@@ -163,7 +163,7 @@ select c.is_own, s.title,
                       and v.plan_id = s.plan_id
                       and v.step_id = s.id)
  order by c.is_own desc, s.completed_at desc, s.id
- limit %(most)s;
+ limit 500;
 
 -- name: previous_reviews
 -- For each of these reviews, return the last review of the same step that was decided before it. If

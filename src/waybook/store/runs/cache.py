@@ -113,12 +113,8 @@ def filter_of(wanted: JobRequest) -> JobFilter:
 
 
 def free_jobs_statement(run_id: str, request: JobRequest, most: int) -> Statement:
-    job_type, lease = request.job_type, request.lease_seconds
-    if request.model is None:
-        return SQL["free_jobs"](run_id=run_id, job_type=job_type, lease=lease, most=most)
-    return SQL["free_jobs_for_model"](
-        run_id=run_id, model=request.model, job_type=job_type, lease=lease, most=most
-    )
+    query = SQL["free_jobs"] if request.model is None else SQL["free_jobs_for_model"]
+    return query(run_id=run_id, most=most, **request.values)
 
 
 def load_statements(run_id: str, wanted: JobRequest, most: int) -> list[Statement]:

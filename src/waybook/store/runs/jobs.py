@@ -11,7 +11,7 @@ from waybook.run.made_from import DocumentVersion
 from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
 from waybook.store.audit import StoredRow
-from waybook.store.driver.queries import Ids, Statement, load
+from waybook.store.driver.queries import Ids, Statement, Value, load
 from waybook.store.runs.rows import (
     AvailableRow,
     DocumentJobRow,
@@ -46,8 +46,6 @@ SQL = load(
     run_texts=StoredRow,
 )
 
-MAX_OPEN_COUNTED = 1_000
-
 
 class JobRequest(NamedTuple):
     """Filters for claiming a job, and the length of the lease in seconds."""
@@ -59,47 +57,22 @@ class JobRequest(NamedTuple):
     #: another job.
     holder: Holder | None
 
-
-def held_statement(run_id: str, request: JobRequest) -> Statement:
-    return SQL["held_job"](
-        run_id=run_id, model=request.model, job_type=request.job_type, **_holder_values(request)
-    )
-
-
-def _holder_values(request: JobRequest) -> dict[str, str | None]:
-    user, session = request.holder or (None, None)
-    return {"holder": user, "session": session}
+    @property
+    def values(self) -> dict[str, Value]:
+        """Return the parameters of the queries that select jobs for this request."""
+        user, session = self.holder or (None, None)
+        return {
+            "model": self.model,
+            "job_type": self.job_type,
+            "lease": self.lease_seconds,
+            "holder": user,
+            "session": session,
+        }
 
 
 def claimable_statement(run_id: str, request: JobRequest) -> Statement:
-    job_type, lease = request.job_type, request.lease_seconds
-    if request.model is None:
-        return SQL["claimable_job"](run_id=run_id, job_type=job_type, lease=lease)
-    return SQL["claimable_job_for_model"](
-        run_id=run_id, model=request.model, job_type=job_type, lease=lease
-    )
-
-
-def run_with_claimable_job_statement(request: JobRequest) -> Statement:
-    return SQL["run_with_claimable_job"](
-        model=request.model,
-        job_type=request.job_type,
-        lease=request.lease_seconds,
-        **_holder_values(request),
-    )
-
-
-def seconds_until_claimable_statement(run_id: str | None, request: JobRequest) -> Statement:
-    return SQL["seconds_until_claimable"](
-        run_id=run_id,
-        model=request.model,
-        job_type=request.job_type,
-        lease=request.lease_seconds,
-    )
-
-
-def open_statement(run_id: str, most: int) -> Statement:
-    return SQL["open_jobs"](run_id=run_id, first=MAX_OPEN_COUNTED, most=most)
+    query = SQL["claimable_job"] if request.model is None else SQL["claimable_job_for_model"]
+    return query(run_id=run_id, **request.values)
 
 
 def read_job(row: Job) -> Job:

@@ -106,7 +106,7 @@ select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
          where o.org_id = :org
            and o.run_id = %(run_id)s and o.completed_at is null and o.job_type <> 'RENDER'
          order by o.rank, o.id
-         limit %(first)s) j
+         limit 1000) j
  group by j.stage_slug, j.step_key, j.status, j.model
  order by min(j.rank), j.status, j.model
  limit %(most)s;

@@ -65,7 +65,6 @@ class MarkdownRow(NamedTuple):
 
 
 MAX_DOCUMENTS = 8
-_BEGINNING_LENGTH = 600
 
 
 class StageDocument(NamedTuple):
@@ -77,14 +76,6 @@ class StageDocument(NamedTuple):
     lineage: str
     beginning: str
     total: int
-
-
-#: Runs of the same workflow are searched only among this many completed runs, the newest ones.
-MAX_NEWEST_RUNS = 2_000
-_MAX_FINISHED_RUNS = 20
-_MAX_RESULT_COSTS = 400
-_MAX_RUNS_WITH_MODELS = 200
-_MAX_KNOWN_MODELS = 20
 
 
 class FinishedRunRow(NamedTuple):
@@ -125,20 +116,4 @@ def read_model_usage(rows: Iterable[tuple[Any, ...]]) -> tuple[tuple[str, Totals
 
 
 def stage_documents_statement(run_id: str, stage: str) -> Statement:
-    return SQL["stage_documents"](
-        run_id=run_id, stage=stage, most=MAX_DOCUMENTS, longest=_BEGINNING_LENGTH
-    )
-
-
-def finished_runs_statement(*, slug: str | None = None, run_id: str | None = None) -> Statement:
-    return SQL["finished_runs"](
-        slug=slug, run_id=run_id, newest=MAX_NEWEST_RUNS, most=_MAX_FINISHED_RUNS
-    )
-
-
-def result_costs_statement(run_id: str) -> Statement:
-    return SQL["result_costs"](run_id=run_id, most=_MAX_RESULT_COSTS)
-
-
-def known_models_statement() -> Statement:
-    return SQL["known_models"](runs=_MAX_RUNS_WITH_MODELS, most=_MAX_KNOWN_MODELS)
+    return SQL["stage_documents"](run_id=run_id, stage=stage, most=MAX_DOCUMENTS)

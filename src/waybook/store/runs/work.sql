@@ -119,7 +119,7 @@ select n.*, count(*) over () as total
   from (select distinct on (d.document_key, d.step_key, d.model, d.lineage,
                             coalesce(d.reviewer, ''))
                d.run_id::text, h.id::text as resource_id, d.document_key, d.step_key, d.model,
-               d.lineage, left(h.markdown, %(longest)s) as beginning
+               d.lineage, left(h.markdown, 600) as beginning
           from rendered_document h
           join document d on d.org_id = :org and d.id = h.document_id
          where h.org_id = :org
@@ -143,14 +143,14 @@ select extract(epoch from r.completed_at - b.created_at)::float8 as seconds,
                   from run w
                  where w.org_id = :org and w.completed_at is not null
                  order by w.completed_at desc
-                 limit %(newest)s) n
+                 limit 2000) n
          where n.dag_slug = coalesce(%(slug)s::text, (select r.dag_slug
                                                 from run r
                                                where r.org_id = :org
                                                  and r.id = %(run_id)s::text))
            and n.copied_from is null
          order by n.completed_at desc, n.id desc
-         limit %(most)s) r
+         limit 20) r
   join run_brief b on b.org_id = :org and b.run_id = r.id
  order by r.completed_at desc, r.id desc;
 
@@ -161,7 +161,7 @@ select u.cost_micros
    and u.run_id = %(run_id)s
    and u.cost_micros is not null
  order by u.at desc, u.id desc
- limit %(most)s;
+ limit 400;
 
 -- name: known_models
 -- Return the models with which stages of the org's newest runs were started, most recent first.
@@ -169,9 +169,9 @@ select m.model
   from (select r.id
           from run r where r.org_id = :org
          order by r.id desc
-         limit %(runs)s) n
+         limit 200) n
   join stage_run g on g.org_id = :org and g.run_id = n.id
   cross join lateral json_array_elements_text(g.models) as m(model)
  group by m.model
  order by max(g.started_at) desc, m.model
- limit %(most)s;
+ limit 20;

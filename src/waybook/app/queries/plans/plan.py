@@ -292,7 +292,7 @@ async def read_plan_detail(
         PlanInclude.RESEARCH: details.SQL["research"](plan_id=plan_id, most=_RESEARCH_ITEMS),
         PlanInclude.HISTORY: details.history_statement(plan_id, None, _HISTORY_ENTRIES),
         PlanInclude.ADDED: details.SQL["added"](plan_id=plan_id),
-        PlanInclude.FINISHED_STEPS: details.finished_steps_statement(plan_id),
+        PlanInclude.FINISHED_STEPS: details.SQL["finished_steps"](plan_id=plan_id),
         PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
     }
     statements = {part: statement for part, statement in possible.items() if part in include}

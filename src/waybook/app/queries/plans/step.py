@@ -72,7 +72,9 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
         ctx,
         wanted,
         *details.step_statements(plan_id, step_id),
-        contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),
+        contexts.SQL["newest_artifacts"](
+            plan_id=plan_id, step_id=step_id, **contexts.FIRST_PAGE._asdict()
+        ),
         details.history_statement(plan_id, step_id, MAX_HISTORY_ENTRIES),
         calls_store.SQL["usage_of_steps"](plan_id=plan_id),
         calls_of_step(step_id),

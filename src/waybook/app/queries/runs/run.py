@@ -170,8 +170,8 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         RunInclude.JOB_COUNTS: work.SQL["job_counts"](run_id=run_id),
         RunInclude.MODEL_USAGE: work.SQL["model_usage"](run_id=run_id, most=_MAX_MODELS_LISTED),
         RunInclude.JOB_TIMES: work.SQL["job_times"](run_id=run_id, most=_MAX_TIMELINE_JOBS),
-        RunInclude.FINISHED_RUNS: work.finished_runs_statement(run_id=run_id),
-        RunInclude.RESULT_COSTS: work.result_costs_statement(run_id),
+        RunInclude.FINISHED_RUNS: work.SQL["finished_runs"](slug=None, run_id=run_id),
+        RunInclude.RESULT_COSTS: work.SQL["result_costs"](run_id=run_id),
     }
     wanted = [part for part in parts if part in include]
     versions = jobs.SQL["versions"](run_id=run_id, always=False)

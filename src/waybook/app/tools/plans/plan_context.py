@@ -142,7 +142,9 @@ async def _material(ctx: RequestContext, args: _GetResearchContext, page: Page) 
         load.SQL["brief"](plan_id=plan_id),
         contexts.SQL["instruction_prefixes"](plan_id=plan_id, most=most),
         contexts.SQL["result_prefixes"](plan_id=plan_id, most=most),
-        contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
+        contexts.SQL["newest_artifacts"](
+            plan_id=plan_id, step_id=None, offset=page.offset, most=EXCERPT_BYTES
+        ),
         audit.SQL["tail"](subject_id=plan_id, most=_RECENT_EVENTS)
         if args.since is None
         else audit.SQL["entries"](subject_id=plan_id, since=args.since, most=_MAX_EVENTS_SINCE),

@@ -84,7 +84,7 @@ async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
     step_id = args.step_id
     _, rows = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
-        contexts.about_step_statement(step_id),
+        contexts.SQL["about_step"](step_id=step_id),
     )
     if not rows:
         raise not_found("step")
@@ -120,15 +120,16 @@ async def _material(
     if about.has_research and args.part is None:
         hits = await matching_artifacts(ctx, plan_id, about.question)
     page = Page(args.offset if args.part else 0, most)
+    of_step = {"plan_id": plan_id, "step_id": step_id, **page._asdict()}
     loaded, ((brief,), results, feedback, failures, so_far, newest, ranked) = await load_plan(
         ctx,
         PlanRequest(plan_id=plan_id, texts=(step_id,), review=False),
         load.SQL["brief"](plan_id=plan_id),
         contexts.SQL["result_prefixes"](plan_id=plan_id, most=most),
-        contexts.feedback_statement(plan_id, step_id, page),
-        contexts.failures_statement(plan_id, step_id, page),
-        contexts.newest_statement(plan_id, step_id, page),
-        contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
+        contexts.SQL["feedback"](**of_step),
+        contexts.SQL["failures"](**of_step),
+        contexts.SQL["newest_artifacts"](**of_step),
+        contexts.SQL["newest_artifacts"](**{**of_step, "step_id": None, "most": EXCERPT_BYTES}),
         contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES),
     )
     step = next((step for step in loaded.plan.steps if step.id == step_id), None)

@@ -91,7 +91,7 @@ async def _try_answer(ctx: RequestContext, args: _GetNextJob, attempt: Attempt) 
     run_id = None if args.run_id is None else args.run_id
     for _ in range(_MAX_CLAIM_ATTEMPTS):
         if args.run_id is None:
-            (rows,) = await ctx.read(jobs.run_with_claimable_job_statement(wanted))
+            (rows,) = await ctx.read(jobs.SQL["run_with_claimable_job"](**wanted.values))
             run_id = first_value(rows)
         if run_id is None:
             break
@@ -114,7 +114,8 @@ def job_request(
 
 
 def _claim_statements(run_id: str, wanted: JobRequest) -> tuple[Statement, Statement]:
-    return jobs.held_statement(run_id, wanted), jobs.claimable_statement(run_id, wanted)
+    held = jobs.SQL["held_job"](run_id=run_id, **wanted.values)
+    return held, jobs.claimable_statement(run_id, wanted)
 
 
 async def take_following_job(
@@ -149,8 +150,8 @@ async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) ->
     free_in: float | None = None
     if mine is None and free is None:
         rows, gap = await locked.send(
-            jobs.open_statement(locked.run.id, _MAX_OPEN_LISTED),
-            jobs.seconds_until_claimable_statement(locked.run.id, wanted),
+            jobs.SQL["open_jobs"](run_id=locked.run.id, most=_MAX_OPEN_LISTED),
+            jobs.SQL["seconds_until_claimable"](run_id=locked.run.id, **wanted.values),
         )
         open_jobs, free_in = jobs.read_open(rows), first_value(gap)
     decision = next_job(
@@ -249,7 +250,8 @@ async def _nothing_anywhere(
         "open": [],
         "next": next_call("list_dags", why),
     }
-    locked = OpenTransaction(ctx, jobs.seconds_until_claimable_statement(None, wanted))
+    waiting = jobs.SQL["seconds_until_claimable"](run_id=None, **wanted.values)
+    locked = OpenTransaction(ctx, waiting)
 
     # The answer is stored even though no run is locked, so that a repeated call gets the same
     # answer.
