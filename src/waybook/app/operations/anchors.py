@@ -46,8 +46,8 @@ async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
     at = await ctx.services.database.read_now(ctx.caller.org_id)
     taken: list[Anchor] = []
     for org_ctx in await contexts_of_all_orgs(ctx):
-        (rows,) = await org_ctx.read(anchors.SQL["ends"]())
-        taken += anchors.read_ends(org_ctx.caller.org_id, rows)
+        (ends,) = await org_ctx.read(anchors.SQL["ends"]())
+        taken += ends
     with private_file(path, force=True) as file:
         return anchors.write_anchors(file, at, taken)
 

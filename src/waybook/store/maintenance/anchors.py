@@ -43,18 +43,6 @@ class AnchorTotals(NamedTuple):
     sha256: str
 
 
-class _ChainRow(NamedTuple):
-    """A position in an audit chain, and the hash of the entry at this position.
-
-    There is no hash if the entry is missing.
-    """
-
-    subject: str
-    subject_id: str
-    seq: int
-    hash: bytes | None
-
-
 class _Stone(NamedTuple):
     """A record of an audit chain that an erasure deleted, or whose hashes were recomputed."""
 
@@ -65,17 +53,17 @@ class _Stone(NamedTuple):
     seal_after: bytes | None
 
 
-SQL = load("maintenance/anchors", ends=_ChainRow, entries_at=_ChainRow, stones=_Stone)
+SQL = load("maintenance/anchors", ends=Anchor, entries_at=Anchor, stones=_Stone)
 
 
 def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:
+    def written() -> Iterator[Anchor]:
+        for anchor in anchors:
+            file.write(anchor.line)
+            yield anchor
+
     file.write(_json_line({"format": FORMAT, "version": VERSION, "at": rfc3339(at)}))
-    digest, chains, entries = sha256(), 0, 0
-    for anchor in anchors:
-        file.write(anchor.line)
-        digest.update(anchor.line)
-        chains, entries = chains + 1, entries + anchor.seq
-    totals = AnchorTotals(chains, entries, digest.hexdigest())
+    totals = totals_of(written())
     file.write(_json_line(totals._asdict()))
     return totals
 
@@ -133,15 +121,10 @@ def _read_anchor(values: list[Any]) -> Anchor:
         raise InvalidInput("this audit anchor is damaged: a line names no chain") from None
 
 
-def read_ends(org_id: UUID, rows: Iterable[_ChainRow]) -> Iterator[Anchor]:
-    for row in rows:
-        yield Anchor(org_id, row.subject, row.subject_id, row.seq, row.hash or b"")
-
-
-def ends_in(connection: psycopg.Connection, org_id: UUID) -> Iterator[Anchor]:
+def ends_in(connection: psycopg.Connection) -> Iterator[Anchor]:
     with connection.cursor(name="chain_ends") as cursor:
         cursor.execute(SQL["ends"]().form.text)
-        yield from read_ends(org_id, map(_ChainRow._make, cursor))
+        yield from map(Anchor._make, cursor)
 
 
 def entries_statement(anchors: Sequence[Anchor]) -> Statement:
@@ -154,11 +137,12 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 
 
 def missing_anchors(
-    anchors: Sequence[Anchor], rows: Iterable[_ChainRow]
+    anchors: Sequence[Anchor], rows: Iterable[Anchor]
 ) -> list[tuple[Anchor, bytes | None]]:
-    hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
-    held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
-    return [(a, got or None) for a, got in held if not got or got != a.hash]
+    """Return the anchors whose entries are missing or have another hash, with this hash."""
+    hashes = {row[:4]: row.hash for row in rows}
+    held = [(anchor, hashes.get(anchor[:4])) for anchor in anchors]
+    return [(anchor, got or None) for anchor, got in held if not got or got != anchor.hash]
 
 
 def read_stones(rows: Iterable[_Stone]) -> dict[str, list[_Stone]]:

@@ -1,7 +1,7 @@
 -- name: ends
 -- Return the last entry of each audit chain of the org, and of its erasure records. The order does
 -- not depend on the locale.
-select e.subject, e.subject_id, e.seq, e.hash
+select app_org() as org_id, e.subject, e.subject_id, e.seq, coalesce(e.hash, '') as hash
   from (select 'plan' as subject, id::text as subject_id, audit_seq as seq, audit_hash as hash
           from plan where org_id = app_org()
          union all
@@ -26,7 +26,7 @@ select e.subject, e.subject_id, e.seq, e.hash
 -- name: entries_at
 -- Return the hashes of the audit entries and erasures at these positions. A missing entry has a
 -- null hash.
-select a.subject, a.id as subject_id, a.seq, coalesce(e.hash, x.hash) as hash
+select app_org() as org_id, a.subject, a.id as subject_id, a.seq, coalesce(e.hash, x.hash) as hash
   from json_to_recordset(%(places)s::json) as a (subject text, id text, seq integer)
   left join audit_entry e on e.org_id = app_org() and a.subject <> 'erasure'
                          and e.subject_id = a.id and e.seq = a.seq

@@ -135,7 +135,7 @@ class _Backup:
     def _anchors(self, orgs: list[UUID]) -> Iterator[Anchor]:
         for org_id in orgs:
             enter_org(self._connection, org_id)
-            yield from ends_in(self._connection, org_id)
+            yield from ends_in(self._connection)
 
 
 def org_tables(connection: psycopg.Connection) -> list[_OrgTable]:

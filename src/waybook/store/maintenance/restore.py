@@ -181,7 +181,7 @@ class _Restore:
 
     def _ends(self, org_id: UUID) -> Iterator[Anchor]:
         enter_org(self._connection, org_id)
-        return ends_in(self._connection, org_id)
+        return ends_in(self._connection)
 
     def _run(self, query: Query, table: str) -> psycopg.Cursor[tuple[Any, ...]]:
         columns = self._manifest.tables.get(table, ())
