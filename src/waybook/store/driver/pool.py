@@ -4,7 +4,7 @@ While the database is unreachable, calls try to connect until their deadline.
 """
 
 import asyncio
-from collections import defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import partial
 from random import uniform
@@ -45,12 +45,11 @@ class FairQueue(Generic[_Item]):
     """
 
     def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
-        self._size = size
         self._share = size - size // 4
         self._most_waiting = most_waiting
-        self._held: defaultdict[Hashable, int] = defaultdict(int)
-        self._waiting: defaultdict[int, dict[Hashable, deque[_Item]]] = defaultdict(dict)
-        self._crowd = 0
+        self._held: Counter[Hashable] = Counter()
+        #: Waiting calls by org. Among orgs with equally many connections, the first one is served.
+        self._waiting: dict[Hashable, deque[_Item]] = {}
         self._first_org: Hashable = None
         self._most_each = size
 
@@ -67,21 +66,15 @@ class FairQueue(Generic[_Item]):
         return self._held.get(org, 0) < self._most_each
 
     def acquire(self, org: Hashable) -> None:
-        held = self._held[org]
-        self._held[org] = held + 1
-        if self._crowd:
-            self._move(org, held, held + 1)
+        self._held[org] += 1
 
     def release(self, org: Hashable) -> None:
-        held = self._held.pop(org)
-        if held > 1:
-            self._held[org] = held - 1
-        if self._crowd:
-            self._move(org, held, held - 1)
+        self._held[org] -= 1
+        if not self._held[org]:
+            del self._held[org]
 
     def enqueue(self, org: Hashable, waiting: _Item) -> None:
-        level = self._waiting[self._held.get(org, 0)]
-        queue = level.setdefault(org, deque())
+        queue = self._waiting.setdefault(org, deque())
         if len(queue) >= self._most_waiting:
             raise Busy(
                 f"{self._most_waiting} calls of your org wait for the database already; nothing "
@@ -89,39 +82,29 @@ class FairQueue(Generic[_Item]):
                 limit=self._most_waiting,
             )
         queue.append(waiting)
-        self._crowd += 1
 
     def dequeue(self, org: Hashable, waiting: _Item) -> None:
-        level = self._waiting[self._held.get(org, 0)]
-        queue = level.get(org)
-        if queue is not None and waiting in queue:
-            queue.remove(waiting)
-            self._crowd -= 1
+        queue = self._waiting.get(org, ())
+        if waiting in queue:
+            self._waiting[org].remove(waiting)
             if not queue:
-                del level[org]
+                del self._waiting[org]
 
     def pop_next(self) -> tuple[Hashable, _Item] | None:
         """Remove and return the next call with its org, or None if every org must wait."""
-        for held in range(self._most_each if self._crowd else 0):
-            level = self._waiting.get(held)
-            if level:
-                org = next(iter(level))
-                queue = level[org]
-                waiting = queue.popleft()
-                self._crowd -= 1
-                if not queue:
-                    del level[org]
-                self.acquire(org)
-                return org, waiting
-        return None
+        ready = [org for org in self._waiting if self.can_acquire(org)]
+        if not ready:
+            return None
+        org = min(ready, key=self._held.__getitem__)
+        queue = self._waiting.pop(org)
+        waiting = queue.popleft()
+        if queue:
+            self._waiting[org] = queue
+        self.acquire(org)
+        return org, waiting
 
     def waiting_count(self) -> int:
-        return self._crowd
-
-    def _move(self, org: Hashable, old: int, new: int) -> None:
-        queue = self._waiting[old].pop(org, None) if old in self._waiting else None
-        if queue is not None:
-            self._waiting[new][org] = queue
+        return sum(map(len, self._waiting.values()))
 
 
 class _PoolUsage(NamedTuple):
