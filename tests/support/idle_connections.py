@@ -56,7 +56,8 @@ class ReusingPool(ConnectionPool):
         The prepared statements of the connection remain.
         """
         wrapped = DbConnection(line.connection, self.wire)
-        wrapped._prepared, wrapped._plans = line._prepared, line._plans
+        wrapped._prepared = line._prepared
+        wrapped._messages, wrapped._replan_at = line._messages, line._replan_at
         return wrapped
 
     def close(self) -> None:

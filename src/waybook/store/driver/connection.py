@@ -6,7 +6,6 @@ transaction.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
@@ -19,18 +18,21 @@ from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
 from psycopg.waiting import wait_async
 
-from waybook.errors import Busy, DiskFull
+from waybook.errors import Busy, DiskFull, Unavailable
 from waybook.store.driver.queries import Query, Statement, raw_statement
 from waybook.store.driver.wire import (
+    BROKEN,
     NO_BACKEND_PID,
     NO_ORG,
+    READ_ONLY_PARAMETERS,
     REFUSALS,
+    STANDBY,
     KeyConflict,
     PreparedStatementLost,
     WireSettings,
     check,
     flush_steps,
-    lost_connection,
+    log,
     unprepared,
 )
 
@@ -48,6 +50,10 @@ set_json_loads(orjson.loads, _ADAPTERS)
 #: Errors after which the connection may be unusable.
 _LOST = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, TimeoutError)
 _DEALLOCATE_ALL = "deallocate all"
+#: Number of messages to PostgreSQL after which a connection first discards its query plans. The
+#: number then grows up to `REPLAN_EVERY`.
+_REPLAN_FIRST = 16
+REPLAN_EVERY = 4096
 
 
 class DbConnection:
@@ -58,7 +64,8 @@ class DbConnection:
         self._transformer = Transformer(_ADAPTERS)
         self._prepared: set[bytes] = set()
         self._prepared_before = 0
-        self._plans = PreparedPlans()
+        self._messages = 0
+        self._replan_at = _REPLAN_FIRST
         self._greeted = False
         self._loop = asyncio.get_running_loop()
         #: Socket that is registered with the event loop. It is stored here to unregister it later,
@@ -124,16 +131,22 @@ class DbConnection:
         ]
 
     def _refusal(self, error: psycopg.Error | TimeoutError) -> Exception | None:
-        refusal = REFUSALS.get(error.diag.sqlstate) if isinstance(error, psycopg.Error) else None
-        if refusal is not None:
-            self._wire.is_disk_full |= refusal is DiskFull
-            return refusal()
+        known = REFUSALS.get(error.diag.sqlstate) if isinstance(error, psycopg.Error) else None
+        if known is not None:
+            self._wire.is_disk_full |= known is DiskFull
+            return known()
         if not isinstance(error, _LOST):
             return None
-        lost = lost_connection(error, self.connection)
-        if lost is not None:
-            self.is_lost = True
-            self.close()
+        lost: Busy | Unavailable = Unavailable(BROKEN)
+        reason = str(error) or "no answer"
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            reported = map(self.connection.pgconn.parameter_status, READ_ONLY_PARAMETERS)
+            if all(value == b"off" for value in reported):
+                return None
+            reason, lost = "the server is a standby", Busy(STANDBY)
+        log.warning("the connection to the database is given up: %s", reason)
+        self.is_lost = True
+        self.close()
         return lost
 
     async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
@@ -160,7 +173,12 @@ class DbConnection:
         if self._wire.pooled:
             begin, *rest = opening
             return (begin, self._wire.session_settings(NO_BACKEND_PID), *rest)
-        return (*opening, _DISCARD_PLANS) if self._plans.needs_replan() else opening
+        self._messages += 1
+        if self._messages < self._replan_at:
+            return opening
+        # Otherwise, PostgreSQL would keep using a plan that it made while a table was nearly empty.
+        self._replan_at = min(4 * self._messages, self._messages + REPLAN_EVERY)
+        return (*opening, _DISCARD_PLANS)
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
         pgconn, prepared, org = self.connection.pgconn, self._prepared, self.org
@@ -309,27 +327,3 @@ class DbConnection:
         except BaseException:
             self.close()
             raise
-
-
-#: Number of messages to PostgreSQL after which a connection first discards its query plans. The
-#: number then grows up to `REPLAN_EVERY`.
-_REPLAN_FIRST = 16
-REPLAN_EVERY = 4096
-
-
-@dataclass(slots=True)
-class PreparedPlans:
-    """Decides when a connection discards the query plans of its prepared statements.
-
-    Otherwise, PostgreSQL would keep using a plan that it made while a table was nearly empty.
-    """
-
-    messages: int = 0
-    replan_at: int = _REPLAN_FIRST
-
-    def needs_replan(self) -> bool:
-        self.messages += 1
-        if self.messages < self.replan_at:
-            return False
-        self.replan_at = min(4 * self.messages, self.messages + REPLAN_EVERY)
-        return True

@@ -12,7 +12,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 from psycopg.waiting import Ready, Wait
 
-from waybook.errors import Busy, DiskFull, StaleCredential, Unavailable
+from waybook.errors import Busy, DiskFull, StaleCredential
 from waybook.store.driver.queries import Statement, load
 
 log = logging.getLogger(__name__)
@@ -122,20 +122,6 @@ class WireSettings:
         if not self.pooled:
             log.warning("a pooler is in front of the database: statements are not prepared")
         self.pooled = True
-
-
-def lost_connection(
-    error: Exception, connection: AsyncConnection[TupleRow]
-) -> Busy | Unavailable | None:
-    """Return the error to raise if the connection can no longer be used, otherwise None."""
-    if not isinstance(error, errors.ReadOnlySqlTransaction):
-        log.warning("the connection to the database is given up: %s", str(error) or "no answer")
-        return Unavailable(BROKEN)
-    reported = map(connection.pgconn.parameter_status, READ_ONLY_PARAMETERS)
-    if all(value == b"off" for value in reported):
-        return None
-    log.warning("the connection to the database is given up: the server is a standby")
-    return Busy(STANDBY)
 
 
 def check(results: list[PGresult]) -> None:
