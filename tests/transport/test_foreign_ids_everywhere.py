@@ -227,7 +227,7 @@ def test_isolation_tests_include_every_route_that_accepts_post(world: OrgEnv) ->
 def test_isolation_tests_list_every_query_parameter_of_all_routes() -> None:
     mention = re.compile(
         r'(?:query_params|query|params)\.get(?:list)?\("(\w+)"'
-        r'|(?:query_param\(request, |\.query\()"(\w+)"'
+        r'|(?:query_param\(request, |\.(?:query|number)\()"(\w+)"'
     )
     folder = SOURCE / "transport" / "http"
     parameters = {
@@ -294,7 +294,7 @@ async def test_resources_prompts_and_completions_reveal_no_data_of_another_org(
                 )
                 assert reply == missing, kind
         for row_id in (theirs["plan"], theirs["run"]):
-            for name, (argument, _) in PROMPTS.items():
+            for name, argument in PROMPTS.items():
                 requests = (client.get_prompt(name, {argument: value}) for value in (row_id, never))
                 assert await reply_or_error(next(requests), row_id) == await reply_or_error(
                     next(requests), never

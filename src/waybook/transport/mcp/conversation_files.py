@@ -211,20 +211,17 @@ class ConversationFiles:
             # If the update fails because the file contains invalid steps, the next call starts with
             # this empty state.
             self._states[key] = {}
-            self._update(key, before, _after(before, params, result))
+            self._states[key] = after = _after(before, params, result)
+            if len(self._states) > MAX_FILES:
+                # The state is removed only from memory. It can be read from its file again.
+                del self._states[next(iter(self._states))]
+            if after != before:
+                self._write(key, after)
+            plan, plan_before = after.get("plan"), before.get("plan") or {}
+            if plan and plan["planId"] != plan_before.get("planId"):
+                self._delete_superseded(key, plan["planId"])
         except Exception as error:  # noqa: BLE001 - the call itself succeeded
             log.warning("cannot write the state of the conversation: %s", error)
-
-    def _update(self, key: str, before: State, after: State) -> None:
-        self._states[key] = after
-        if len(self._states) > MAX_FILES:
-            # The state is removed only from memory. It can be read from its file again.
-            del self._states[next(iter(self._states))]
-        if after != before:
-            self._write(key, after)
-        plan, plan_before = after.get("plan"), before.get("plan") or {}
-        if plan and plan["planId"] != plan_before.get("planId"):
-            self._delete_superseded(key, plan["planId"])
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
@@ -236,12 +233,12 @@ class ConversationFiles:
             path.with_suffix(".holds").unlink(missing_ok=True)
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        client = {"directory": self.directory, "client": self.client_pid}
+        process = {"client": self.client_pid, "process": os.getpid()}
         temporary = self.folder / f".{key}.{os.getpid()}"
         temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(orjson.dumps({**state, **client, "process": os.getpid()}))
+            file.write(orjson.dumps({**state, "directory": self.directory, **process}))
         temporary.replace(path)
 
     def _delete_superseded(self, key: str, plan_id: str) -> None:
@@ -280,9 +277,8 @@ def _after(
         return before
     else:
         reply = dict(result.structured_content or {})
-    if params.name not in _OBSERVED_TOOLS:
-        return before
-    return observe(before, params.name, arguments, reply)
+    is_observed = params.name in _OBSERVED_TOOLS
+    return observe(before, params.name, arguments, reply) if is_observed else before
 
 
 def _is_file_name(text: str) -> bool:
@@ -314,7 +310,7 @@ def _is_running(pid: object) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        return True
+        pass
     return True
 
 

@@ -8,8 +8,8 @@ reply to `request_user_review`, and polls the task until a person has decided.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -62,19 +62,28 @@ FORM: Final[Mapping[str, Any]] = {
 }
 
 
+_POLL_INTERVAL_MS: Final = 5_000
+#: Errors for a decision that came too late and is ignored.
+_OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
+
+
+class _TaskParams(wire.RequestParams):
+    task_id: str
+
+
+class _UpdateTaskParams(_TaskParams):
+    input_responses: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class ReviewElicitation:
     gateway: ToolGateway
     persistent: bool = False
     _open_forms: set[asyncio.Task[wire.CallToolResult]] = field(default_factory=set)
 
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            for form in self._open_forms:
-                form.cancel()
+    def on_close(self) -> None:
+        for form in self._open_forms:
+            form.cancel()
 
     async def call(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
         """Call a tool. Only `request_user_review` may be answered with a form."""
@@ -94,10 +103,9 @@ class ReviewElicitation:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
             # The client sends back the state that it got for its first call. It may have changed
             # the state, so check the type.
-            try:
+            state = None
+            with suppress(orjson.JSONDecodeError):
                 state = orjson.loads(params.request_state)
-            except orjson.JSONDecodeError:
-                state = None
             if not isinstance(state, dict):
                 raise invalid_params("Invalid requestState")
             return await self._submit(context, arguments, state, response)
@@ -146,51 +154,19 @@ class ReviewElicitation:
         if not isinstance(response, wire.ElicitResult) or response.action != "accept":
             return to_tool_result(Answer({**first_reply}))
         content = {key: value for key, value in (response.content or {}).items() if value}
-        session = arguments.get("sessionId")
-        named = {"planId": first_reply.get("planId"), "reviewId": first_reply.get("reviewId")}
         decision = {
             **content,
-            **named,
+            "planId": first_reply.get("planId"),
+            "reviewId": first_reply.get("reviewId"),
             "place": "form",
-            **({"sessionId": session} if session else {}),
         }
+        if session := arguments.get("sessionId"):
+            decision["sessionId"] = session
         answer = await self._call_tool(context, "submit_user_decision", decision)
         return to_tool_result(answer if answer.is_error else Answer({**first_reply, **answer.body}))
 
-
-def supports_forms(context: Context) -> bool:
-    capabilities = context.session.client_capabilities
-    can = capabilities.elicitation if capabilities else None
-    # A client that supports elicitation without naming a mode is assumed to support forms.
-    return can is not None and (can.form is not None or can.url is None)
-
-
-def form_message(arguments: Mapping[str, object]) -> str:
-    questions = arguments.get("questions")
-    lines = [f"? {question}" for question in questions] if isinstance(questions, list) else []
-    return "\n".join([str(arguments.get("summary")), *lines])[:MAX_MESSAGE_LENGTH]
-
-
-_POLL_INTERVAL_MS: Final = 5_000
-#: Errors for a decision that came too late and is ignored.
-_OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
-
-
-class _TaskParams(wire.RequestParams):
-    task_id: str
-
-
-class _UpdateTaskParams(_TaskParams):
-    input_responses: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewTasks:
-    """One task per review, for clients that declare the tasks extension."""
-
-    gateway: ToolGateway
-
-    def serve(self, server: Server[None]) -> None:
+    def serve_tasks(self, server: Server[None]) -> None:
+        """Offer a task for each review, to clients that declare the tasks extension."""
         server.extensions[TASKS_EXTENSION] = {}
         call_tool = server.get_request_handler("tools/call")
         if call_tool is None:
@@ -256,9 +232,7 @@ class ReviewTasks:
             **{name: review.reply[name] for name in ("planId", "reviewId")},
             "place": "task",
         }
-        answer = await self.gateway.call_tool(
-            context.request, "submit_user_decision", decision, client_name(context)
-        )
+        answer = await self._call_tool(context, "submit_user_decision", decision)
         if answer.is_error and code_of(answer) not in _OUTDATED:
             raise error_from_answer(answer, "The decision was not accepted")
         return {}
@@ -272,7 +246,13 @@ class ReviewTasks:
         if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", context.method)
         require_tasks(context)
-        _require_matching_header(context, params.task_id)
+        request, named = context.request, MCP_NAME_HEADER
+        if (
+            request is not None
+            and decode_header_value(request.headers.get(named)) != params.task_id
+        ):
+            fault = f"{named} header does not match the request body's 'taskId' parameter"
+            raise MCPError(wire.HEADER_MISMATCH, fault)
         try:
             dispatcher, caller = await self.gateway.enter(context.request)
             return await dispatcher.read_review(caller, params.task_id)
@@ -281,6 +261,19 @@ class ReviewTasks:
             if code_of(answer) == "NOT_FOUND":
                 raise invalid_params("Task not found", taskId=params.task_id) from None
             raise error_from_answer(answer, "The task cannot be read now") from None
+
+
+def supports_forms(context: Context) -> bool:
+    capabilities = context.session.client_capabilities
+    can = capabilities.elicitation if capabilities else None
+    # A client that supports elicitation without naming a mode is assumed to support forms.
+    return can is not None and (can.form is not None or can.url is None)
+
+
+def form_message(arguments: Mapping[str, object]) -> str:
+    questions = arguments.get("questions")
+    lines = [f"? {question}" for question in questions] if isinstance(questions, list) else []
+    return "\n".join([str(arguments.get("summary")), *lines])[:MAX_MESSAGE_LENGTH]
 
 
 def _task_of(review: ReadableReview) -> dict[str, Any]:
@@ -302,15 +295,6 @@ def _task_of(review: ReadableReview) -> dict[str, Any]:
 
 def _utc_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat()
-
-
-def _require_matching_header(context: Context, task_id: str) -> None:
-    """Raise an error if the header of an HTTP request names another task than its body."""
-    if context.request is None:
-        return
-    if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task_id:
-        message = f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
-        raise MCPError(wire.HEADER_MISMATCH, message)
 
 
 async def _hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:

@@ -156,9 +156,9 @@ class Prompts:
     async def get(
         self, context: Context, params: wire.GetPromptRequestParams
     ) -> wire.GetPromptResult:
-        prompt = self.builtin_prompts.get(params.name) or (await self.all_prompts(context)).get(
-            params.name
-        )
+        # The skills are read only for the prompt of a skill.
+        prompt = self.builtin_prompts.get(params.name)
+        prompt = prompt or (await self.all_prompts(context)).get(params.name)
         if prompt is None:
             raise invalid_params(f"Unknown prompt: {params.name}")
         return prompt.render(params.arguments or {})
@@ -174,10 +174,8 @@ class Prompts:
         answer = await self.gateway.call_tool(context.request, "list_skills", {})
         skills = answer.body.get("skills")
         skill_prompts = map(_skill_prompt, skills) if isinstance(skills, list) else ()
-        return {
-            **builtin,
-            **{prompt.name: prompt for prompt in skill_prompts if prompt.name not in builtin},
-        }
+        # A skill does not replace a built-in prompt of the same name.
+        return {**builtin, **{prompt.name: prompt for prompt in skill_prompts}, **builtin}
 
 
 _PLANS: Final = """\

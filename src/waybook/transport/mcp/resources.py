@@ -43,8 +43,14 @@ class ResourceKind:
         matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
         return matched[1] if matched else None
 
-    def arguments(self, resource_id: str) -> dict[str, object]:
-        return {self.argument: resource_id, **({"detail": True} if self.full_text else {})}
+    def resource(self, resource_id: str, title: str, status: str) -> wire.Resource:
+        return wire.Resource(
+            name=resource_id,
+            title=title,
+            uri=self.uri.format(id=resource_id),
+            description=status,
+            mime_type=JSON,
+        )
 
     def template(self) -> wire.ResourceTemplate:
         return wire.ResourceTemplate(
@@ -137,40 +143,33 @@ WORKFLOW_SCHEMA: Final = wire.Resource(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OpenItem:
-    id: str
-    name: str
-    status_text: str
-
-
 async def open_plans(
     gateway: ToolGateway, context: Context, cursor: str | None = None
-) -> tuple[list[OpenItem], str | None]:
+) -> tuple[list[wire.Resource], str | None]:
     """Return a page of the active plans, and the cursor of the next page."""
     arguments = {"cursor": cursor} if cursor is not None else {}
     answer = await gateway.call_tool(context.request, "list_active_plans", arguments)
     if answer.is_error:
         raise error_from_answer(answer, "The active plans cannot be listed")
     plans, next_cursor = answer.body.get("plans"), answer.body.get("nextCursor")
-    items = [
-        OpenItem(str(p["planId"]), str(p["name"]), f"{p['status']}, {p['progress']} % done")
-        for p in (plans if isinstance(plans, list) else ())
+    resources = [
+        PLAN.resource(plan["planId"], plan["name"], f"{plan['status']}, {plan['progress']} % done")
+        for plan in (plans if isinstance(plans, list) else ())
     ]
-    return items, next_cursor if isinstance(next_cursor, str) else None
+    return resources, next_cursor if isinstance(next_cursor, str) else None
 
 
-async def open_runs(gateway: ToolGateway, context: Context) -> list[OpenItem]:
+async def open_runs(gateway: ToolGateway, context: Context) -> list[wire.Resource]:
     answer = await gateway.call_tool(context.request, "list_dags", {})
     if answer.is_error:
         raise error_from_answer(answer, "The open runs cannot be listed")
-    runs, items = answer.body.get("openRuns"), []
+    runs, resources = answer.body.get("openRuns"), []
     for run in runs if isinstance(runs, list) else ():
         waiting, current = run["awaitingFeedback"], run["currentStage"]
         where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
         status = f"{run['dagSlug']}, {where}, {run['completedSteps']} steps done"
-        items.append(OpenItem(str(run["runId"]), str(run["name"]), status))
-    return items
+        resources.append(RUN_PROGRESS.resource(run["runId"], run["name"], status))
+    return resources
 
 
 URI: Final = "ui://waybook/map"
@@ -187,14 +186,6 @@ def shows_apps(context: Context) -> bool:
         return True
     capabilities = context.session.client_capabilities
     return APPS_EXTENSION in ((capabilities and capabilities.extensions) or {})
-
-
-def _read_app() -> wire.ReadResourceResult:
-    contents = wire.TextResourceContents(
-        uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
-    )
-    result = wire.ReadResourceResult(contents=[contents])
-    return result.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
 
 
 @cache
@@ -236,11 +227,10 @@ class Resources:
     ) -> wire.ListResourcesResult:
         cursor = params.cursor if params else None
         plans, next_cursor = await open_plans(self.gateway, context, cursor)
-        runs = await open_runs(self.gateway, context) if self.runs and cursor is None else ()
-        resources = [_to_resource(RUN_PROGRESS, run) for run in runs]
-        resources += [_to_resource(PLAN, plan) for plan in plans]
+        resources = plans
         if self.runs and cursor is None:
-            resources.append(WORKFLOW_SCHEMA)
+            runs = await open_runs(self.gateway, context)
+            resources = [*runs, *plans, WORKFLOW_SCHEMA]
         if self.skills is not None and next_cursor is None:
             resources += await self.skills.listed()
         return wire.ListResourcesResult(resources=resources, next_cursor=next_cursor)
@@ -249,7 +239,11 @@ class Resources:
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
         if params.uri == URI:
-            return _read_app()
+            app = wire.TextResourceContents(
+                uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
+            )
+            result = wire.ReadResourceResult(contents=[app])
+            return result.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
         if params.uri == WORKFLOW_SCHEMA.uri and self.runs:
             folder = files("waybook.dag.definitions")
             schema = wire.TextResourceContents(
@@ -263,28 +257,28 @@ class Resources:
         for kind in self.kinds:
             resource_id = kind.id_in(params.uri)
             if resource_id is not None:
-                contents = await self._contents(context, params.uri, kind, resource_id)
-                return wire.ReadResourceResult(contents=[contents])
+                return await self._read_kind(context, params.uri, kind, resource_id)
         raise invalid_params("Resource not found", uri=params.uri)
 
-    async def _contents(
+    async def _read_kind(
         self, context: Context, uri: str, kind: ResourceKind, resource_id: str
-    ) -> wire.TextResourceContents:
-        if kind.tool is not None:
-            answer = await self.gateway.call_tool(
-                context.request, kind.tool, kind.arguments(resource_id)
-            )
-            if not answer.is_error:
-                text = compact_json(answer.body)
-                return wire.TextResourceContents(uri=uri, mime_type=kind.mime_type, text=text)
-        else:
+    ) -> wire.ReadResourceResult:
+        if kind.tool is None:
             try:
-                return await self._read_stored(context, uri, kind, resource_id)
+                contents = await self._read_stored(context, uri, kind, resource_id)
+                return wire.ReadResourceResult(contents=[contents])
             except WaybookError as error:
                 answer = Answer(error.as_json(), is_error=True)
+        else:
+            arguments = {kind.argument: resource_id, **({"detail": True} if kind.full_text else {})}
+            answer = await self.gateway.call_tool(context.request, kind.tool, arguments)
         if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
             raise invalid_params("Resource not found", uri=uri)
-        raise error_from_answer(answer, f"The {kind.title.lower()} cannot be read now")
+        if answer.is_error:
+            raise error_from_answer(answer, f"The {kind.title.lower()} cannot be read now")
+        text = compact_json(answer.body)
+        contents = wire.TextResourceContents(uri=uri, mime_type=kind.mime_type, text=text)
+        return wire.ReadResourceResult(contents=[contents])
 
     async def _read_stored(
         self, context: Context, uri: str, kind: ResourceKind, resource_id: str
@@ -308,13 +302,3 @@ class Resources:
         if counts := count_hidden(text):
             meta[FLAG] = counts
         return wire.TextResourceContents(uri=uri, mime_type=mime_type, text=text, _meta=meta)
-
-
-def _to_resource(kind: ResourceKind, item: OpenItem) -> wire.Resource:
-    return wire.Resource(
-        name=item.id,
-        title=item.name,
-        uri=kind.uri.format(id=item.id),
-        description=item.status_text,
-        mime_type=JSON,
-    )

@@ -14,7 +14,7 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import APPS_EXTENSION
 from waybook.transport.mcp.conversation_files import ConversationFiles
 from waybook.transport.mcp.direct_calls import ToolServer
-from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation, ReviewTasks, ToolResult
+from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation, ToolResult
 from waybook.transport.mcp.prompts import Prompts, instructions_for
 from waybook.transport.mcp.resources import (
     APP_TOOLS,
@@ -31,7 +31,8 @@ from waybook.transport.mcp.tools import PublishedTool, RunTools, tools_in_profil
 
 _MAX_COMPLETIONS: Final = 100
 
-PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
+#: Prompts, and the URIs of resources, that clients can complete. A URI is of runs or of plans.
+PROMPTS: Final = {"resume_plan": "planId", "work_on_run": "runId"}
 URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
 
 
@@ -39,7 +40,13 @@ async def complete(
     gateway: ToolGateway, context: Context, params: wire.CompleteRequestParams
 ) -> wire.CompleteResult:
     """Return the open plans or runs whose id or name matches the typed text."""
-    of_runs, typed = _is_run_argument(params), params.argument.value
+    name, typed = params.argument.name, params.argument.value
+    of_runs: bool | None = None
+    match params.ref:
+        case wire.PromptReference(name=prompt) if PROMPTS.get(prompt) == name:
+            of_runs = name == "runId"
+        case wire.ResourceTemplateReference(uri=uri) if name == "id":
+            of_runs = URIS.get(uri)
     if of_runs is None:
         return wire.CompleteResult(completion=wire.Completion(values=[]))
     if of_runs:
@@ -48,25 +55,14 @@ async def complete(
         items, next_cursor = await open_plans(gateway, context)
         more = next_cursor is not None
     values = [
-        item.id
+        item.name
         for item in items
-        if item.id.startswith(typed) or typed.casefold() in item.name.casefold()
+        if item.name.startswith(typed) or typed.casefold() in (item.title or "").casefold()
     ]
     more = more or len(values) > _MAX_COMPLETIONS
     return wire.CompleteResult(
         completion=wire.Completion(values=values[:_MAX_COMPLETIONS], has_more=more)
     )
-
-
-def _is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
-    name = params.argument.name
-    match params.ref:
-        case wire.PromptReference(name=prompt) if prompt in PROMPTS:
-            argument, of_runs = PROMPTS[prompt]
-            return of_runs if name == argument else None
-        case wire.ResourceTemplateReference(uri=uri) if name == "id":
-            return URIS.get(uri)
-    return None
 
 
 # Clients may cache these responses, because they hardly change while the process runs. The list of
@@ -76,6 +72,17 @@ CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "tools/list": CacheHint(ttl_ms=300_000, scope="private"),
     "resources/templates/list": CacheHint(ttl_ms=300_000, scope="public"),
 }
+
+
+@asynccontextmanager
+async def _lifespan(
+    parts: tuple[ResourceSubscriptions, ReviewElicitation, RunTools], _: object
+) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.on_close()
 
 
 def build_server(
@@ -124,7 +131,7 @@ def build_server(
         description="The plan book that AI agents and people share.",
         instructions=instructions_for(always_listed, later_runs=is_auto),
         cache_hints=CACHE_SECONDS,
-        lifespan=lambda _: _stopping(subscriptions, elicitation, run_tools),
+        lifespan=partial(_lifespan, (subscriptions, elicitation, run_tools)),
         get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -143,16 +150,7 @@ def build_server(
         skills.serve(server)
     server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if REVIEW in schemas:
-        ReviewTasks(gateway).serve(server)
+        elicitation.serve_tasks(server)
     server.middleware.append(hide_internal_errors)
     server.answer_directly(gateway, schemas.keys() - {REVIEW})
     return server
-
-
-@asynccontextmanager
-async def _stopping(
-    subscriptions: ResourceSubscriptions, elicitation: ReviewElicitation, run_tools: RunTools
-) -> AsyncIterator[None]:
-    async with subscriptions.lifespan(), elicitation.lifespan():
-        yield
-    run_tools.on_close()

@@ -70,10 +70,9 @@ class Skills:
     async def folder(self, _: Context, params: _UriParams) -> dict[str, Any]:
         for skill in await self.all():
             within = f"{SCHEME}{skill.name}"
-            if params.uri == within or params.uri.startswith(f"{within}/"):
-                entries = _children(skill, params.uri)
-                if entries:
-                    return {"resources": entries}
+            is_within = params.uri == within or params.uri.startswith(f"{within}/")
+            if is_within and (entries := _children(skill, params.uri)):
+                return {"resources": entries}
         raise invalid_params(f"{params.uri} is not a directory resource", uri=params.uri)
 
     async def listed(self) -> Sequence[wire.Resource]:
@@ -88,20 +87,20 @@ class Skills:
         ]
 
     async def read(self, uri: str) -> wire.ReadResourceResult:
-        for skill in await self.all():
-            for file in skill.files:
-                if _uri_of(skill, file.path) == uri:
-                    kind = _media_type_of(file)
-                    contents: wire.TextResourceContents | wire.BlobResourceContents
-                    try:
-                        text = file.content.decode()
-                        contents = wire.TextResourceContents(uri=uri, mime_type=kind, text=text)
-                    except UnicodeDecodeError:
-                        blob = b64encode(file.content).decode()
-                        contents = wire.BlobResourceContents(uri=uri, mime_type=kind, blob=blob)
-                    result = wire.ReadResourceResult(contents=[contents])
-                    return result.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
-        raise invalid_params("Resource not found", uri=uri)
+        files = {_uri_of(s, file.path): file for s in await self.all() for file in s.files}
+        file = files.get(uri)
+        if file is None:
+            raise invalid_params("Resource not found", uri=uri)
+        kind = _media_type_of(file)
+        contents: wire.TextResourceContents | wire.BlobResourceContents
+        try:
+            text = file.content.decode()
+            contents = wire.TextResourceContents(uri=uri, mime_type=kind, text=text)
+        except UnicodeDecodeError:
+            blob = b64encode(file.content).decode()
+            contents = wire.BlobResourceContents(uri=uri, mime_type=kind, blob=blob)
+        result = wire.ReadResourceResult(contents=[contents])
+        return result.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
 
     async def all(self) -> tuple[Skill, ...]:
         try:
@@ -145,11 +144,9 @@ def _children(skill: Skill, folder: str) -> list[dict[str, str]]:
 
 
 def _media_type_of(file: SkillFile) -> str:
-    known = _MEDIA_TYPES.get(PurePosixPath(file.path).suffix.lower())
-    if known:
-        return known
     try:
         file.content.decode()
+        otherwise = "text/plain"
     except UnicodeDecodeError:
-        return "application/octet-stream"
-    return "text/plain"
+        otherwise = "application/octet-stream"
+    return _MEDIA_TYPES.get(PurePosixPath(file.path).suffix.lower(), otherwise)

@@ -31,6 +31,15 @@ _READ_SIZE: Final = 64 * 1024
 #: Seconds within which open requests are answered after the client has closed stdin.
 _ANSWER_SECONDS: Final = 30.0
 
+_TOO_LONG_MESSAGE: Final = (
+    f"A message may have {MESSAGE_LIMIT} bytes; split the work into smaller calls."
+)
+_TOO_LONG: Final = ErrorData(
+    code=INVALID_REQUEST,
+    message=_TOO_LONG_MESSAGE,
+    data=error_body("TOO_LARGE", _TOO_LONG_MESSAGE, limit=MESSAGE_LIMIT),
+)
+
 _ErrorWriter = Callable[[JSONRPCError], None]
 
 
@@ -59,7 +68,11 @@ class _MessageLines:
         """
         while line := self._wire.readline(MESSAGE_LIMIT + 1):
             if not line.endswith(b"\n") and len(line) > MESSAGE_LIMIT:
-                self._refuse(_too_long(line[:_PREVIEW_BYTES], self._end_of(line)))
+                end = line[-_PREVIEW_BYTES:]
+                while not end.endswith(b"\n") and (piece := self._wire.readline(_READ_SIZE)):
+                    end = (end + piece)[-_PREVIEW_BYTES:]
+                request_id = id_of(line[:_PREVIEW_BYTES], end)
+                self._refuse(JSONRPCError(jsonrpc="2.0", id=request_id, error=_TOO_LONG))
             elif isinstance(read := read_message(line), ErrorData):
                 if not line.isspace():
                     self._refuse(JSONRPCError(jsonrpc="2.0", id=None, error=read))
@@ -83,22 +96,6 @@ class _MessageLines:
         self._open.discard(request_id)
         if not self._open:
             self._all_answered.set()
-
-    def _end_of(self, line: bytes) -> bytes:
-        end = line[-_PREVIEW_BYTES:]
-        while not end.endswith(b"\n") and (piece := self._wire.readline(_READ_SIZE)):
-            end = (end + piece)[-_PREVIEW_BYTES:]
-        return end
-
-
-def _too_long(beginning: bytes, end: bytes) -> JSONRPCError:
-    message = f"A message may have {MESSAGE_LIMIT} bytes; split the work into smaller calls."
-    error = ErrorData(
-        code=INVALID_REQUEST,
-        message=message,
-        data=error_body("TOO_LARGE", message, limit=MESSAGE_LIMIT),
-    )
-    return JSONRPCError(jsonrpc="2.0", id=id_of(beginning, end), error=error)
 
 
 class _Answers:

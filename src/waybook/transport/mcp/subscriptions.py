@@ -5,8 +5,7 @@ over stdio only.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -24,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
 from waybook.core.events import RUN, ChangeEvent
-from waybook.store.driver.bus import Bus
+from waybook.store.driver.bus import ALL_TOPICS, Bus, ChangeFeed
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import StreamLimiter, ToolGateway
 from waybook.transport.mcp.resources import KINDS
@@ -37,15 +36,6 @@ _MAX_RESOURCES: Final = 1_000
 REAUTH_SECONDS: Final = 20.0
 
 _LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId"})
-
-
-def _events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """Return the MCP events for a change."""
-    about = f"{event.kind}Id"
-    changed: list[ServerEvent] = [
-        ResourceUpdated(kind.uri.format(id=event.id)) for kind in _LIVE if kind.argument == about
-    ]
-    return [*changed, ResourcesListChanged()] if event.list_changed else changed
 
 
 @dataclass(slots=True)
@@ -68,11 +58,14 @@ class _ListenStream:
         return self.bus.subscribe(self.org_id, self)
 
     def on_event(self, change: ChangeEvent) -> None:
-        for event in _events_of(change):
-            self._deliver(event)
-        if self.announces_tools and change.kind == RUN and change.list_changed:
-            self._deliver(ToolsListChanged())
-            self.announces_tools = False
+        for kind in _LIVE:
+            if kind.argument == f"{change.kind}Id":
+                self._deliver(ResourceUpdated(kind.uri.format(id=change.id)))
+        if change.list_changed:
+            self._deliver(ResourcesListChanged())
+            if self.announces_tools and change.kind == RUN:
+                self._deliver(ToolsListChanged())
+                self.announces_tools = False
 
     def on_gap(self) -> None:
         """Close the stream, because events were lost and any resource may have changed."""
@@ -123,9 +116,8 @@ class ListenStreams:
 @dataclass(slots=True)
 class ResourceSubscriptions:
     gateway: ToolGateway
-    _uris: set[str] = field(default_factory=set)
-    _changed: dict[str, None] = field(default_factory=dict)
-    _has_news: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Subscribed resources, each with the topic of its changes.
+    _topics: dict[str, str] = field(default_factory=dict)
     _sending: asyncio.Task[None] | None = None
 
     def serve(self, server: Server[None]) -> None:
@@ -136,54 +128,42 @@ class ResourceSubscriptions:
             "resources/unsubscribe", wire.UnsubscribeRequestParams, self.unsubscribe
         )
 
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            self.on_close()
+    def on_close(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
 
     async def subscribe(
         self, context: Context, params: wire.SubscribeRequestParams
     ) -> wire.EmptyResult:
-        if not any(kind.id_in(params.uri) for kind in _LIVE):
+        topics = [
+            f"{kind.argument.removesuffix('Id')}:{resource_id}"
+            for kind in _LIVE
+            if (resource_id := kind.id_in(params.uri))
+        ]
+        if not topics:
             raise invalid_params("There is nothing to subscribe to at this address", uri=params.uri)
-        if len(self._uris) >= _MAX_RESOURCES:
+        if len(self._topics) >= _MAX_RESOURCES:
             raise invalid_params(f"No more than {_MAX_RESOURCES} subscriptions at the same time")
         bus, org_id = await self.gateway.event_bus(context.request)
-        self._uris.add(params.uri)
+        self._topics[params.uri] = topics[0]
         if self._sending is None:
-            bus.subscribe(org_id, self)
-            self._sending = asyncio.create_task(self._send_changes(context.session))
+            feed = ChangeFeed()
+            bus.subscribe(org_id, feed)
+            self._sending = asyncio.create_task(self._send_changes(context.session, feed))
         return wire.EmptyResult()
 
     async def unsubscribe(
         self, _: Context, params: wire.UnsubscribeRequestParams
     ) -> wire.EmptyResult:
-        self._uris.discard(params.uri)
+        self._topics.pop(params.uri, None)
         return wire.EmptyResult()
 
-    def on_event(self, change: ChangeEvent) -> None:
-        for event in _events_of(change):
-            if isinstance(event, ResourceUpdated) and event.uri in self._uris:
-                self._changed[event.uri] = None
-                self._has_news.set()
-
-    def on_gap(self) -> None:
-        """Queue a notification for every subscribed resource, because events were lost."""
-        self._changed |= dict.fromkeys(self._uris)
-        self._has_news.set()
-
-    def on_close(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-
-    async def _send_changes(self, session: ServerSession) -> None:
-        while True:
-            await self._has_news.wait()
-            self._has_news.clear()
-            changed, self._changed = self._changed, {}
-            if not await self.gateway.still_authorized(None):
+    async def _send_changes(self, session: ServerSession, feed: ChangeFeed) -> None:
+        while not feed.has_ended:
+            changed = await feed.read(REAUTH_SECONDS)
+            if changed and not await self.gateway.still_authorized(None):
                 return
-            for uri in changed:
-                await session.send_resource_updated(uri)
+            for uri, topic in list(self._topics.items()):
+                # After events were lost, any resource may have changed.
+                if topic in changed or ALL_TOPICS in changed:
+                    await session.send_resource_updated(uri)
