@@ -14,7 +14,7 @@ from transport.page_client import make_browser
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.work_list import ListOrder, PlanFilter, plan_summaries
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.commands.work import _plan_json
+from waybook.cli.commands.lists import _plan_json
 from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.plan_board import plan_display
 from waybook.core.decision_context import Channel
