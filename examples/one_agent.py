@@ -32,7 +32,7 @@ STEPS = [
     },
 ]
 
-#: Condition: if the comparison has a low confidence, Waybook adds one more step.
+#: Condition that adds a step if the comparison has a low confidence.
 LOW_CONFIDENCE = {
     "afterStepOrder": 2,
     "conditionExpression": "confidence < 0.6",
@@ -50,7 +50,7 @@ LOW_CONFIDENCE = {
 
 
 async def think(step: dict[str, Any], context: dict[str, Any]) -> tuple[dict[str, Any], float]:
-    """Return a scripted result and its confidence; a real agent would ask a model here."""
+    """Return a result from a script, and its confidence; a real agent would call a model."""
     earlier = len(context["earlierResults"])
     confidence = 0.5 if step["title"] == "Compare them" else 0.9
     return {"did": step["title"], "knowing": earlier}, confidence

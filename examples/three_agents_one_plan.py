@@ -13,12 +13,12 @@ from typing import Any
 from waybook import Client, WaybookError
 
 CHAPTERS = 9
-# Maximum time for which a claim waits while the other agents hold all open steps.
+# Seconds that a claim waits at most while other agents hold all steps that could be claimed.
 WAIT_SECONDS = 55
 
 
 async def claim(client: Client, plan_id: str, name: str) -> dict[str, Any]:
-    """Claim a step; the session id identifies the agent."""
+    """Claim a step in the session of this agent."""
     return await client.call(
         "get_next_step", planId=plan_id, sessionId=name, waitSeconds=WAIT_SECONDS
     )
@@ -50,7 +50,7 @@ async def work(client: Client, plan_id: str, name: str, done: Counter[str]) -> N
 
 
 async def claim_and_lose(client: Client, plan_id: str) -> dict[str, Any]:
-    """Claim a step as agent cleo, let agent ada reset it, and return cleo's outdated claim."""
+    """Claim a step as agent cleo, retry it as agent ada, and return cleo's claim, now outdated."""
     step = await claim(client, plan_id, "cleo")
     await client.call(
         "modify_plan",

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: A task that cannot run because an earlier task failed counts as failed too, as in Airflow.
+#: As in Airflow, a task that cannot run because a task before it failed counts as failed.
 STATUSES = {
     **dict.fromkeys(("scheduled", "queued", "running", "restarting"), "processing"),
     **dict.fromkeys(("up_for_retry", "up_for_reschedule", "deferred"), "waiting"),
@@ -37,8 +37,8 @@ def convert(export: Any) -> dict[str, object]:  # noqa: ANN401 - JSON
             "stageSlug": name,
             "stepKey": row["task_id"],
             "jobType": "EXECUTE",
-            # A task instance without a state is waiting. It is listed only if another instance of
-            # the same task has started.
+            # A task instance without a state waits. Airflow lists it only if another instance of
+            # the task has started.
             "status": STATUSES[row["state"]] if row.get("state") else "pending",
         }
         for number, row in enumerate(instances)

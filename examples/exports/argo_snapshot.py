@@ -20,7 +20,7 @@ STATUSES = {
     **dict.fromkeys(("Succeeded", "Skipped", "Omitted"), "completed"),
     **dict.fromkeys(("Failed", "Error"), "failed"),
 }
-#: Types of nodes that only group other nodes.
+#: Types of nodes that are no steps, but groups of nodes.
 GROUPS = {"DAG", "Steps", "StepGroup", "TaskGroup", "Container"}
 Edges = set[tuple[str, str]]
 
@@ -64,12 +64,12 @@ def convert(workflow: Any) -> dict[str, object]:  # noqa: ANN401 - JSON
 
 
 def step_key(name: str, workflow: str) -> str:
-    """Return a node's name without workflow, loop item and attempt: `wf.test(1:x)` gives `test`."""
+    """Return the name of a node's step: `test` for the node `wf.test(1:x)`."""
     return re.sub(r"\(\d+(:.*?)?\)", "", name.removeprefix(workflow)).lstrip(".") or workflow
 
 
 def reached(node_id: str, nodes: Any, keys: dict[str, str]) -> set[str]:  # noqa: ANN401 - JSON
-    """Return the next steps after a node. Nodes in between that are not steps are skipped."""
+    """Return the steps that follow a node directly, or through nodes that are no steps."""
     found = set()
     for child in nodes[node_id].get("children") or ():
         found |= {keys[child]} if child in keys else reached(child, nodes, keys)
@@ -77,7 +77,7 @@ def reached(node_id: str, nodes: Any, keys: dict[str, str]) -> set[str]:  # noqa
 
 
 def planned(workflow: Any, name: str, nodes: Any) -> Edges:  # noqa: ANN401 - JSON
-    """Return the dependencies that the templates of the DAGs and of the entrypoint declare."""
+    """Return the dependencies that are written in the templates of the workflow."""
     spec = workflow.get("spec") or {}
     templates = {template["name"]: template for template in spec.get("templates") or ()}
     groups = {node["name"]: node.get("templateName") for node in nodes.values()}

@@ -53,7 +53,7 @@ def status(task: dict[str, Any], *, is_last: bool) -> str:
 
 
 def last_run(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the states from the newest one to the input that started the run."""
+    """Return the states of the last run, newest first, back to its input."""
     states = {state["checkpoint"]["checkpoint_id"]: state for state in history}
     state = states[max(states)] if states else None
     run = []
@@ -66,7 +66,7 @@ def last_run(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def forward(nodes: list[str], edges: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the edges between these nodes, except edges back to an earlier node."""
+    """Return the edges between these nodes, except those that lead back to an earlier node."""
     after: dict[str, set[str]] = {node: set() for node in nodes}
 
     def reaches(node: str, target: str) -> bool:

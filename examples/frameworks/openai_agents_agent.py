@@ -24,7 +24,7 @@ class Finding(BaseModel):
 
 @function_tool
 async def earlier_results(run: RunContextWrapper[Step]) -> str:
-    """Return the results of earlier steps, which are in this step's context."""
+    """Return the results of earlier steps, which are part of the step's context."""
     context = await run.context.context()
     return json.dumps(context.get("earlierResults", []))
 

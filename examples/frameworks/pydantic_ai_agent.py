@@ -34,7 +34,7 @@ def build_agent(model: Model | str) -> Agent[Step, Finding]:
 
     @agent.tool
     async def earlier_results(run: RunContext[Step]) -> list[dict[str, JsonValue]]:
-        """Return the results of earlier steps, which are in this step's context."""
+        """Return the results of earlier steps, which are part of the step's context."""
         return (await run.deps.context()).get("earlierResults", [])
 
     return agent
