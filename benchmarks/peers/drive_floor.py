@@ -37,8 +37,8 @@ SUBMIT_AND_TAKE = Query(
     "select peer.submit_and_take(%(tenant)s, %(plan)s, %(step)s, %(attempt)s, %(result)s,"
     " %(session)s, %(key)s)",
 )
-#: First plan id of each variant, and number of plan ids that each round reserves. The ids of the
-#: variants differ, because all variants use the same tables.
+#: By variant, the id of its first plan. All variants use the same tables, and each round of a
+#: variant reserves the same number of ids.
 FIRST_PLAN = {"psycopg": 0, "driver": 1_000_000_000, "together": 2_000_000_000}
 PLANS_PER_ROUND = 100_000
 
@@ -54,7 +54,7 @@ async def send(pool: ConnectionPool, statement: Statement) -> dict[str, Any]:
 
 
 async def work_together(pool: ConnectionPool, session: str, plans: Sequence[int]) -> None:
-    """Claim the first step of each plan. Each submission then also claims the next step."""
+    """Claim the first step of each plan, and the others with the submit of the step before them."""
     for plan in plans:
         common: dict[str, Any] = {"tenant": LOCAL_ORG, "plan": plan, "session": session}
         held = await send(pool, TAKE(key=f"t{plan}", **common))
@@ -67,7 +67,7 @@ async def work_together(pool: ConnectionPool, session: str, plans: Sequence[int]
 
 
 async def work_through_driver(pool: ConnectionPool, session: str, plans: Sequence[int]) -> None:
-    """Claim and submit every step of these plans."""
+    """Claim and submit every step of these plans, by two calls for each step."""
     for plan in plans:
         common: dict[str, Any] = {"tenant": LOCAL_ORG, "plan": plan, "session": session}
         for step in range(lanes.STEPS):
@@ -79,7 +79,7 @@ async def work_through_driver(pool: ConnectionPool, session: str, plans: Sequenc
 
 @asynccontextmanager
 async def open_owner_pool(postgres: DatabaseServer) -> AsyncIterator[Pool]:
-    """Create the tables if they do not exist, and yield a connection pool of their owner."""
+    """Create the tables if they are missing; yield a connection pool of their owner."""
     async with Pool(postgres.owner_dsn, min_size=1, kwargs=CONNECTION_OPTIONS) as owner:
         async with owner.connection() as connection:
             cursor = await connection.execute("select to_regnamespace('peer') is not null")
@@ -89,7 +89,7 @@ async def open_owner_pool(postgres: DatabaseServer) -> AsyncIterator[Pool]:
 
 
 async def main(data_dir: str, variant: str) -> None:
-    """Create the functions, and carry out the rounds."""
+    """Create the functions, and make the rounds."""
     settings = read_settings({"data_dir": data_dir}, {}).settings
     async with (
         database_server(settings) as postgres,

@@ -27,7 +27,7 @@ BATCH = 10
 
 
 async def work_alone(queries: Queries, jobs: int) -> None:
-    """Take and complete jobs, one at a time."""
+    """Take and complete jobs one by one."""
     worker = uuid.uuid4()
     for _ in range(jobs):
         (job,) = await queries.dequeue(1, ENTRYPOINTS, worker, None, HEARTBEAT)
@@ -52,7 +52,7 @@ async def work_in_batches(queries: Queries) -> None:
 
 
 async def main(address: str, variant: str) -> None:
-    """Install the schema if necessary, and carry out the rounds."""
+    """Install the schema if it is missing, and make the rounds."""
     async with asyncpg.create_pool(address, min_size=lanes.LANES, max_size=lanes.LANES + 1) as pool:
         queries = Queries(AsyncpgPoolDriver(pool))
         if not await queries.schema_is_installed():

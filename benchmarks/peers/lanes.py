@@ -23,21 +23,22 @@ import uvloop
 
 LANES = 16
 STEPS = 10
-#: Texts of every step, the same as in `step_cycle.py`.
+#: Texts of every step, which are the same in `step_cycle.py`.
 RESULT = '{"findings": "Three sources agree; one is older than the rest.", "sources": [1, 2, 3]}'
 INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 4
 
-#: Function that creates the plans of a round. Its arguments are the number of the round and how
-#: many plans each lane gets. It returns the work of each lane.
+#: Function that creates the plans of a round, and returns the work of each lane. Its arguments are
+#: the number of the round, and the number of plans per lane.
 Prepare: TypeAlias = Callable[[int, int], Awaitable[Sequence[Awaitable[object]]]]
-#: Function that returns the number of steps that are not complete, after a round.
+#: Function that returns how many steps are not completed after a round.
 CountOpen: TypeAlias = Callable[[], Awaitable[int]]
 
 
 async def serve(prepare: Prepare, count_open: CountOpen | None = None) -> None:
-    """Carry out rounds until the coordinator closes the standard input.
+    """Make rounds until the coordinator closes standard input.
 
-    If the lanes do not check their own results, `count_open` checks that no step is left.
+    If lanes do not check their results themselves, `count_open` checks that all steps are
+    completed.
     """
     is_warm = False
     while line := sys.stdin.readline():
@@ -62,12 +63,12 @@ def cpu_seconds() -> float:
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a driver in the event loop that Waybook also uses."""
+    """Run a driver on the event loop that Waybook uses too."""
     uvloop.run(main)
 
 
 def _freeze_gc() -> None:
-    """Configure the garbage collection as Waybook does, for every system alike."""
+    """Configure garbage collection for all systems as Waybook does."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

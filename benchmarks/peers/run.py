@@ -33,8 +33,7 @@ from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
 from waybook.store.maintenance.migrate import migrate
 
-#: Environment variables that keep the drivers offline: they switch off telemetry, and the proxy is
-#: an address where nothing listens.
+#: Environment variables that turn telemetry off, and name a proxy which does not exist.
 OFFLINE = {
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"),
     "LANGSMITH_TRACING": "false",
@@ -42,14 +41,14 @@ OFFLINE = {
 }
 
 
-#: Number of plans that each lane works through as a warm-up.
+#: Number of plans per lane in the warm-up.
 WARM_UP_PLANS = 2
-#: Time in seconds after which a driver that does not end is killed.
+#: Seconds after which a driver that has not ended is killed.
 MAX_END_SECONDS = 20.0
 
 
 class Round(NamedTuple):
-    """Figures of a system in one round: cycles per second, and CPU microseconds per cycle."""
+    """Figures of a system in a round: cycles per second, and CPU microseconds per cycle."""
 
     rate: float
     python: float
@@ -57,7 +56,7 @@ class Round(NamedTuple):
 
 
 class Driver:
-    """Driver process of a system. It runs only while its system is measured."""
+    """Driver process of a system, which runs only while the system is measured."""
 
     def __init__(self, system: System, address: str) -> None:
         environment = {**os.environ, **OFFLINE, "PYTHONPATH": ""}
@@ -78,7 +77,7 @@ class Driver:
         )
 
     def run_round(self, postmaster: int, number: int, plans: int) -> Round:
-        """Carry out one round, and return its figures."""
+        """Make one round; return its figures."""
         assert self._ask({"turn": number, "plans": plans})["ready"]
         before = server_cpu_seconds(postmaster)
         figures = self._ask({})
@@ -88,7 +87,7 @@ class Driver:
         return Round(cycles / figures["seconds"], figures["cpu"] * per_cycle, used * per_cycle)
 
     def end(self) -> None:
-        """Let the process end by itself. Kill it if it does not end in time."""
+        """Wait until the process ends; kill it if this takes too long."""
         try:
             self._process.communicate(timeout=MAX_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -107,7 +106,7 @@ class Driver:
 
 
 def take_turn(system: System, address: str, postmaster: int, turn: int, plans: int) -> Round:
-    """Start the driver of a system, and return the figures of a round after a warm-up."""
+    """Start the driver of a system; return the figures of a round after a warm-up."""
     driver = Driver(system, address)
     try:
         driver.run_round(postmaster, 2 * turn, WARM_UP_PLANS)
@@ -117,7 +116,7 @@ def take_turn(system: System, address: str, postmaster: int, turn: int, plans: i
 
 
 def create_database(admin: psycopg.Connection[Any], system: System) -> str:
-    """Create a database for a system, and return its address as a URL."""
+    """Create a database for a system; return its URL."""
     admin.execute(SQL("create database {}").format(Identifier(system.key)))
     server = admin.info
     login = f"{server.user}:{server.password}"
@@ -127,7 +126,7 @@ def create_database(admin: psycopg.Connection[Any], system: System) -> str:
 def measure(
     systems: Sequence[System], plans: int, rounds: int
 ) -> tuple[dict[str, list[Round]], str]:
-    """Return the figures of all rounds of each system, and the version of PostgreSQL."""
+    """Return the figures of all rounds of each system, and PostgreSQL's version."""
     results: dict[str, list[Round]] = {system.key: [] for system in systems}
     with (
         temporary_database() as data_dir,
@@ -153,7 +152,7 @@ def measure(
 
 
 def make_row(system: System, own: Sequence[Round], rounds: Sequence[Round]) -> dict[str, Any]:
-    """Return the medians of a system, and its ratios to Waybook."""
+    """Return a row of the table: the medians of a system, and its ratios to Waybook."""
     medians = Round(*(median(values) for values in zip(*rounds, strict=True)))
     costs = [a.python + a.postgres for a in own], [b.python + b.postgres for b in rounds]
     return {
@@ -167,7 +166,7 @@ def make_row(system: System, own: Sequence[Round], rounds: Sequence[Round]) -> d
 
 
 def report(systems: Sequence[System], results: Mapping[str, Sequence[Round]], version: str) -> None:
-    """Print the table and the checks, and exit with code 1 if a limit is missed."""
+    """Print the table and the checks; exit with code 1 if a limit is missed."""
     own = results[WAYBOOK.key]
     rows = [make_row(system, own, results[system.key]) for system in systems]
     print(f"{'step cycle, 16 concurrent':38}{'cycles/s':>9}{'Python µs':>11}{'PostgreSQL µs':>15}")
@@ -181,13 +180,13 @@ def report(systems: Sequence[System], results: Mapping[str, Sequence[Round]], ve
 def make_checks(
     own: System, systems: Sequence[System], results: Mapping[str, Sequence[Round]]
 ) -> Iterator[Check]:
-    """Yield a check per peer: the rate of Waybook's variant `own`, divided by the peer's rate."""
+    """Yield a check per peer: the rate of `own`, a variant of Waybook, divided by the peer's."""
     for system in systems:
         limit, goal = system.limit, system.goal
         if own is TOGETHER:
             limit, goal = system.together_limit, system.together_goal
-        # A variant of the bare SQL functions (driver `floor`) is compared only with the variant of
-        # Waybook that makes the same number of calls per step.
+        # A variant of the SQL functions (driver `floor`) is compared only with the variant of
+        # Waybook that makes as many calls per step.
         is_floor_of_other = system.driver == "floor" and (limit, goal) == (None, None)
         if system not in OWN and not is_floor_of_other:
             pairs = zip(results[own.key], results[system.key], strict=True)
@@ -200,7 +199,7 @@ def make_checks(
 
 
 def main(plans: int, rounds: int, only: Sequence[str]) -> None:
-    """Measure the systems that are installed, and compare them."""
+    """Measure all systems that are installed, and compare them."""
     chosen = [system for system in SYSTEMS if not only or system in OWN or system.key in only]
     for system in chosen:
         if not system.is_installed():

@@ -12,22 +12,22 @@ ENVIRONMENTS: Final = ROOT / ".bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """System to measure, with its driver, and with limits for comparing Waybook's rate with it."""
+    """System to measure, with its driver, and with limits for Waybook's rate divided by its own."""
 
     key: str
     label: str
     driver: str
     variant: str | None = None
-    #: Package whose version is reported; systems without a package run in Waybook's environment.
+    #: Package whose version is reported. A system without a package runs in the environment of
+    #: Waybook.
     package: str | None = None
-    #: Minimum ratio of Waybook's rate to the rate of this system, and the goal for this ratio.
+    #: Waybook's rate as a multiple of this system's: minimum, and goal.
     limit: float | None = None
     goal: float | None = None
-    #: The same limit and goal, for the variant of Waybook in which a submission also claims the
-    #: next step.
+    #: The same for the variant of Waybook in which a submit also claims the next step.
     together_limit: float | None = None
     together_goal: float | None = None
-    #: Guarantees that Waybook gives, but this system did not give when it was measured.
+    #: Guarantees of Waybook that this system did not give when it was measured.
     lacks: str = ""
 
     @property
@@ -40,7 +40,7 @@ class System:
 
     @property
     def version(self) -> str:
-        """Return the locked version of the package, or an empty text without a package."""
+        """Return the version of the package in the lock file, or an empty text without one."""
         if self.package is None:
             return ""
         lock = ROOT / "requirements" / f"bench-{self.driver}.lock"
@@ -63,7 +63,7 @@ TOGETHER: Final = System(
 OWN: Final[Sequence[System]] = (WAYBOOK, TOGETHER)
 _NO_CLAIM: Final = "claim of each step, row-level security, sealed audit"
 _NO_RESULT: Final = "stored results, order of steps, row-level security, sealed audit"
-#: All systems, in the order in which they run in a round.
+#: All systems, in their order within a round.
 SYSTEMS: Final[Sequence[System]] = (
     *OWN,
     System(
