@@ -28,8 +28,8 @@ from waybook.cli.demo.environment import temporary_database
 ENCODER = Tokenizer.from_pretrained("o200k_base")
 PEER = ["npx", "--yes", "--package", "task-master-ai@0.43.1", "task-master-ai"]
 INSTRUCTIONS = "Find the three longest rivers of continent {}."
-#: For each number of steps of a plan, the maximum number of calls and the maximum number of tokens.
-#: Plans of 13 steps and more include one call for the status and one for the context.
+#: By number of steps of a plan, the maximum number of calls, and of tokens. With 13 steps or more,
+#: the calls include one for the status and one for the context.
 LIMITS = {5: (7, 1_000), 13: (17, 5_000)}
 
 
@@ -57,7 +57,6 @@ class CountingClient:
                 yield cls(client)
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Call a tool and return its reply; fail if the reply is an error."""
         result = await self._client.call_tool(tool, arguments)
         text = "".join(getattr(block, "text", "") for block in result.content)
         assert not result.is_error, text
@@ -66,7 +65,7 @@ class CountingClient:
         return dict(result.structured_content or orjson.loads(text))
 
     async def tool_tokens(self) -> int:
-        """Return the number of tokens of the tool list as a model sees it."""
+        """Return the number of tokens of the tool list, as it is in a model's context."""
         tools = (await self._client.list_tools()).tools
         visible = [
             {"name": t.name, "description": t.description, "input_schema": t.input_schema}
@@ -101,10 +100,10 @@ async def work_with_waybook(agent: CountingClient, steps: int) -> None:
 
 
 async def work_with_peer(agent: CountingClient, folder: str, steps: int) -> None:
-    """Add one Task Master task per step, then request each task and set its status to done."""
+    """Add a Task Master task for each step, then ask for each task and set its status to done."""
     root = {"projectRoot": folder}
     await agent.call("initialize_project", **root, skipInstall=True, initGit=False, rules=[])
-    # Initialization is not counted, because a project is initialized only once.
+    # Do not count the calls that initialize a project, because they are made only once.
     agent.calls = agent.tokens = 0
     for n in range(1, steps + 1):
         words = {"title": f"Part {n}", "description": INSTRUCTIONS.format(n)}
@@ -119,7 +118,7 @@ async def work_with_peer(agent: CountingClient, folder: str, steps: int) -> None
 
 
 async def measure(name: str, command: list[str], steps: int) -> tuple[int, int]:
-    """Print the results of one server; return its numbers of calls and tokens."""
+    """Measure one server and print the results; return its numbers of calls and tokens."""
     with temporary_database() as data:
         folder = str(data.parent / name)
         Path(folder).mkdir()  # noqa: ASYNC240 - before the server starts
@@ -134,7 +133,7 @@ async def measure(name: str, command: list[str], steps: int) -> tuple[int, int]:
 
 
 async def main(all_steps: list[int], *, has_peer: bool) -> None:
-    """Measure plans of each number of steps; raise AssertionError if a limit is exceeded."""
+    """Measure plans of each length; raise AssertionError if a limit is exceeded."""
     print(f"{'steps':5}  {'server':14}{'calls':>8}{'tokens':>10}{'tool list':>12}")
     for steps in all_steps:
         calls, tokens = await measure("Waybook", [sys.executable, "-m", "waybook", "mcp"], steps)

@@ -1,8 +1,8 @@
-"""Search for an installed Chromium, which some benchmarks use as browser."""
+"""Search for an installed Chromium, the browser that some benchmarks need."""
 
 import shutil
 
-#: Program names, preferred one first: the headless shell needs half the CPU time of the browser.
+#: Names of the program. The headless shell comes first, because it needs half the CPU time.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 
 

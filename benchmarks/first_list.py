@@ -18,7 +18,7 @@ from pathlib import Path
 
 from waybook.cli.demo.environment import temporary_database
 
-#: Maximum time of Waybook, as a multiple of the time of the bare server.
+#: Maximum time of Waybook, as a multiple of the bare server's time.
 LIMIT = 1.5
 
 BARE = """
@@ -53,7 +53,7 @@ LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
 
 
 def first_list(command: list[str], environment: dict[str, str]) -> float:
-    """Return the seconds from the start of the process to the answer to its first `tools/list`."""
+    """Return the seconds from the start of a process to its answer to the first `tools/list`."""
     started = time.perf_counter()
     server = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -76,7 +76,7 @@ def first_list(command: list[str], environment: dict[str, str]) -> float:
 
 
 def main(rounds: int) -> None:
-    """Measure Waybook and the bare server alternately, and compare the times."""
+    """Measure Waybook and the bare server in turn, and compare their times."""
     with temporary_database() as folder:
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(folder)}
         waybook, bare = (

@@ -31,15 +31,14 @@ from waybook.application import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 
-#: Maximum 99th percentile of the latency during a flood, as a multiple of the same percentile
-#: without a flood.
+#: Maximum 99th percentile of the latency during a flood, as a multiple of the one without a flood.
 LIMIT = 2.0
 ROUNDS = 3
 PAUSE_SECONDS = 0.02
 MAX_SECONDS = 60
 MEASURED_ORG, FLOODING_ORG = "measured", "flooding"
 KINDS = ("calls", "large", "anonymous")
-#: Number of steps in a large call. They take 750 kB, and Waybook refuses a plan of so many steps.
+#: Number of steps in a large call, which so has 750 kB. Waybook refuses a plan of so many steps.
 LARGE_STEPS = 13_600
 
 
@@ -52,7 +51,7 @@ async def waybook(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 class Round(NamedTuple):
-    """Latencies without and with a flood, the flood's answers, and the server's CPU seconds."""
+    """Latencies without and during a flood, answers to the flood, and the server's CPU seconds."""
 
     alone: list[float]
     during: list[float]
@@ -61,7 +60,7 @@ class Round(NamedTuple):
 
 
 class Caller:
-    """Connection of an org that calls tools sequentially."""
+    """Connection of an org that makes one call after the other."""
 
     def __init__(self, address: str, token: str) -> None:
         authority = address.removeprefix("http://")
@@ -80,7 +79,7 @@ class Caller:
         self.writer.close()
 
     async def call(self, tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
-        """Call a tool; return the error code or "ok", and the body of the answer."""
+        """Call a tool; return "ok" or the error code, and the body of the answer."""
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         body = json.dumps(message)
@@ -99,7 +98,7 @@ class Caller:
         return head.split()[1].decode(), await self.reader.readexactly(int(size[1]))
 
     async def send_flood_request(self, kind: str) -> str:
-        """Send a request of a flood; return the error code, "ok" or the HTTP status."""
+        """Send a request of a flood; return "ok", the error code or the HTTP status."""
         if kind == "large":
             steps = [{"stepType": "search", "instructions": "Look it up."}] * LARGE_STEPS
             arguments = {"name": "Rivers", "researchQuestion": "Which?", "steps": steps}
@@ -110,14 +109,14 @@ class Caller:
         return (await self.call("list_active_plans"))[0]
 
     async def list_tools_as(self, token: str) -> str:
-        """Request the tool list with another token; return the HTTP status."""
+        """Ask for the list of tools with this token; return the HTTP status."""
         message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         head = re.sub(r"Bearer \S+", f"Bearer {token}", self.head)
         return (await self.send(f"{head}{len(message)}\r\n\r\n{message}".encode()))[0]
 
 
 async def flood(address: str, token: str, connections: int, kind: str) -> None:
-    """Send requests as fast as answers arrive until stdin is closed, then print the counts."""
+    """Until stdin is closed, send a request after each answer; then print the answers' counts."""
     codes: Counter[str] = Counter()
 
     async def call_repeatedly() -> None:
@@ -140,10 +139,9 @@ async def flood(address: str, token: str, connections: int, kind: str) -> None:
 async def run_flood(
     address: str, token: str, connections: int, kind: str = "calls"
 ) -> AsyncIterator[Counter[str]]:
-    """Run a flood in its own process for the length of the block.
+    """Run a flood in its own process during the block; yield the counts of the answers by code.
 
-    Yields:
-        A counter of the answers by code, which is empty until the block ends.
+    The counts are empty until the block ends.
     """
     command = [sys.executable, __file__, "--flood", address, "--connections", str(connections)]
     command += ["--kinds", kind]
@@ -159,7 +157,7 @@ async def run_flood(
 
 
 async def measure_latencies(address: str, token: str, calls: int) -> list[float]:
-    """Complete the steps of a new plan; return the latency of each call in milliseconds."""
+    """Complete the steps of a new plan; return the milliseconds that each call took."""
     steps = [{"stepType": "search", "instructions": "Look it up."}] * (calls // 2)
     latencies = []
     async with Caller(address, token) as caller:
@@ -190,10 +188,10 @@ def cpu_seconds(process_id: int) -> float:
 
 
 async def main(calls: int, connections: int, kinds: Sequence[str]) -> None:
-    """Measure the latency without and with a flood, and compare them."""
+    """Measure the latency without a flood and during each kind of flood, and compare them."""
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # All server processes use one database.
+        async with database_server(settings):  # All processes of servers use the same database.
             tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
             async with serving(folder, "--auth", "required") as (address, process):
                 await measure_latencies(address, tokens[MEASURED_ORG], 40)  # warm-up
@@ -209,7 +207,7 @@ async def main(calls: int, connections: int, kinds: Sequence[str]) -> None:
 
 
 async def create_token(folder: Path, org: str) -> str:
-    """Create an org with a user, and return a token of the user."""
+    """Create an org and a user; return a token of the user."""
     await waybook(folder, "org", "add", org)
     await waybook(folder, "user", "add", "ann", "--org", org)
     created = await waybook(folder, "token", "add", "ann", "--label", "flood", "--org", org)

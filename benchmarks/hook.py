@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOOK = Path(__file__).resolve().parents[1] / "src" / "waybook" / "plugins" / "waybook_hook.py"
-#: Maximum time of the hook, as a multiple of the time of the empty program. When the limit was set,
-#: the hook took 60 ms and the empty program 78 ms.
+#: Maximum time of the hook, as a multiple of the empty program's. When this limit was chosen, the
+#: hook took 60 ms, and the empty program 78 ms.
 LIMIT = 60 / 78
-#: Maximum CPU time of the hook, as a multiple of a program that only imports `json`.
+#: Maximum CPU time of the hook, as a multiple of that of a program which only imports `json`.
 CPU_LIMIT = 1.3
 PLAIN, IMPORTING = "plain python3", "import json"
 EVENTS = ("SessionStart", "PreCompact", "Stop")
@@ -38,14 +38,14 @@ STATE = {
 
 
 class Cost(NamedTuple):
-    """Seconds from the start of a program to its end, and its CPU seconds."""
+    """Seconds from the start of a program to its end, and CPU seconds."""
 
     elapsed: float
     cpu: float
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of all programs that have ended."""
+    """Return the CPU time of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -64,7 +64,7 @@ def find_interpreter() -> str:
 
 
 def measure(python: str, rounds: int) -> dict[str, list[Cost]]:
-    """Run each program and each hook event once per round, and return their costs by name."""
+    """In each round, run each program, and the hook for each event; return the costs by name."""
     commands = {
         PLAIN: ([python, "-c", "pass"], ""),
         IMPORTING: ([python, "-I", "-S", "-c", "import json"], ""),
@@ -85,7 +85,7 @@ def measure(python: str, rounds: int) -> dict[str, list[Cost]]:
 
 
 def main() -> int:
-    """Print the median times; return 1 if the hook takes longer than its limits."""
+    """Print the median times; return 1 if the hook exceeds a limit."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=21)
     python = find_interpreter()

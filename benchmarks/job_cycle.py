@@ -31,17 +31,16 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 
 WORKERS = 16
 STEPS = 10
-#: Number of models of a run. The wide stage has one job for each combination of three models.
+#: Number of models of a run. In the wide stage, each combination of three models has a job.
 MODELS = 9
-#: Limit and goal: maximum CPU time of a job cycle, as a multiple of the CPU time of a step cycle.
+#: CPU time of a job cycle as a multiple of a step cycle's: maximum, and goal.
 MAX_CPU_RATIO = 1.6
 CPU_RATIO_GOAL = 1.3
-#: Limit and goal: minimum rate of 16 workers on one run, as a fraction of the rate of 16 workers on
-#: 16 runs.
+#: Rate of 16 workers on one run as a fraction of their rate on 16 runs: minimum, and goal.
 MIN_SHARED_RATIO = 0.6
 SHARED_RATIO_GOAL = 0.7
-#: Minimum rate of 16 workers on one run, as a multiple of the rate of one worker. With two cores,
-#: it requires that Python and PostgreSQL work at the same time.
+#: Minimum rate of 16 workers on one run, as a multiple of one worker's rate. With two cores, this
+#: rate is possible only if Python and PostgreSQL work at the same time.
 MIN_WORKERS_RATIO = 2.0
 
 RESULT = "Three sources agree; one is older than the rest. " * 4
@@ -86,7 +85,7 @@ DEFINITION: dict[str, object] = {
 
 
 class Counts(NamedTuple):
-    """Used resources: CPU seconds, and numbers of messages and statements."""
+    """Resources used so far: CPU seconds of Python and PostgreSQL, messages and statements."""
 
     python: float
     postgres: float
@@ -95,7 +94,7 @@ class Counts(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Rate, and resources per cycle: CPU microseconds, messages and statements."""
+    """Cycles per second, and resources per cycle: CPU microseconds, messages and statements."""
 
     rate: float
     python: float
@@ -117,7 +116,7 @@ class Meter:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count the messages to the database, and their statements, until the block ends."""
+        """During the block, count the messages to the database and their statements."""
         original = DbConnection.send
 
         async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -143,7 +142,7 @@ async def call(system: Application, tool: str, **arguments: object) -> dict[str,
 
 
 async def measure(meter: Meter, workers: Sequence[Awaitable[None]], cycles: int) -> Cost:
-    """Run the workers and return the cost of a cycle."""
+    """Let the workers work; return the cost of a cycle."""
     before, start = meter.read(), time.perf_counter()
     await asyncio.gather(*workers)
     seconds, after = time.perf_counter() - start, meter.read()
@@ -153,11 +152,11 @@ async def measure(meter: Meter, workers: Sequence[Awaitable[None]], cycles: int)
     return Cost(cycles / seconds, python * 1e6, postgres * 1e6, messages, statements)
 
 
-# Steps of plans
+# Functions that measure steps of plans
 
 
 async def create_plans(system: Application, count: int) -> list[object]:
-    """Create plans of ten steps and return their ids."""
+    """Create plans of ten steps; return their ids."""
     steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * STEPS
     named = {"name": "b", "researchQuestion": "How fast?", "steps": steps}
     return [(await call(system, "create_research_plan", **named))["planId"] for _ in range(count)]
@@ -179,11 +178,11 @@ async def steps_round(system: Application, meter: Meter, turn: int, cycles: int)
     return await measure(meter, [work_on_plans(system, f"p{turn}", plans)], len(plans) * STEPS)
 
 
-# Jobs of runs
+# Functions that measure jobs of runs
 
 
 async def begin_run(system: Application, count: int) -> object:
-    """Start a run with this many models, complete its first stage, and return the run's id."""
+    """Start a run with this many models and complete its first stage; return its id."""
     models = [f"model-{number}" for number in range(count)]
     named = {"dagSlug": "wide", "name": "b", "input": "How fast?", "models": models}
     run = (await call(system, "start_run", **named))["runId"]
@@ -192,13 +191,13 @@ async def begin_run(system: Application, count: int) -> object:
 
 
 async def open_stage(system: Application, run: object) -> dict[str, object]:
-    """Give feedback on the first stage of a run, which opens the stage with many jobs."""
+    """Give feedback on the first stage of a run, which opens the wide stage."""
     named = {"runId": run, "stageSlug": "begin", "feedback": "Continue."}
     return await call(system, "submit_stage_feedback", **named)
 
 
 async def start_run(system: Application) -> object:
-    """Start a run, open its stage with many jobs, and return the id of the run."""
+    """Start a run and open its wide stage; return its id."""
     run = await begin_run(system, MODELS)
     await open_stage(system, run)
     return run
@@ -216,7 +215,7 @@ async def work_on_run(system: Application, session: str, run: object, count: int
 async def jobs_round(
     system: Application, meter: Meter, workers: int, runs: int, cycles: int
 ) -> Cost:
-    """Return the cost of a job cycle, with the workers spread evenly over new runs."""
+    """Return the cost of a job cycle; the workers are distributed evenly over new runs."""
     started = [await start_run(system) for _ in range(runs)]
     each = cycles // workers
     at_work = [work_on_run(system, f"w{n}", started[n % runs], each) for n in range(workers)]
@@ -224,7 +223,7 @@ async def jobs_round(
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure step cycles and three kinds of job cycles in turn; the first round is a warm-up."""
+    """Measure step cycles and three kinds of job cycles in turn; do not count the first round."""
     results: dict[str, list[Cost]] = {}
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings

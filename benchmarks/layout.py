@@ -21,11 +21,12 @@ from waybook.dag.diagram.routing import compute_layout
 from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)
-#: A diagram with ten times as many steps may take this many times as long to lay out.
+#: For ten times as many steps, the layout may take at most this many times as long.
 MAX_GROWTH = 12
 #: Maximum size of the SVG of 13 steps, without the style sheet.
 MAX_SMALL_BYTES = 12_000
-#: Average number of edges per step, and maximum number of steps that an edge spans (REACH).
+#: Average number of edges per step, and maximum number of steps from the start of an edge to its
+#: end.
 EDGES_PER_STEP, REACH = 2.5, 40
 
 
@@ -35,7 +36,7 @@ def make_chain(steps: int) -> Diagram:
 
 
 def make_dense_plan(steps: int) -> Diagram:
-    """Return a map with random forward edges that span at most `REACH` steps."""
+    """Return a map with random edges, each from a step to one of the next `REACH` steps."""
     generator, keys = Random(steps), step_keys(steps)  # noqa: S311 - not for secrets
     edges: set[tuple[str, str]] = set()
     while len(edges) < EDGES_PER_STEP * steps:
@@ -56,7 +57,7 @@ def make_plan(keys: list[str], edges: list[tuple[str, str]]) -> Diagram:
 
 @dataclass(frozen=True)
 class Measurement:
-    """CPU seconds of each round, and the size of the SVG in bytes."""
+    """CPU seconds of all rounds, and size of the SVG in bytes."""
 
     layout: list[float]
     drawing: list[float]
@@ -65,7 +66,7 @@ class Measurement:
 
 def cpu_seconds(act: Callable[[], object]) -> float:
     gc.collect()
-    gc.disable()  # A garbage collection during the measurement would distort it.
+    gc.disable()  # Garbage collection would falsify the measured times.
     begin = time.process_time()
     act()
     taken = time.process_time() - begin
@@ -74,7 +75,7 @@ def cpu_seconds(act: Callable[[], object]) -> float:
 
 
 def measure(diagram: Diagram, rounds: int) -> Measurement:
-    """Measure layout and drawing of a diagram."""
+    """Measure the time to lay out and draw a map."""
     layout = compute_layout(diagram)
     return Measurement(
         layout=[cpu_seconds(lambda: compute_layout(diagram)) for _ in range(rounds)],
@@ -84,7 +85,7 @@ def measure(diagram: Diagram, rounds: int) -> Measurement:
 
 
 def report(kind: str, make: Callable[[int], Diagram], rounds: int) -> None:
-    """Measure one kind of map and print the results.
+    """Measure one kind of map, and print the results.
 
     Raises:
         AssertionError: a limit is exceeded.

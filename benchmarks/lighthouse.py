@@ -20,13 +20,12 @@ from server_process import serving
 from waybook.cli.demo.environment import temporary_database
 
 STEPS = 60
-#: Minimum score of each category, in percent.
+#: By category, the minimum score in percent.
 TARGETS = {"accessibility": 100, "best-practices": 100, "performance": 95}
 FLAGS = "--headless --no-sandbox --disable-gpu"
 
 
 async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
-    """Call a tool and return its reply; fail if the reply is an error."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return dict(result.structured_content or {})
@@ -73,7 +72,7 @@ async def scores(program: str, url: str) -> dict[str, int]:
 
 
 async def main(program: str) -> None:
-    """Print the scores of both pages; raise AssertionError if one is too low."""
+    """Print the scores of both pages; raise AssertionError if a score is too low."""
     too_low = []
     with temporary_database() as folder:
         async with (

@@ -21,21 +21,21 @@ from typing import Final, Literal
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = ROOT / "build" / "bench"
 
-#: Load average of the machine before the benchmark, which shows whether other programs ran.
+#: Load average before the benchmark, which shows whether other programs were running.
 LOAD_BEFORE: Final = round(os.getloadavg()[0], 1)
 
-#: Comparison of a value with its limit: `>=` if larger values are better.
+#: Direction of a comparison: `>=` if larger values are better, `<=` if smaller ones are.
 Direction = Literal[">=", "<="]
 
 
 def noise(values: Sequence[float]) -> float:
-    """Return half of the range of the values."""
+    """Return half of the range of these values."""
     return (max(values) - min(values)) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Values of one figure in all rounds, with its limit and its goal."""
+    """Values of a figure in all rounds, with a limit and a goal for their median."""
 
     name: str
     rounds: Sequence[float]
@@ -58,12 +58,11 @@ class Check:
         return self.limit is not None and self._distance(self.limit) < -self.noise
 
     def is_reached(self) -> bool:
-        """Return whether the median reaches the goal, or the limit if there is no goal."""
+        """Return whether the median reaches the goal, or the limit if no goal is set."""
         wanted = self.limit if self.goal is None else self.goal
         return wanted is None or self._distance(wanted) >= 0
 
     def verdict(self) -> str:
-        """Return the verdict in words."""
         if self.is_missed():
             return "limit missed"
         if self.goal is not None:
@@ -83,12 +82,12 @@ class Check:
         }
 
     def _distance(self, wanted: float) -> float:
-        """Return the distance of the median from a value, positive if the median is better."""
+        """Return how far the median is from a value; a positive result means that it is better."""
         return self.value - wanted if self.direction == ">=" else wanted - self.value
 
 
 def format_checks(checks: Sequence[Check]) -> str:
-    """Return a table of the checks, as text."""
+    """Return a table of the checks as text."""
     width = max(34, *(len(check.name) + 2 for check in checks))
     lines = [f"{'':{width}}{'value':>8}{'noise':>9}{'limit':>9}{'goal':>9}"]
     for check in checks:
@@ -102,7 +101,7 @@ def format_checks(checks: Sequence[Check]) -> str:
 
 
 def finish(name: str, checks: Sequence[Check], **figures: object) -> None:
-    """Print the checks and store the results; exit with code 1 if a limit is missed."""
+    """Print the checks and write the result file; exit with code 1 if a limit is missed."""
     print(format_checks(checks))
     save(name, checks, **figures)
     if missed := [check.name for check in checks if check.is_missed()]:
@@ -123,7 +122,7 @@ def save(name: str, checks: Sequence[Check] = (), **figures: object) -> None:
 
 
 def machine() -> Mapping[str, object]:
-    """Return the processor, the cores, the versions and the load of this machine."""
+    """Return facts about this machine: processor, cores, versions, and load."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -134,7 +133,7 @@ def machine() -> Mapping[str, object]:
 
 
 def commit() -> str:
-    """Return the short id of the commit, with a plus sign if files have changed since then."""
+    """Return the short id of the commit, with a plus sign if there are uncommitted changes."""
     tracked = ["git", "status", "--porcelain", "--untracked-files=no"]
     return _output("git", "rev-parse", "--short=8", "HEAD") + ("+" if _output(*tracked) else "")
 

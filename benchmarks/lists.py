@@ -51,14 +51,14 @@ from waybook.store.driver.pool import ConnectionPool
 from waybook.store.maintenance.migrate import migrate
 
 FILL = Path(__file__).with_suffix(".sql").read_text()
-#: Maximum cost of a read, as a multiple of the time to read one plan by its key.
+#: Maximum time of a read, as a multiple of the time to read one plan by its key.
 MAX_RATIO = 5.0
 
 Read: TypeAlias = Callable[[RequestContext], Awaitable[object]]
 
 
 def read_by_name() -> Mapping[str, Read]:
-    """Return the reads that the benchmark measures, by name."""
+    """Return the reads to measure, by name."""
 
     def plans(wanted: PlanFilter) -> Read:
         return lambda ctx: plan_summaries(ctx, wanted, limit=20)
@@ -105,14 +105,14 @@ def read_by_name() -> Mapping[str, Read]:
 
 
 class Cost(NamedTuple):
-    """Cost of a read as a multiple of a read by key, with the measured noise."""
+    """Time of a read as a multiple of a read by key, and noise of the measurement."""
 
     ms: float
     ratio: float
     noise: float
 
     def exceeds(self, limit: float) -> bool:
-        """Return whether the cost is above the limit by more than the measured noise."""
+        """Return whether the limit is exceeded by more than the noise."""
         return self.ratio - self.noise > limit
 
 
@@ -123,10 +123,10 @@ async def seconds(read: Read, ctx: RequestContext) -> float:
 
 
 async def cost(read: Read, by_key: Read, ctx: RequestContext, rounds: int) -> Cost:
-    """Return the cost of a read: its lower quartile, divided by that of the read by key.
+    """Return the lower quartile of a read's times, divided by that of the times of a read by key.
 
-    Both are measured in each round. The noise is the difference between this cost and the ratio of
-    the medians.
+    Each round measures both. The noise is the difference between this ratio and the ratio of the
+    medians.
     """
     for _ in range(3):
         await read(ctx)
@@ -138,8 +138,8 @@ async def cost(read: Read, by_key: Read, ctx: RequestContext, rounds: int) -> Co
 
 
 async def measure(plans: int, rounds: int) -> dict[str, Cost]:
-    """Return the cost of each read in an org with this many plans, relative to a read by key."""
-    # Without flushes to disk, the database is filled faster; reads do not depend on them.
+    """Return the cost of each read in an org with this many plans."""
+    # Filling the database is faster without flushes to disk, which have no effect on reads.
     with (
         temporary_database(durable=False) as folder,
         attach(folder, durable=False) as postgres,
@@ -170,7 +170,7 @@ async def measure(plans: int, rounds: int) -> dict[str, Cost]:
 
 
 async def main(sizes: list[int], rounds: int) -> bool:
-    """Print the cost of each read at each size; return whether all are within their limits."""
+    """Print the cost of each read for each number of plans; return whether all keep the limit."""
     costs = {size: await measure(size, rounds) for size in sizes}
     print(f"{'read':28}" + "".join(f"{f'{size:,} plans':>30}" for size in sizes) + f"{'limit':>8}")
     missed = False

@@ -27,7 +27,7 @@ TABS = 12
 MAX_MEDIAN_MS = 500
 PLAN_STEPS = 200
 MAX_PLAN_MEDIAN_MS = 250
-#: JavaScript that waits until the page shows a text, and returns the time of the browser's clock.
+#: JavaScript that waits until the page shows a text, and returns the time by the browser's clock.
 WAIT_FOR_TEXT = """([part, text]) => new Promise(done => {
   const shown = () => document.querySelector(part).textContent.replace(/\\s+/g, " ");
   const look = () => shown().includes(text) && done(Date.now());
@@ -49,7 +49,7 @@ async def make_plan(agent: Client, steps: int) -> dict[str, Any]:
 
 
 async def measure_list(page: Page, agent: Client, changes: int) -> tuple[list[float], float]:
-    """Measure how soon the list of plans shows changes; each change completes one step."""
+    """Measure when the list of plans shows changes; each change completes a step."""
     plan = await make_plan(agent, changes)
     await page.evaluate(WAIT_FOR_TEXT, ["#plans", f"0 of {changes}"])
     return await measure(page, agent, plan, "#plans", changes, changes)
@@ -58,7 +58,7 @@ async def measure_list(page: Page, agent: Client, changes: int) -> tuple[list[fl
 async def measure_plan_page(
     context: BrowserContext, address: str, agent: Client, changes: int
 ) -> tuple[list[float], float]:
-    """Measure how soon the page of a plan with many steps shows changes."""
+    """Measure when the page of a plan with many steps shows changes."""
     plan = await make_plan(agent, PLAN_STEPS)
     page = await open_tab(context, f"{address}/plans/{plan['planId']}")
     return await measure(page, agent, plan, "#plan-status", PLAN_STEPS, changes)
@@ -67,7 +67,7 @@ async def measure_plan_page(
 async def measure(
     page: Page, agent: Client, plan: dict[str, Any], part: str, steps: int, changes: int
 ) -> tuple[list[float], float]:
-    """Return the ms until the page shows each change, and the page's CPU ms per change."""
+    """Return, for each change, the milliseconds until the page shows it; and CPU ms per change."""
     devtools = await page.context.new_cdp_session(page)
     await devtools.send("Performance.enable")
     before, gaps = await page_cpu_ms(devtools), []
@@ -83,13 +83,13 @@ async def measure(
 
 
 async def page_cpu_ms(devtools: CDPSession) -> float:
-    """Return the CPU time that the page's main thread has used so far, in milliseconds."""
+    """Return the CPU milliseconds that the page's main thread has used so far."""
     answer = await devtools.send("Performance.getMetrics")
     return 1000 * float(next(m["value"] for m in answer["metrics"] if m["name"] == "TaskDuration"))
 
 
 async def open_tab(context: BrowserContext, url: str) -> Page:
-    """Open a tab and wait until it receives live updates."""
+    """Open a tab; wait until it gets live updates."""
     page = await context.new_page()
     await page.goto(url)
     await page.locator("#live", has_text="live").wait_for()
@@ -97,7 +97,7 @@ async def open_tab(context: BrowserContext, url: str) -> Page:
 
 
 async def main(changes: int) -> None:
-    """Measure in one browser tab, then in the last of twelve tabs."""
+    """Measure in a single tab, then in the last of twelve tabs."""
     chromium = find_chromium()
     if chromium is None:
         print("change → page: NOT MEASURED, Chromium is not installed")
@@ -123,7 +123,7 @@ def report(
     many: tuple[list[float], float],
     large: tuple[list[float], float],
 ) -> None:
-    """Print the results; raise AssertionError if a median of one tab is above its limit."""
+    """Print the results; raise AssertionError if a median in a single tab exceeds its limit."""
     print(f"{'change → page':28}{'median ms':>10}{'p95 ms':>10}{'limit':>8}{'page ms/change':>16}")
     rows = (
         ("list of plans, one tab", single, MAX_MEDIAN_MS),

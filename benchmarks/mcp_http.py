@@ -31,11 +31,11 @@ from waybook.settings_reading import read_settings
 
 CONNECTIONS = 8
 STEPS = 10
-#: Minimum ratio of the library's CPU time per cycle to Waybook's, and the goal for this ratio.
+#: CPU time per cycle of the library alone as a fraction of Waybook's: minimum, and goal.
 MIN_RATIO = 0.65
 GOAL = 0.9
-#: Maximum increase of Waybook's CPU time per cycle if each call has a token, and the goal for this
-#: increase. Both are fractions of the CPU time without a token.
+#: Growth of the CPU time per cycle if calls have a token, as a fraction of the CPU time without:
+#: maximum, and goal.
 MAX_TOKEN_SHARE = 0.1
 TOKEN_GOAL = 0.1
 LIBRARY = Path(__file__).with_name("mcp_library_server.py")
@@ -43,7 +43,7 @@ ORG = "measured"
 INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 4
 RESULT = '{"findings": "Three sources agree; one is older than the rest.", "sources": [1, 2, 3]}'
 
-#: Function that carries out cycles on one connection.
+#: Function that makes the calls of cycles on one connection.
 Work: TypeAlias = Callable[[Caller, str, int], Awaitable[None]]
 
 
@@ -55,7 +55,7 @@ class Measured(NamedTuple):
 
 
 async def work_with_fixed_replies(caller: Caller, name: str, cycles: int) -> None:
-    """Call the tools of the library server."""
+    """Call the tools of the server with the library alone."""
     for number in range(cycles):
         common = {"sessionId": name, "idempotencyKey": f"{name}-{number}"}
         await call(caller, "get_next_step", planId="9y79wg3e8x", **common)
@@ -80,7 +80,7 @@ async def work_on_plans(caller: Caller, name: str, cycles: int) -> None:
 async def measure(
     address: str, process: int, token: str, work: Work, name: str, cycles: int
 ) -> Measured:
-    """Carry out cycles on several connections, and measure the server process."""
+    """Make cycles on several connections, and measure the server process."""
     each = max(STEPS, cycles // CONNECTIONS)
     callers = [Caller(address, token) for _ in range(CONNECTIONS)]
     for caller in callers:
@@ -110,12 +110,12 @@ async def serving_library() -> AsyncIterator[tuple[str, int]]:
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure the three servers alternately; the first round is a warm-up."""
+    """Measure the three servers in turn; do not count the first round."""
     results: dict[str, list[Measured]] = {}
-    os.environ["WAYBOOK_CALLS_PER_SECOND"] = "0"  # Zero means that there is no rate limit.
+    os.environ["WAYBOOK_CALLS_PER_SECOND"] = "0"  # 0 turns the rate limit off.
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # All server processes use one database.
+        async with database_server(settings):  # All processes of servers use the same database.
             token = await create_token(folder, ORG)
             async with (
                 serving_library() as library,

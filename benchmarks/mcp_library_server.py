@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from waybook.transport.http.server import listen, serve_in_background
 
-#: Reply of about the size of a reply of `get_next_step`.
+#: Reply with about as many bytes as one of `get_next_step`.
 REPLY: Final = {
     "status": "step_ready",
     "stepId": "9y79wg3e8x",
@@ -35,7 +35,7 @@ REPLY: Final = {
 
 
 async def list_tools(_: ServerRequestContext[None], __: object) -> wire.ListToolsResult:
-    """Return two tools that accept any object."""
+    """Return two tools that accept any arguments."""
     schema = {"type": "object"}
     names = ("get_next_step", "submit_step_result")
     return wire.ListToolsResult(tools=[wire.Tool(name=n, input_schema=schema) for n in names])

@@ -29,27 +29,27 @@ from waybook.core.ids import is_id
 from waybook.settings_reading import read_settings
 from waybook.store.driver.queries import new_id
 
-#: Maximum growth of the memory in bytes per call, once the caches are full.
+#: Maximum growth of the memory in bytes per call after the caches are full.
 MAX_GROWTH_BYTES = 200.0
-#: Calls for one plan: its creation, and a claim and a submission for each step.
+#: Calls for a plan: one creates it; for each step, one claims it and one submits its result.
 CALLS_PER_PLAN = 1 + 2 * STEPS
-#: The memory is read after each of these fractions of the calls.
+#: Fractions of the calls after which the memory is read.
 PARTS = (0.1, 0.5, 1.0)
 #: Number of lines of code that `--trace` prints.
 TRACED_LINES = 15
-#: Number of ids with which the caches are filled. No cache keeps as many.
+#: Number of ids with which the caches are filled, more than any cache keeps.
 CACHED_IDS = 32_768
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process, after a garbage collection."""
+    """Return the resident memory of this process after a garbage collection."""
     gc.collect()
     command = ["ps", "-o", "rss=", "-p", str(os.getpid())]
     return 1024 * int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def fill_caches(system: Application) -> None:
-    """Fill the caches of ids, up to their limits, with ids of steps that do not exist."""
+    """Fill the caches of ids up to their limits, by ids that do not exist."""
     services = system.dispatcher.services
     for _ in range(CACHED_IDS):
         step_id = new_id()
@@ -58,13 +58,13 @@ def fill_caches(system: Application) -> None:
 
 
 async def work(system: Application, worker: int, first: int, plans: int) -> None:
-    """Create plans and work through them, one after the other, each in a session of its own."""
+    """Create plans and work through them, each in a new session."""
     for number in range(first, first + plans):
         await work_through(system, f"{worker}-{number}", await create_plans(system, 1))
 
 
 async def measure(calls: int, *, traced: bool) -> list[tuple[int, int]]:
-    """Print and return the number of calls and the resident memory after each part of the calls."""
+    """Make the calls; print and return their number and the resident memory after each part."""
     each, done, figures = calls // (WORKERS * CALLS_PER_PLAN), 0, []
     earlier = None
     with temporary_database() as folder:
@@ -85,7 +85,7 @@ async def measure(calls: int, *, traced: bool) -> list[tuple[int, int]]:
 
 
 def trace(earlier: tracemalloc.Snapshot | None) -> tracemalloc.Snapshot:
-    """Print the lines of code whose allocations grew most since the earlier snapshot."""
+    """Print the lines of code whose allocations have grown most since `earlier`."""
     snapshot = tracemalloc.take_snapshot()
     for line in snapshot.compare_to(earlier, "lineno")[:TRACED_LINES] if earlier else ():
         print(line)
