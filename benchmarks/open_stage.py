@@ -25,12 +25,12 @@ MODELS = 20
 JOBS = MODELS**3
 MAX_CPU_SECONDS = 1.0
 MAX_REPLY_BYTES = 4_000
-#: Maximum size of one audit entry; the entries of the stage together contain all its jobs.
+#: Maximum size of an audit entry. The entries of a stage together contain all its jobs.
 MAX_ENTRY_BYTES = 600_000
 
 
 class Opening(NamedTuple):
-    """Resources that opening a stage used, and the sizes of the reply and the largest entry."""
+    """Resources that opening a stage used, and sizes of the reply and the largest audit entry."""
 
     python: float
     postgres: float
@@ -41,7 +41,7 @@ class Opening(NamedTuple):
 
 
 async def measure_opening(system: Application, meter: Meter) -> Opening:
-    """Start a run, open its stage, and measure the opening."""
+    """Start a run; open its stage, and measure this."""
     run = await begin_run(system, MODELS)
     before = meter.read()
     reply = await open_stage(system, run)
@@ -57,7 +57,7 @@ async def measure_opening(system: Application, meter: Meter) -> Opening:
 
 
 async def main(rounds: int) -> None:
-    """Open a stage several times; the first time is a warm-up."""
+    """Open a stage several times; do not count the first time."""
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
         async with start_application(settings, sweeping=False) as system:

@@ -40,20 +40,20 @@ from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 
 MAX_SECONDS = 120
-#: Line that the attacking process prints after its first answer.
+#: Line that the process of an attack prints after its first answer.
 STARTED = "started"
 STEP = {"stepType": "search", "instructions": "Look it up."}
-#: Condition that uses up the evaluation budget on a list of a hundred numbers.
+#: Condition that uses the whole evaluation budget, for a list of a hundred numbers.
 EXPENSIVE = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
 RESULT_BYTES = 250_000
 RESULTS = 36
 
 
-# Functions with which the attacking org prepares its attacks
+# Functions that prepare an attack
 
 
 async def dense_plan(caller: Caller) -> dict[str, Any]:
-    """Create a plan of 200 steps, each of which depends on all earlier steps."""
+    """Create a plan of 200 steps, each of which depends on all steps before it."""
     steps = [{**STEP, "dependsOn": [*range(1, order)]} for order in range(1, 201)]
     plan = await call(caller, "create_research_plan", name="D", researchQuestion="?", steps=steps)
     return {"planId": plan["planId"]}
@@ -72,26 +72,26 @@ async def large_plan(caller: Caller) -> dict[str, Any]:
 
 
 async def nothing(_: Caller) -> dict[str, Any]:
-    """Return no arguments, because the attack needs no preparation."""
+    """Return no arguments, for an attack that needs no preparation."""
     return {}
 
 
-# Functions that make one expensive request of an attack
+# Functions that make one request of an attack
 
 
 async def ping(caller: Caller, _: int) -> str:
-    """For comparison: call a cheap tool, to show the effect of traffic that is not expensive."""
+    """Call a cheap tool, to compare expensive calls with the same number of cheap ones."""
     return (await caller.call("ping"))[0]
 
 
 async def draw(caller: Caller, number: int, planId: str) -> str:  # noqa: N803 - as the wire has it
-    """Attack: draw the plan with many dependencies at a width that is not in the cache."""
+    """Draw the plan with many dependencies, with a width for which no drawing is in the cache."""
     width = 200 + number % 7_800
     return (await caller.call("draw_map", planId=planId, width=width, detail=True))[0]
 
 
 async def submit(caller: Caller, _: int) -> str:
-    """Attack: complete a step with fifty conditions that each use up the evaluation budget."""
+    """Complete a step with fifty conditions, each of which uses its whole evaluation budget."""
     condition = {"afterStepOrder": 1, "conditionExpression": EXPENSIVE, "ifTrueAction": "continue"}
     arguments = {"name": "C", "researchQuestion": "?", "steps": [STEP]}
     code, plan = await caller.call(
@@ -107,19 +107,19 @@ async def submit(caller: Caller, _: int) -> str:
 
 
 async def read(caller: Caller, _: int, planId: str) -> str:  # noqa: N803 - as the wire has it
-    """Attack: read all results of the large plan."""
+    """Read all results of the large plan."""
     return (await caller.call("get_plan_status", planId=planId, detail=True))[0]
 
 
 async def guess(caller: Caller, _: int) -> str:
-    """Attack: send a request with a random token."""
+    """Send a request with a random token."""
     token = "wb_" + "".join(random.choices(string.ascii_letters, k=40))  # noqa: S311 - no secret
     return await caller.list_tools_as(token)
 
 
 Prepare = Callable[[Caller], Awaitable[dict[str, Any]]]
-#: For each attack, the function that prepares it, the function that makes one request, and the
-#: number of connections.
+#: By attack, the function that prepares it, the function for one request, and the number of
+#: connections.
 ATTACKS: dict[str, tuple[Prepare, Callable[..., Awaitable[str]], int]] = {
     "pings": (nothing, ping, 4),
     "drawing": (dense_plan, draw, 4),
@@ -130,7 +130,7 @@ ATTACKS: dict[str, tuple[Prepare, Callable[..., Awaitable[str]], int]] = {
 
 
 async def attack(name: str, address: str, token: str, prepared: dict[str, Any]) -> None:
-    """Repeat an attack until stdin is closed, then print the counts of the answers as JSON."""
+    """Repeat an attack until stdin is closed; then print the counts of the answers as JSON."""
     _, act, connections = ATTACKS[name]
     codes: Counter[str] = Counter()
     numbers = itertools.count()
@@ -159,10 +159,9 @@ async def attack(name: str, address: str, token: str, prepared: dict[str, Any]) 
 async def run_attack(
     name: str, address: str, token: str, prepared: dict[str, Any]
 ) -> AsyncIterator[Counter[str]]:
-    """Run an attack in its own process for the length of the block.
+    """Run an attack in its own process during the block; yield the counts of the answers by code.
 
-    Yields:
-        A counter of the answers by code, which is empty until the block ends.
+    The counts are empty until the block ends.
     """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, __file__, "--attack", name, "--address", address),
@@ -182,7 +181,7 @@ async def run_attack(
 
 
 async def main(calls: int, rounds: int, only: str | None) -> None:
-    """Measure every attack against the baseline of its round."""
+    """In each round, measure the baseline and every attack, and compare them."""
     names = [only] if only else list(ATTACKS)
     alone: dict[str, list[float]] = {name: [] for name in names}
     during: dict[str, list[float]] = {name: [] for name in names}
@@ -190,7 +189,7 @@ async def main(calls: int, rounds: int, only: str | None) -> None:
     used = dict.fromkeys(names, 0.0)
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # All server processes use one database.
+        async with database_server(settings):  # All processes of servers use the same database.
             tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
             async with serving(folder, "--auth", "required") as (address, process):
                 async with Caller(address, tokens[FLOODING_ORG]) as caller:
@@ -216,7 +215,7 @@ def report(
     codes: dict[str, Counter[str]],
     used: dict[str, float],
 ) -> None:
-    """Print the latencies and their ratios; raise AssertionError if a ratio is above the limit."""
+    """Print the latencies and their ratios; raise AssertionError if a ratio exceeds the limit."""
     print(f"{'latency in ms':20}{'p50':>8}{'p99':>8}{'max':>8}{'p99 ratio':>11}")
     ratios = {}
     for name in alone:

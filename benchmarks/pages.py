@@ -18,7 +18,7 @@ from waybook.plan.model import Plan
 from waybook.transport.http.dashboard.plans.plan_page import plan_content
 from waybook.transport.http.html.layout import TEMPLATES
 
-#: For each number of steps: target of the milliseconds to render the page, and maximum size of the
+#: Number of steps, target for the milliseconds to render the page, and maximum size of the
 #: compressed page in bytes.
 TARGETS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))
 
@@ -31,7 +31,7 @@ def render_page(plan: Plan) -> str:
 
 
 def median_cpu_ms(plan: Plan, rounds: int) -> float:
-    """Return the median CPU time of rendering, in milliseconds, after a warm-up."""
+    """Render the page several times; return the median CPU time in milliseconds."""
     render_page(plan)
     times = []
     for _ in range(rounds):

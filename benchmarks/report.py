@@ -27,22 +27,23 @@ from waybook.dag.progress.structure import evidence_of, overlay
 from waybook.dag.snapshots.rows import assign_jobs
 from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot
 
-#: A snapshot or a part of it, as untyped JSON.
+#: JSON of a snapshot or of a part of it; the type checker does not check accesses to it.
 Body: TypeAlias = dict[str, Any]
 
-#: A report on a snapshot of twice the size may take this many times as long.
+#: Maximum time of a report on a snapshot of twice the size, as a multiple.
 MAX_GROWTH = 2.6
-#: Maximum ratio of the report's time to the time of reading its rows into tuples.
+#: Maximum time of a report, as a multiple of the time to read the rows into tuples.
 MAX_READINGS = 1.5
-#: Minimum ratio of the naive report's time to the time of Waybook's report.
+#: Minimum time of the naive report, as a multiple of the time of Waybook's report.
 MIN_SPEEDUP = 50
-#: Edges and jobs per step of the snapshot, and maximum number of steps that an edge spans (REACH).
+#: Number of edges and of jobs per step, and maximum number of steps from the start of an edge to
+#: its end.
 EDGES_PER_STEP, JOBS_PER_STEP, REACH = 3, 10, 200
 SAMPLED_STEPS = 40
 
 
 def make_snapshot(steps: int) -> str:
-    """Return a snapshot of a stage with `steps` steps, three edges and ten jobs each, as text."""
+    """Return the text of a snapshot of one stage; each step has three edges and ten jobs."""
     generator = Random(steps)  # noqa: S311 - not for secrets
     keys = [f"step-{number}" for number in range(steps)]
     kind = {"jobType": "EXECUTE", "granularityStrategy": "per_model"}
@@ -72,7 +73,7 @@ def make_snapshot(steps: int) -> str:
 
 
 def random_edges(steps: int, generator: Random) -> set[tuple[int, int]]:
-    """Return random forward edges of limited length."""
+    """Return random edges, each from a step to one of the next `REACH` steps."""
     edges: set[tuple[int, int]] = set()
     while len(edges) < EDGES_PER_STEP * steps:
         source = generator.randrange(steps - 1)
@@ -84,7 +85,7 @@ def random_edges(steps: int, generator: Random) -> set[tuple[int, int]]:
 
 
 def naive_status(graph: Graph, jobs: list[Body], closed: list[str], key: str) -> str:
-    """Return a step's status. Scan all jobs for the jobs of the step and of its descendants."""
+    """Return a step's status, after searching all jobs for those of the step and successors."""
     own = [job["status"] for job in jobs if job["stepKey"] == key]
     if key in closed:
         return "completed"
@@ -97,7 +98,7 @@ def naive_status(graph: Graph, jobs: list[Body], closed: list[str], key: str) ->
 
 
 def descendants(graph: Graph, key: str) -> set[str]:
-    """Return every step that depends on this step, directly or indirectly."""
+    """Return every step that depends on this step, directly or through other steps."""
     visited: set[str] = set()
     open_keys = [key]
     while open_keys:
@@ -108,22 +109,21 @@ def descendants(graph: Graph, key: str) -> set[str]:
 
 
 def naive_seconds(graph: Graph, snapshot: Body) -> float:
-    """Estimate the time of the naive report from an evenly spaced sample of its steps."""
+    """Estimate the time of the naive report by an even sample of the steps."""
     jobs, closed = snapshot["jobs"], snapshot["stageRuns"][0]["closed"]
     sample = graph.order[:: len(graph.order) // SAMPLED_STEPS]
     took = cpu_seconds(lambda: [naive_status(graph, jobs, closed, key) for key in sample], 1)
     return took * len(graph.order) / len(sample)
 
 
-# Comparison
+# Functions that measure and compare
 
 
 def cpu_seconds(work: Callable[[], object], rounds: int) -> float:
-    """Call the function `rounds` times, and return the median CPU time of a call."""
+    """Call `work` several times; return the median CPU time of a call."""
     times = []
     for _ in range(rounds):
-        # Remove the objects of earlier calls now, so that garbage collections during this call are
-        # fast.
+        # Garbage of earlier calls would make collections during this call slower.
         gc.collect()
         started = time.process_time()
         work()
@@ -132,7 +132,7 @@ def cpu_seconds(work: Callable[[], object], rounds: int) -> float:
 
 
 def step_statuses(graph: Graph, snapshot: Body) -> dict[str, ProgressStatus]:
-    """Return the status of each step as Waybook's report computes it from the jobs."""
+    """Return the status of each step, as Waybook's report computes it."""
     assigned, _ = assign_jobs(snapshot["jobs"], frozenset({"stage"}))
     evidence, _ = evidence_of(assigned.work["stage"], snapshot["stageRuns"][0]["closed"])
     return overlay(graph, evidence)
@@ -140,7 +140,7 @@ def step_statuses(graph: Graph, snapshot: Body) -> dict[str, ProgressStatus]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """CPU times in seconds, and ratios of the report's time to other times of the same round."""
+    """CPU seconds, and ratios of the report's time to others of the same round."""
 
     reading: float
     report: float
@@ -148,18 +148,18 @@ class Measurement:
     naive: float
     growth: float
     readings: float
-    #: Interquartile range, over all rounds, of the ratio of the report's time to the reading time.
+    #: Interquartile range of the ratio of the report's time to the reading time.
     spread: float
 
 
 def measure(steps: int, rounds: int) -> Measurement:
-    """Measure the report on a snapshot, and the ratio to a snapshot of half the size."""
+    """Measure the report on a snapshot, and its time as a multiple of that for half the steps."""
     half, text = orjson.loads(make_snapshot(steps // 2)), make_snapshot(steps).encode()
     snapshot = orjson.loads(text)
     graph = read_snapshot(snapshot).structure.graphs["stage"]
     assert check(report_from_snapshot(snapshot)) == []
-    # The times of a round are measured one after the other, so that other load on the machine
-    # affects all of them.
+    # Measure the times of a round one after the other, so that other programs on the machine affect
+    # all of them.
     times = [
         (
             cpu_seconds(lambda: report_from_snapshot(snapshot), 1),
@@ -182,7 +182,7 @@ def measure(steps: int, rounds: int) -> Measurement:
 
 
 def read_tuples(text: bytes) -> list[tuple[object, ...]]:
-    """Return one tuple for each step, edge and job of a snapshot."""
+    """Read a snapshot; return a tuple for each of its steps, edges and jobs."""
     snapshot = orjson.loads(text)
     recipe = snapshot["dag"]["stages"][0]["recipe"]
     return [

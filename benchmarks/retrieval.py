@@ -41,19 +41,19 @@ from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts, search
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
-#: Minimum recall@3 of fused search (full-text and vector search, merged).
+#: Minimum recall@3 of fused search, which merges full-text search and vector search.
 MIN_RECALL = 0.85
 FIRST = 3
-#: Maximum amount by which recall@10 and MRR may be lower than with pgvector or exact ranking.
+#: Maximum difference by which recall@10 and MRR may be lower than with pgvector or exact ranking.
 MAX_DIFFERENCE = 0.02
 NEAREST = 10
 CORPUS = Path(__file__).with_name("retrieval")
 EMBEDDER = builtin_embedder()
-#: Search methods that are compared: the key of each method's ranked list, and its label.
+#: By key of a ranked list, the search method that returns it.
 METHODS = {"words": "full text", "meaning": "vectors", "fused": "fused"}
-#: Ranks of the relevant notes, by search method and kind of question.
+#: By search method and kind of question, the ranks of the relevant notes.
 Ranks = Mapping[tuple[str, str], list[float]]
-#: Function that searches for a question and returns the ranked list of each method.
+#: Function that searches for a question, and returns the ranked list of each method.
 Search = Callable[[str], Awaitable[dict[str, list[RankedPassage]]]]
 
 
@@ -63,7 +63,7 @@ def read_lines(name: str) -> list[dict[str, Any]]:
 
 
 async def store(database: Database, backend: Backend) -> dict[str, str]:
-    """Store the notes and return their ids."""
+    """Store the notes; return their ids."""
     ids = {}
     for note in read_lines("passages.jsonl"):
         ids[note["id"]] = new_uuid()
@@ -87,7 +87,7 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
 def make_search(
     database: Database, capabilities: SearchCapabilities, org_id: UUID = LOCAL_ORG
 ) -> Search:
-    """Return a function that searches an org like the product, with this search backend."""
+    """Return a function that searches an org with this backend, as the product does."""
     cache = VectorCache()
 
     async def search_notes(query: str) -> dict[str, list[RankedPassage]]:
@@ -106,7 +106,7 @@ def make_search(
 
 
 def make_exact_search(search_notes: Search, ids: Mapping[str, str]) -> Search:
-    """Return a function that searches with exact float vectors and the usual full-text search."""
+    """Return a function that searches with exact vectors, and the product's full-text search."""
     notes = {
         ids[note["id"]]: EMBEDDER.embed(artifacts.embedding_text(note["title"], note["text"]))
         for note in read_lines("passages.jsonl")
@@ -125,7 +125,7 @@ def make_exact_search(search_notes: Search, ids: Mapping[str, str]) -> Search:
 
 
 async def rank_notes(search_notes: Search, ids: Mapping[str, str]) -> Ranks:
-    """Search for all questions and return the ranks of the relevant notes."""
+    """Search for all questions; return the ranks of the relevant notes."""
     ranks: dict[tuple[str, str], list[float]] = defaultdict(list)
     for line in read_lines("queries.jsonl"):
         lists = await search_notes(line["query"])
@@ -140,7 +140,7 @@ async def rank_notes(search_notes: Search, ids: Mapping[str, str]) -> Ranks:
 
 
 async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
-    """Return the ranks of the relevant notes with the product's search, and with exact vectors."""
+    """Return the ranks of the relevant notes by the product's search, and by exact vectors."""
     with temporary_database() as folder:
         options = {"database_url": url} if url else {"data_dir": str(folder)}
         settings = read_settings(options, {}).settings
@@ -155,7 +155,7 @@ async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
 
 
 async def with_pgvector(url: str) -> Ranks:
-    """Return the ranks of the relevant notes in a search on a server with pgvector."""
+    """Return the ranks of the relevant notes by a search on a server with pgvector."""
     name = f"waybook_bench_{new_uuid().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())
@@ -171,7 +171,7 @@ async def with_pgvector(url: str) -> Ranks:
 
 
 async def main(url: str | None) -> None:
-    """Compare the three search methods, and the quantized vectors with pgvector or exact floats."""
+    """Compare the three search methods, and the product's vectors with pgvector or exact ones."""
     ranks, exact = await on_server(None, Backend.PORTABLE)
     report(ranks)
     if url:
@@ -205,10 +205,10 @@ def report(ranks: Ranks) -> None:
 
 
 def compare(portable: Ranks, other: Ranks, label: str) -> None:
-    """Print recall@10 and MRR of the search in the process and of the reference search.
+    """Print recall@10 and MRR of the product's search and of the search to compare it with.
 
     Raises:
-        AssertionError: the search in the process is worse by more than the limit.
+        AssertionError: the product's search is worse by more than the limit.
     """
     print(f"\n{f'recall@{NEAREST} / MRR':16}{'portable':>18}{label:>18}")
     for method in ("meaning", "fused"):

@@ -44,11 +44,11 @@ BENCHMARKS: Final[Mapping[str, Sequence[str | Path]]] = {
     "search_scale": [FOLDER / "search_scale.py"],
     "lists": [FOLDER / "lists.py", "--plans", "1000", "10000", "100000"],
 }
-#: Folders of modules that some benchmarks share with the tests.
+#: Folders with modules that benchmarks share with tests.
 SHARED: Final = os.pathsep.join(str(ROOT / folder) for folder in ("tests", "tests/support"))
-#: Maximum time in seconds of one benchmark.
+#: Maximum duration of a benchmark in seconds.
 MAX_SECONDS: Final = 1_200.0
-#: Words that mark the lines of an output that belong in the summary.
+#: Words by which the summary selects lines from outputs.
 MARKS: Final = ("limit", "goal", "not reached", "not installed")
 
 
@@ -88,7 +88,7 @@ def run(name: str, command: Sequence[str | Path]) -> Outcome:
 
 
 def summarize(outcomes: Sequence[Outcome]) -> str:
-    """Return a summary: for each benchmark, its verdict and the lines with a limit or a goal."""
+    """Return the verdict of each benchmark, and the lines about its limits and goals."""
     lines = ["", "== summary"]
     for outcome in outcomes:
         lines.append(f"{outcome.name:14}{outcome.verdict} ({outcome.seconds:.0f} s)")
@@ -114,7 +114,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="benchmarks to run (default: all)")
     wanted = parser.parse_args().names
-    # Handle SIGTERM like an interrupt, which ends the running benchmark.
+    # Let SIGTERM interrupt the running benchmark, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if unknown := set(wanted) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")

@@ -25,7 +25,7 @@ from waybook.research.vocabulary import builtin_word_vectors
 from waybook.store.research.artifacts import embedding_text
 from waybook.store.research.embeddings import encode_vector
 
-#: Number of passages whose vectors are computed at once. The number limits the memory in use.
+#: Number of passages whose vectors are computed together, limited to save memory.
 MIXED_PASSAGES = 10_000
 #: Number of different texts, a multiple of `TOPICS`.
 MAX_TEXTS = 20_000
@@ -38,27 +38,27 @@ QUERIES = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 EMBEDDER = builtin_embedder()
-#: Id of the searching org. The ids of the other orgs follow it, as in `search_corpus.sql`.
+#: Id of the searching org. The other orgs have the next ids, as in `search_corpus.sql`.
 SEARCHING_ORG = UUID("00000000-0000-7000-8000-000000000100")
-#: Id of the first passage. The ids of the other passages follow it.
+#: Id of the first passage. The other passages have the next ids.
 FIRST_PASSAGE = UUID("00000000-0000-7000-9000-000000000000")
 ORGS = [UUID(int=SEARCHING_ORG.int + n) for n in range(OTHER_ORGS + 1)]
 #: Start and end of a table in the binary format of COPY.
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END = b"\xff\xff"
-#: Transaction id that is stored with the embeddings. It is older than any search.
+#: Transaction id for the embeddings, lower than that of any search.
 OLD_TRANSACTION = 3
 
 
 @contextmanager
 def timed(label: str) -> Iterator[None]:
-    """Measure the duration of the block and print it."""
+    """Measure and print the duration of the block."""
     started = time.perf_counter()
     yield
     print(f"  {label:44}{time.perf_counter() - started:8.1f} s", flush=True)
 
 
-# Texts and vectors
+# Functions that make texts and vectors
 
 
 @cache
@@ -76,14 +76,14 @@ def topics() -> list[list[str]]:
 
 
 def make_text(topic: list[str], chance: random.Random) -> tuple[str, str]:
-    """Return a title and forty random words: half from a topic, half distributed by Zipf's law."""
+    """Return a title and forty random words; half are of a topic, half follow Zipf's law."""
     picked = chance.choices(topic, k=20) + chance.choices(words(), cum_weights=ZIPF, k=20)
     chance.shuffle(picked)
     return " ".join(chance.sample(topic, 4)), " ".join(picked)
 
 
 def make_questions(count: int) -> list[SearchQuery]:
-    """Return questions, each with three words of a topic and one common word."""
+    """Return questions, each with three words of a topic and a common word."""
     chance, common = random.Random(4), words()[200:2_000]  # noqa: S311 - not for secrets
     word_lists = (
         [*chance.sample(chance.choice(topics()), 3), chance.choice(common)] for _ in range(count)
@@ -93,7 +93,7 @@ def make_questions(count: int) -> list[SearchQuery]:
 
 @cache
 def sample_vectors() -> Floats:
-    """Return the vectors of a few texts on each topic."""
+    """Return the vectors of a few texts for each topic."""
     chance = random.Random(3)  # noqa: S311 - not for secrets
     embedded = [
         [EMBEDDER.embed(embedding_text(*make_text(topic, chance))) for _ in range(SAMPLES)]
@@ -103,9 +103,9 @@ def sample_vectors() -> Floats:
 
 
 def mix_vectors(first: int, count: int) -> Floats:
-    """Return the vectors of passages, each a random mix of vectors of a few texts on one topic.
+    """Return the vectors of passages; each is a random mix of the samples of its topic.
 
-    `first` must be a multiple of `MIXED_PASSAGES` and `count` at most `MIXED_PASSAGES`.
+    `first` must be a multiple of `MIXED_PASSAGES`, and `count` at most `MIXED_PASSAGES`.
     """
     weights = np.random.default_rng((3, first)).dirichlet(np.ones(SAMPLES), count)
     mixed = np.empty((count, sample_vectors().shape[2]), np.float32)
@@ -117,7 +117,7 @@ def mix_vectors(first: int, count: int) -> Floats:
 
 
 class Corpus(NamedTuple):
-    """Vectors of the searching org's passages, and the number of passages of other orgs."""
+    """Vectors of the searching org's passages, and number of passages of other orgs."""
 
     vectors: Floats
     others: int
@@ -131,12 +131,12 @@ class Corpus(NamedTuple):
         return self.own + self.others
 
     def orgs(self, first: int, count: int) -> NDArray[np.intp]:
-        """Return, for each of these passages, the number of its org."""
+        """Return the number of the org of each of these passages."""
         numbers = np.arange(first, first + count)
         return np.where(numbers < self.own, 0, 1 + numbers % OTHER_ORGS)
 
     def chunk(self, first: int) -> Floats:
-        """Return the vectors of up to `MIXED_PASSAGES` passages."""
+        """Return the vectors of the next passages, up to `MIXED_PASSAGES`."""
         count = min(MIXED_PASSAGES, self.passages - first)
         if first + count <= self.own:
             return self.vectors[first : first + count]
@@ -144,7 +144,7 @@ class Corpus(NamedTuple):
 
 
 def make_corpus(own: int, others: int) -> Corpus:
-    """Return passages of the searching org and of other orgs."""
+    """Return a corpus with this many passages of the searching org and of other orgs."""
     vectors = np.empty((own, sample_vectors().shape[2]), np.float32)
     for first in range(0, own, MIXED_PASSAGES):
         count = min(MIXED_PASSAGES, own + others - first)
@@ -152,11 +152,11 @@ def make_corpus(own: int, others: int) -> Corpus:
     return Corpus(vectors, others)
 
 
-# Tables
+# Functions that fill tables
 
 
 def read_statement(name: str) -> str:
-    """Return the statements of this name in `search_corpus.sql`."""
+    """Return the statement of this name in `search_corpus.sql`."""
     lines = QUERIES.split(f"-- name: {name}\n")[1].split("-- name:")[0].splitlines()
     return "\n".join(line for line in lines if not line.startswith("--"))
 
@@ -167,7 +167,7 @@ def run(admin: psycopg.Connection, name: str) -> None:
 
 
 def fill(dsn: str, stored: Corpus, backends: Collection[Backend]) -> None:
-    """Write the corpus into the tables, then build the indexes."""
+    """Write the corpus into tables, and build their indexes."""
     has_pgvector = Backend.PGVECTOR in backends
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute("set maintenance_work_mem = '2GB'")
@@ -198,16 +198,16 @@ def fill(dsn: str, stored: Corpus, backends: Collection[Backend]) -> None:
 
 
 def text_rows(count: int) -> Iterator[tuple[object, ...]]:
-    """Yield numbered texts, each with its title and kind."""
+    """Yield rows of texts, as number, kind, title and text."""
     chance = random.Random(2)  # noqa: S311 - not for secrets
     for n in range(count):
         yield n, KINDS[n % 3], *make_text(topics()[n % TOPICS], chance)
 
 
 def vector_rows(stored: Corpus, backend: Backend, first: int) -> bytes:
-    """Return rows of the table that holds the vectors of a backend, in the format of COPY.
+    """Return the rows of a backend's table of vectors, in the format of COPY.
 
-    All columns have a fixed length, so that the rows are an array of records.
+    Every row has the same length, so the rows are an array.
     """
     vectors = stored.chunk(first)
     org_numbers = stored.orgs(first, len(vectors))
@@ -233,12 +233,12 @@ def vector_rows(stored: Corpus, backend: Backend, first: int) -> bytes:
 
 
 def _constant(value: bytes, rows: int) -> Bytes:
-    """Return a column in which every row has the same bytes."""
+    """Return a column with the same bytes in each row."""
     return np.broadcast_to(np.frombuffer(value, np.uint8), (rows, len(value)))
 
 
 def half_vectors(vectors: Floats, org_numbers: NDArray[np.intp]) -> Bytes:
-    """Return pgvector's binary format: the number of dimensions, two bytes, and the numbers."""
+    """Return vectors in pgvector's binary format: number of dimensions, two zero bytes, numbers."""
     homes = np.array([json.loads(encode_vector((), org)) for org in ORGS])
     numbers = np.hstack([vectors, homes[org_numbers]]).astype(">f2")
     head = np.array([[numbers.shape[1], 0]], ">i2").repeat(len(numbers), 0)

@@ -46,11 +46,11 @@ from waybook.store.research import artifacts, search
 
 FIRST: Final = 10
 BATCH: Final = 200
-#: Values of k1 and b of BM25: the defaults of most libraries, and the defaults of Anserini.
+#: Parameters of BM25: the defaults of most libraries, and those of Anserini.
 PEERS: Final = {"BM25, k1 1.5, b 0.75": (1.5, 0.75), "BM25, k1 0.9, b 0.4": (0.9, 0.4)}
-#: Maximum share of nDCG@10 that may be lost because hits with a low score are left out.
+#: Maximum share of nDCG@10 that is lost by leaving out hits with low scores.
 MAX_FLOOR_COST: Final = 0.01
-#: Minimum share of foreign questions (asked in the other set) for which the search finds nothing.
+#: Minimum share of foreign questions (of the other set) for which the search finds nothing.
 MIN_EMPTY: Final = 0.5
 #: Number of questions of a set that are asked in the other set.
 FOREIGN_QUESTIONS: Final = 150
@@ -62,7 +62,7 @@ class Document(NamedTuple):
 
 
 class Question(NamedTuple):
-    """Question, and the ids of the relevant documents."""
+    """Question, with the ids of its relevant documents."""
 
     text: str
     relevant: frozenset[str]
@@ -85,7 +85,7 @@ def read_cranfield(folder: Path) -> list[Collection]:
     for line in (folder / "cranqrel").read_text("utf-8").splitlines():
         question, document, _ = line.split()
         relevant[int(question)].add(document)
-    # The judgments refer to the questions by position, not by the number in the file.
+    # The file of judgments refers to questions by position, not by their numbers.
     records = (folder / "cran.qry").read_text("utf-8").split(".W\n")[1:]
     questions = [
         Question(" ".join(text.split("\n.I ")[0].split()), frozenset(relevant[number]))
@@ -95,7 +95,7 @@ def read_cranfield(folder: Path) -> list[Collection]:
 
 
 def read_locomo(path: Path) -> list[Collection]:
-    """Read the conversations of LoCoMo, with the questions that at least one turn answers."""
+    """Read the conversations of LoCoMo, and those of their questions that a turn answers."""
     collections = []
     for sample in json.loads(path.read_text("utf-8")):
         sessions = [part for part in sample["conversation"].values() if isinstance(part, list)]
@@ -119,7 +119,7 @@ def _answering(item: Mapping[str, Any], documents: Mapping[str, Document]) -> fr
 
 
 class Peer:
-    """BM25 over the stems of whole documents."""
+    """BM25 ranking of whole documents by their stems."""
 
     def __init__(self, connection: "psycopg.Connection[Any]", collection: Collection) -> None:
         """Count the stems of the documents and of the questions."""
@@ -133,7 +133,7 @@ class Peer:
         self._questions = [_stems(connection, item.text) for item in collection.questions]
 
     def rank(self, k1: float, b: float) -> list[list[str]]:
-        """Return the documents of each question, best first."""
+        """Return the documents for each question, best first."""
         size, mean = len(self._lengths), fmean(self._lengths.values())
         ranked = []
         for stems in self._questions:
@@ -154,7 +154,7 @@ def _stems(connection: "psycopg.Connection[Any]", text: str) -> Counter[str]:
 
 
 async def store(database: Database, org_id: UUID, collection: Collection) -> dict[str, str]:
-    """Store the documents in an org; return the ids of the documents by artifact."""
+    """Store the documents in an org; return their ids by artifact."""
     ids = {new_uuid(): document_id for document_id in collection.documents}
     for start in range(0, len(ids), BATCH):
         subjects = [
@@ -178,14 +178,14 @@ async def store(database: Database, org_id: UUID, collection: Collection) -> dic
 
 
 class Figures(NamedTuple):
-    """Mean nDCG@10 and recall@10 of a ranking."""
+    """Mean nDCG@10 and mean recall@10 of rankings."""
 
     ndcg: float
     recall: float
 
 
 def measure(orders: Sequence[Sequence[str]], questions: Sequence[Question]) -> Figures:
-    """Return the quality of the rankings of all questions."""
+    """Return the figures for the rankings of all questions."""
     pairs = [*zip(orders, questions, strict=True)]
     return Figures(
         fmean(_ndcg(order, item.relevant) for order, item in pairs),
@@ -200,21 +200,21 @@ def _ndcg(order: Sequence[str], relevant: frozenset[str]) -> float:
 
 
 class Measured(NamedTuple):
-    """Results in a test set: the rankings of its questions, and the hits of foreign questions."""
+    """Results for a test set: rankings for its questions, and numbers of hits for foreign ones."""
 
     questions: list[Question]
     orders: dict[str, list[list[str]]]
     foreign: list[int]
 
     def figures(self) -> dict[str, Figures]:
-        """Return the quality of each method."""
+        """Return the figures of each search method."""
         return {name: measure(orders, self.questions) for name, orders in self.orders.items()}
 
 
 async def measure_set(
     dsn: str, database: Database, collections: Sequence[Collection], foreign: Sequence[str]
 ) -> Measured:
-    """Store each collection in an org, and search it with its own and with foreign questions."""
+    """Store each collection in an org; search it for its own questions and for foreign ones."""
     measured = Measured([], defaultdict(list), [])
     capabilities = search.SearchCapabilities(backend=Backend.PORTABLE, indexed=True)
     for number, collection in enumerate(collections):
@@ -249,8 +249,9 @@ async def _orders(search_org: Search, text: str) -> dict[str, list[str]]:
 def make_checks(name: str, measured: Measured) -> list[Check]:
     """Return the checks of a test set.
 
-    Fused search must be at least as good as words alone, vectors alone and BM25. Leaving out hits
-    with a low score may cost little quality, and must leave many foreign questions without a hit.
+    Fused search must be at least as good as full-text search, vector search and BM25. To leave out
+    hits with low scores may reduce the quality by little, and must leave many foreign questions
+    without hits.
     """
     figures = measured.figures()
     fused, unlimited = figures["fused"].ndcg, figures["fused, without a floor"].ndcg
@@ -274,7 +275,7 @@ def make_checks(name: str, measured: Measured) -> list[Check]:
 
 
 async def main(cranfield: Path, locomo: Path) -> None:
-    """Measure both sets, and compare the results with the limits."""
+    """Measure both test sets, and compare the results with the limits."""
     sets = {"Cranfield": read_cranfield(cranfield), "LoCoMo": read_locomo(locomo)}
     texts = {
         name: [item.text for part in parts for item in part.questions]

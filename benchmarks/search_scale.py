@@ -57,16 +57,16 @@ from waybook.store.maintenance.migrate import APP_ROLE, migrate
 from waybook.store.research import search
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
-#: Maximum ratio of the times with and without row-level security.
+#: Maximum time with row-level security, as a multiple of the time without.
 MAX_RATIO = 1.5
-#: Minimum recall relative to exact ranking. It is below 1 because the similarities of neighboring
-#: passages in this corpus differ by only about 0.001.
+#: Minimum recall, compared with exact ranking. In this corpus, passages that follow each other in
+#: the ranking differ by only about 0.001, so the recall is below 1.
 MIN_RECALL = 0.98
-#: Maximum growth of the memory by the searches: bytes per passage, and additional bytes. The cached
-#: vectors take 153 bytes per passage.
+#: Maximum memory for searches: bytes per passage, and further bytes. The cached vectors take 153
+#: bytes per passage.
 MAX_BYTES_PER_PASSAGE = 700
 MAX_OTHER_BYTES = 20_000_000
-#: Goal of the ratio of the portable backend's time to pgvector's, on the same server.
+#: Goal for the time of the portable backend, as a multiple of pgvector's on the same server.
 PGVECTOR_RATIO_GOAL = 1.0
 NEAREST = 10
 DEFAULT_PASSAGES = 100_000
@@ -81,15 +81,15 @@ PGVECTOR = "pgvector"
 
 @dataclass(slots=True)
 class Searcher:
-    """Search backend on one database, with the measurements of its searches."""
+    """Search backend on a database, with measurements of its searches."""
 
     label: str
     database: Database
     backend: Backend
-    #: Process id of the connection's server process, or None if it is on another machine.
+    #: Id of the PostgreSQL process for this connection; None if it is on another machine.
     backend_pid: int | None = None
     cache: VectorCache = field(default_factory=VectorCache)
-    #: Duration of the first search, which loads the vectors, in ms.
+    #: Milliseconds of the first search, which loads the vectors.
     first_ms: float = 0.0
     memory: int = 0
     times: list[float] = field(default_factory=list)
@@ -98,25 +98,24 @@ class Searcher:
 
     @property
     def p50(self) -> float:
-        """Return the median latency in ms."""
         return statistics.median(self.times)
 
     @property
     def p95(self) -> float:
-        """Return the latency in ms that 95 % of the searches do not exceed."""
+        """Return the latency in milliseconds that 95 % of the searches do not exceed."""
         return statistics.quantiles(self.times, n=20)[-1]
 
     @property
     def cpu_ms(self) -> float:
-        """Return the mean CPU time of a search, in ms.
+        """Return the mean CPU milliseconds of a search.
 
-        A median would be useless, because the CPU clock of PostgreSQL is coarse.
+        PostgreSQL's CPU clock has large steps, so the median would be wrong.
         """
         return statistics.mean(self.cpu_times)
 
     @property
     def recall(self) -> float:
-        """Return the share of the nearest passages that were found."""
+        """Return the share of the nearest passages that the searches found."""
         return self.hits / NEAREST / len(self.times)
 
     def ratios(self, other: "Searcher") -> list[float]:
@@ -128,7 +127,7 @@ class Searcher:
         ]
 
     async def search(self, question: SearchQuery) -> dict[str, list[RankedPassage]]:
-        """Search by words and by meaning, merge the ranked lists, and return them."""
+        """Search by words and by vectors; return the merged ranked list."""
         capabilities = SearchCapabilities(backend=self.backend, indexed=True)
         vector = EMBEDDER.embed(question.embedding_text)
         query_vector = QueryVector(vector=vector, model=EMBEDDER.model, org_id=SEARCHING_ORG)
@@ -146,7 +145,7 @@ class Searcher:
         return lists
 
     async def warm_up(self, questions: list[SearchQuery], *, is_local: bool) -> None:
-        """Search for all questions once, and measure the memory that this takes."""
+        """Search for all questions; measure the memory that this takes."""
         before = reset_peak_memory()
         started = time.perf_counter()
         await self.search(questions[0])
@@ -159,7 +158,7 @@ class Searcher:
             self.backend_pid = int(first_value(rows))
 
     async def measure(self, question: SearchQuery, exact: set[UUID]) -> None:
-        """Search once, and record the latency, the CPU time and the passages found."""
+        """Search for a question; record the latency, the CPU time and the passages found."""
         cpu, started = self._cpu_ms(), time.perf_counter()
         lists = await self.search(question)
         self.times.append((time.perf_counter() - started) * 1e3)
@@ -168,7 +167,7 @@ class Searcher:
         self.hits += len(nearest & exact)
 
     def _cpu_ms(self) -> float:
-        """Return the CPU time of this process and of the server process of the connection."""
+        """Return the CPU milliseconds of this process and of PostgreSQL's for the connection."""
         ticks = 0
         if self.backend_pid is not None:
             status = Path(f"/proc/{self.backend_pid}/stat").read_text(encoding="ascii")
@@ -177,20 +176,20 @@ class Searcher:
 
 
 def reset_peak_memory() -> int:
-    """Set the peak memory of this process to its current memory, if possible; return the peak."""
+    """If possible, reset the peak memory of this process; return the peak."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return peak_memory()
 
 
 def peak_memory() -> int:
-    """Return the peak of the resident memory of this process, in bytes."""
+    """Return the peak of this process's resident memory in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def exact_nearest(stored: Corpus, question: SearchQuery) -> set[UUID]:
-    """Return the nearest passages of the searching org, by exact ranking of floats."""
+    """Return the nearest passages of the searching org, by exact ranking."""
     query = np.array(EMBEDDER.embed(question.embedding_text), np.float32)
     best = np.argpartition(stored.vectors @ query, -NEAREST)[-NEAREST:]
     return {UUID(int=FIRST_PASSAGE.int + n) for n in best.tolist()}
@@ -202,7 +201,7 @@ def open_database(dsn: str, role: str | None) -> closing[Database]:
 
 @asynccontextmanager
 async def portable_searchers(stored: Corpus) -> AsyncIterator[list[Searcher]]:
-    """Fill an embedded server; yield its searchers without and with row-level security."""
+    """Fill an embedded server; yield searchers without row-level security and with it."""
     with temporary_database(durable=False) as folder, attach(folder, durable=False) as postgres:
         migrate(postgres.owner_dsn)
         fill(postgres.admin_dsn, stored, [Backend.PORTABLE])
@@ -219,7 +218,7 @@ async def portable_searchers(stored: Corpus) -> AsyncIterator[list[Searcher]]:
 
 @contextmanager
 def pgvector_searchers(url: str, stored: Corpus) -> Iterator[list[Searcher]]:
-    """Fill a temporary database on a server that has pgvector; yield searchers of both backends."""
+    """Fill a temporary database on a server with pgvector; yield a searcher for each backend."""
     name = f"waybook_bench_{new_uuid().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())
@@ -247,7 +246,7 @@ def is_local(url: str) -> bool:
 
 
 async def read_by_key(searcher: Searcher, count: int) -> float:
-    """Return the median time to read one passage by its key, in ms."""
+    """Return the median milliseconds for reading one passage by its key."""
     times = []
     for number in range(count):
         subject = str(UUID(int=FIRST_PASSAGE.int + number))
@@ -261,7 +260,7 @@ async def read_by_key(searcher: Searcher, count: int) -> float:
 
 
 async def main(passages: int, others: int, count: int, url: str | None) -> None:
-    """Create the corpus, measure all backends in turn and compare them."""
+    """Create the corpus, measure all searchers in turn, and compare them."""
     with timed(f"create {passages:,} passages"):
         stored, questions = make_corpus(passages, others), make_questions(count)
     async with AsyncExitStack() as stack:
@@ -274,8 +273,9 @@ async def main(passages: int, others: int, count: int, url: str | None) -> None:
             await searcher.warm_up(questions, is_local=is_embedded or local_server)
         for number, question in enumerate(questions):
             exact = exact_nearest(stored, question)
-            # Each round begins with another searcher. The first searcher has cold processor caches,
-            # and later searchers on the same server find the pages of the question in memory.
+            # Each round begins with another searcher, because the first one has an advantage or a
+            # disadvantage: the CPU's caches are cold for it, and the server has not yet read the
+            # pages for the question.
             first = number % len(searchers)
             for searcher in searchers[first:] + searchers[:first]:
                 await searcher.measure(question, exact)
@@ -284,7 +284,7 @@ async def main(passages: int, others: int, count: int, url: str | None) -> None:
 
 
 def report(stored: Corpus, searchers: list[Searcher], key_ms: float) -> None:
-    """Print latencies, recall and memory; exit with code 1 if a limit is exceeded."""
+    """Print latencies, recall and memory; exit with code 1 if a limit is missed."""
     title = f"fused search, {stored.own:,} of one org"
     heads = ("p50 ms", "p95 ms", "CPU ms", f"recall@{NEAREST}", "memory MB", "first ms")
     print(f"{title:38}{''.join(f'{head:>11}' for head in heads)}")

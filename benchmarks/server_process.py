@@ -1,4 +1,4 @@
-"""Waybook server in its own process, for the benchmarks that call a server over HTTP."""
+"""Server process for benchmarks that call a Waybook server over HTTP."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @asynccontextmanager
 async def serving(folder: Path, *options: str) -> AsyncIterator[tuple[str, int]]:
-    """Start the server on a data directory; yield its address and process id."""
+    """Start a server on a data directory; yield its address and its process id."""
     command = [sys.executable, "-m", "waybook", "serve", "--port", "0", *options]
     process = await asyncio.create_subprocess_exec(*command, "--data-dir", str(folder), stdout=PIPE)
     assert process.stdout

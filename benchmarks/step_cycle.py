@@ -46,16 +46,17 @@ from waybook.core.decision_context import Channel
 from waybook.settings_reading import read_settings
 from waybook.store.plans.cache import PlanCache
 
-#: CPU microseconds of Python and of PostgreSQL, messages and statements per cycle.
+#: Per cycle: CPU microseconds of Python and of PostgreSQL, number of messages, number of
+#: statements.
 Cost: TypeAlias = tuple[float, float, float, float]
 Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
 WORKERS = 16
 STEPS = 10
-#: Minimum ratio of Waybook's cycles per second to those of the SQL functions.
+#: Minimum rate of Waybook, as a fraction of the SQL functions' rate.
 MIN_RATIO = 0.4
-#: For three pairs of modes: maximum CPU time of a cycle in the first mode, as a multiple of the CPU
-#: time in the second mode. Then the goal for all three ratios.
+#: By pair of modes, the maximum CPU time of a cycle in the first mode, as a multiple of that in the
+#: second. `COLD_GOAL` is the goal for all pairs.
 MAX_COLD_RATIOS = {("cold", "warm"): 1.6, ("stale", "warm"): 1.9, ("stale", "sticky"): 1.5}
 COLD_GOAL = 1.2
 CONNECTION_OPTIONS = {"autocommit": True}
@@ -65,11 +66,11 @@ RESULT = '{"findings": "Three sources agree; one is older than the rest.", "sour
 INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 4
 
 
-# Waybook
+# Functions that measure Waybook
 
 
 async def create_plans(system: Application, count: int, length: int = STEPS) -> list[object]:
-    """Create plans of ten steps, or of another length, and return their ids."""
+    """Create plans of `length` steps; return their ids."""
     steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * length
     arguments: dict[str, object] = {"name": "b", "researchQuestion": "How fast?", "steps": steps}
     return [(await call(system, "create_research_plan", arguments))["planId"] for _ in range(count)]
@@ -92,8 +93,8 @@ async def work_through(
 ) -> None:
     """Claim and submit every step of these plans, through the dispatcher.
 
-    The results are submitted to the `other` application, if there is one. With `cold`, no call
-    finds its plan in memory.
+    If `other` is given, this application gets the results. With `cold`, plans are removed from
+    memory before each call.
     """
     for number, plan in enumerate(plans):
         for step in range(length):
@@ -110,13 +111,13 @@ async def work_through(
 
 
 async def waybook_round(system: Application, turn: int, each: int) -> tuple[float, float]:
-    """Run one round of Waybook; return its rate and CPU time per cycle."""
+    """Make a round of Waybook; return its rate and CPU time per cycle."""
     plans = [await create_plans(system, each) for _ in range(WORKERS)]
     workers = [work_through(system, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
     return await rate(list(workers), WORKERS * each * STEPS)
 
 
-# Peer
+# Functions that measure the peer
 
 CREATE_PLAN = """
 with made as (insert into peer.plan (org_id, id, status) values (%s, %s, 'planning'))
@@ -128,7 +129,7 @@ SUBMIT = "select peer.submit(%s, %s, %s, %s, %s, %s, %s)"
 
 
 async def create_peer_plans(owner: Pool, first: int, count: int) -> list[int]:
-    """Create the peer's plans of ten steps and return their ids."""
+    """Create plans of ten steps for the peer; return their ids."""
     async with owner.connection() as connection:
         for plan in range(first, first + count):
             values = (LOCAL_ORG, plan, LOCAL_ORG, plan, INSTRUCTIONS, STEPS)
@@ -137,7 +138,7 @@ async def create_peer_plans(owner: Pool, first: int, count: int) -> list[int]:
 
 
 class Groups:
-    """Calls of the SQL functions. Calls that wait at the same time are committed together."""
+    """Calls of the SQL functions; those that wait at the same time are committed together."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[tuple[str, tuple[object, ...], asyncio.Future[TupleRow]]]
@@ -150,7 +151,7 @@ class Groups:
         return row
 
     async def commit_groups(self, connection: AsyncConnection[TupleRow]) -> None:
-        """Run all waiting calls in one transaction, again and again, until canceled."""
+        """Until canceled, run all calls that are waiting in one transaction."""
         while True:
             group = [await self._waiting.get()]
             while not self._waiting.empty():
@@ -165,7 +166,7 @@ class Groups:
 
 @asynccontextmanager
 async def open_groups(dsn: str) -> AsyncIterator[Groups]:
-    """Yield a queue of calls, from which two connections take groups."""
+    """Yield a queue of calls, which two connections commit in groups."""
     groups = Groups()
     async with (
         await AsyncConnection.connect(dsn, autocommit=True) as first,
@@ -181,7 +182,7 @@ async def open_groups(dsn: str) -> AsyncIterator[Groups]:
 
 
 async def work_through_as_peer(groups: Groups, session: str, plans: list[int]) -> None:
-    """Claim and submit every step of these plans, through the two SQL functions."""
+    """Claim and submit every step of these plans, by the two SQL functions."""
     for plan in plans:
         for step in range(STEPS):
             (took,) = await groups.call(TAKE, LOCAL_ORG, plan, session, f"t{plan}-{step}")
@@ -191,18 +192,18 @@ async def work_through_as_peer(groups: Groups, session: str, plans: list[int]) -
 
 
 async def peer_round(owner: Pool, groups: Groups, turn: int, each: int) -> tuple[float, float]:
-    """Run one round of the peer (SQL functions); return its rate and CPU time per cycle."""
+    """Make a round of the peer; return its rate and CPU time per cycle."""
     firsts = [(turn * WORKERS + n) * each for n in range(WORKERS)]
     plans = [await create_peer_plans(owner, first, each) for first in firsts]
     workers = [work_through_as_peer(groups, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
     return await rate(list(workers), WORKERS * each * STEPS)
 
 
-# Comparison
+# Functions that compare both
 
 
 async def rate(workers: list[Awaitable[None]], cycles: int) -> tuple[float, float]:
-    """Run the workers; return cycles per second, and Python CPU microseconds per cycle."""
+    """Let the workers work; return cycles per second and Python CPU microseconds per cycle."""
     cpu, wall = _cpu(), time.perf_counter()
     await asyncio.gather(*workers)
     return cycles / (time.perf_counter() - wall), (_cpu() - cpu) / cycles * 1e6
@@ -214,7 +215,7 @@ def _cpu() -> float:
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure Waybook and the peer alternately and compare them; the first round is a warm-up."""
+    """Measure Waybook and the peer in turn, and compare them; do not count the first round."""
     own, peers, each = [], [], max(1, cycles // (WORKERS * STEPS))
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
@@ -233,7 +234,7 @@ async def main(cycles: int, rounds: int) -> None:
     report(own[1:], peers[1:])
 
 
-# Cold plans
+# Functions for the option `--cold`
 
 
 async def cost_round(
@@ -244,7 +245,7 @@ async def cost_round(
     cycles: int,
     length: int,
 ) -> Cost:
-    """Run one round in a mode, and return the cost of a cycle."""
+    """Make a round in a mode; return the cost of a cycle."""
     count = max(1, cycles // (WORKERS * length))
     work = []
     for number in range(WORKERS):
@@ -263,7 +264,7 @@ async def cost_round(
 
 
 async def compare_cold(cycles: int, rounds: int, length: int) -> None:
-    """Measure warm, cold, sticky and stale plans in turn; the first round is a warm-up."""
+    """Measure warm, cold, sticky and stale plans in turn; do not count the first round."""
     costs = defaultdict[str, list[Cost]](list)
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
@@ -283,7 +284,7 @@ async def compare_cold(cycles: int, rounds: int, length: int) -> None:
 
 
 def report_cold(costs: dict[str, list[Cost]]) -> None:
-    """Print the medians of the rounds; exit with code 1 if a mode exceeds its limit."""
+    """Print the medians of the rounds; exit with code 1 if a limit is exceeded."""
     columns = ("Python µs", "PostgreSQL µs", "messages", "statements")
     print(f"{'step cycle':12}" + "".join(f"{column:>15}" for column in columns))
     for name, rounds in costs.items():
@@ -306,7 +307,7 @@ def report_cold(costs: dict[str, list[Cost]]) -> None:
 
 
 def report(own: list[tuple[float, float]], peers: list[tuple[float, float]]) -> None:
-    """Print the median of the rounds; exit with code 1 if the ratio is below the limit."""
+    """Print the medians of the rounds; exit with code 1 if the ratio is below the limit."""
     waybook, peer = sorted(own)[len(own) // 2], sorted(peers)[len(peers) // 2]
     ratios = [ours[0] / theirs[0] for ours, theirs in zip(own, peers, strict=True)]
     print(f"{'step cycle, 16 concurrent':34}{'cycles/s':>10}{'Python µs/cycle':>18}")

@@ -25,7 +25,7 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.settings import Settings
 from waybook.settings_reading import read_settings
 
-#: Maximum bytes per cycle in the write-ahead log and on disk.
+#: Maximum bytes per cycle, in the write-ahead log and on disk.
 MAX_WAL_BYTES = 6_700
 MAX_DISK_BYTES = 4_500
 
@@ -40,14 +40,14 @@ select coalesce(t.relname, c.relname), c.relname, pg_table_size(c.oid)
 
 
 class Sizes(NamedTuple):
-    """Insert position of the write-ahead log, and sizes by table and relation, in bytes."""
+    """Position in the write-ahead log, and sizes by table and relation in bytes."""
 
     wal: int
     disk: Counter[tuple[str, str]]
 
 
 def measure(admin: psycopg.Connection, wal: int) -> Sizes:
-    """Run a vacuum. Return the sizes of all relations after it, and this position of the log."""
+    """Run a vacuum; return the sizes of all relations after it, with the given position."""
     admin.execute("vacuum analyze")
     rows = admin.execute(SIZES).fetchall()
     return Sizes(wal, Counter({(table, name): size for table, name, size in rows}))
@@ -60,7 +60,7 @@ def wal_position(admin: psycopg.Connection) -> int:
 
 
 async def prepare(settings: Settings, each: int) -> list[list[object]]:
-    """Work through one plan per worker as a warm-up, and create the plans to measure."""
+    """Work through a plan per worker as a warm-up; create the plans to measure."""
     async with start_application(settings, sweeping=False) as system:
         for n in range(WORKERS):
             await work_through(system, f"warm-{n}", await create_plans(system, 1))
@@ -68,14 +68,14 @@ async def prepare(settings: Settings, each: int) -> list[list[object]]:
 
 
 async def work(settings: Settings, plans: list[list[object]]) -> None:
-    """Work through the plans with concurrent workers, until the call log is written."""
+    """Work through the plans, several at the same time, and wait until the call log is written."""
     async with start_application(settings, sweeping=False) as system:
         workers = [work_through(system, f"agent-{n}", mine) for n, mine in enumerate(plans)]
         await asyncio.gather(*workers)
 
 
 async def main(cycles: int) -> bool:
-    """Measure the bytes per cycle, print them, and return whether they are within the limits."""
+    """Measure and print the bytes per cycle; return whether they keep the limits."""
     each = max(1, cycles // (WORKERS * STEPS))
     with temporary_database(durable=False) as folder, attach(folder, durable=False) as server:
         urls = {"database_url": server.app_dsn, "owner_url": server.owner_dsn}
@@ -90,7 +90,7 @@ async def main(cycles: int) -> bool:
             admin.execute("alter system set autovacuum = off")
             admin.execute("select pg_reload_conf()")
             plans = await prepare(settings, each)
-            # The vacuum writes to the log, so the first position is read after it.
+            # The vacuum also writes to the log, so read the position after it.
             before = measure(admin, 0)
             start = wal_position(admin)
             await work(settings, plans)
@@ -99,7 +99,7 @@ async def main(cycles: int) -> bool:
 
 
 def report(wal: int, disk: Counter[tuple[str, str]], cycles: int) -> bool:
-    """Print the bytes per cycle, largest relation first; return whether both limits are kept."""
+    """Print the bytes per cycle, largest relation first; return whether they keep both limits."""
     print(f"{'bytes per step cycle':44}{'bytes':>8}")
     for (table, name), size in disk.most_common():
         label = table if name == table else f"{table}: {name}"

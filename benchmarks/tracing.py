@@ -46,18 +46,19 @@ from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement
 from waybook.tracing import TRACING
 
-#: Share of the calls that are traced in the mode `sampled`.
+#: Fraction of the calls that are traced in the mode `sampled`.
 SAMPLED: Final = 0.1
-#: Maximum CPU time of a cycle, as a multiple of the CPU time without the hooks.
+#: By mode, the maximum CPU time of a cycle, as a multiple of the one without hooks.
 LIMITS: Final = {"off": 1.05, "sampled": 1.15, "all": None}
-#: Modes in which function calls are counted: in `unsampled`, a tracer samples no call.
+#: Modes in which function calls are counted. In `unsampled`, there is a tracer, but no call is
+#: traced.
 COUNTED: Final = ("without", "off", "unsampled", "all")
-#: Number of plans of the worker whose function calls are counted.
+#: Number of plans that the worker completes while its function calls are counted.
 COUNTED_PLANS: Final = 10
 
 
 class DiscardingExporter(SpanExporter):
-    """Exporter that encodes spans and discards them."""
+    """Exporter that encodes spans without sending them."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         encode_spans(spans).SerializeToString()
@@ -85,7 +86,7 @@ async def send_without_hook(self: Transaction, *statements: Statement | str) -> 
 
 @contextmanager
 def without_hooks() -> Iterator[None]:
-    """Replace the methods that look for a tracer, until the block ends."""
+    """During the block, use methods that do not look for a tracer."""
     with (
         patch.object(ServerDispatcher, "dispatch", dispatch_without_hook),
         patch.object(Database, "commit", commit_without_hook),
@@ -96,7 +97,7 @@ def without_hooks() -> Iterator[None]:
 
 @contextmanager
 def tracing(mode: str) -> Iterator[None]:
-    """Trace as the mode says, until the block ends."""
+    """During the block, trace calls as `mode` requires."""
     if mode == "without":
         with without_hooks():
             yield
@@ -118,7 +119,7 @@ def tracing(mode: str) -> Iterator[None]:
 
 
 async def measure(system: Application, mode: str, turn: int, each: int) -> float:
-    """Return the CPU microseconds of a step cycle in a mode."""
+    """Return the CPU microseconds of a step cycle in this mode."""
     plans = [await create_plans(system, each) for _ in range(WORKERS)]
     with tracing(mode):
         before = time.process_time()
@@ -130,7 +131,7 @@ async def measure(system: Application, mode: str, turn: int, each: int) -> float
 
 
 async def count_calls(system: Application, mode: str, turn: int) -> float:
-    """Return the number of function calls per step cycle in a mode, with one worker."""
+    """Return the function calls per step cycle of one worker in this mode."""
     plans, counted = await create_plans(system, 1), 0
 
     def note(_: FrameType, event: str, __: object) -> None:
@@ -147,7 +148,7 @@ async def count_calls(system: Application, mode: str, turn: int) -> float:
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure all modes in turn; the first round is a warm-up."""
+    """Measure all modes in turn; do not count the first round."""
     each, costs = max(1, cycles // (WORKERS * STEPS)), defaultdict[str, list[float]](list)
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
@@ -155,7 +156,7 @@ async def main(cycles: int, rounds: int) -> None:
             freeze_gc()
             modes = ["without", *LIMITS]
             for turn in range(rounds + 1):
-                # Each round begins with a different mode, because the database grows.
+                # Each round begins with another mode, because later modes have a larger database.
                 for place in range(len(modes)):
                     mode = modes[(place + turn) % len(modes)]
                     costs[mode].append(await measure(system, mode, turn, each))
@@ -163,8 +164,8 @@ async def main(cycles: int, rounds: int) -> None:
                 {mode: await count_calls(system, mode, turn) for mode in COUNTED}
                 for turn in range(COUNTED_PLANS)
             ]
-    # Take the minimum, because some rounds contain more function calls: when an answer of the
-    # database arrives in pieces, and when the background task stores the call log.
+    # Take the minimum, because some rounds have further function calls: for an answer of the
+    # database that arrives in pieces, or for writing the call log.
     calls = {mode: min(count[mode] for count in counts) for mode in COUNTED}
     calls["sampled"] = SAMPLED * calls["all"] + (1 - SAMPLED) * calls["unsampled"]
     report({mode: values[1:] for mode, values in costs.items()}, calls)

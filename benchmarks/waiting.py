@@ -28,12 +28,12 @@ AGENTS = 64
 WAIT_SECONDS = 55
 MAX_MEDIAN_MS = 100
 
-#: Reply that contains a claimed step, and the time at which the reply arrived.
+#: Reply with a claimed step, and time at which it arrived.
 Claimed = tuple[dict[str, Any], float]
 
 
 async def create_chain(client: Client, steps: int) -> str:
-    """Create a plan in which each step depends on the previous step; return the plan's id."""
+    """Create a plan in which each step depends on the one before it; return its id."""
     first: Any = {"stepType": "search", "instructions": "Look it up."}
     chain = [first, *({**first, "dependsOn": [n]} for n in range(1, steps))]
     return (await client.create_plan("Relay", "How fast?", chain))["planId"]
@@ -47,7 +47,7 @@ async def submit(client: Client, step: dict[str, Any]) -> None:
 async def wait_for_steps(
     client: Client, plan_id: str, name: str, claimed: asyncio.Queue[Claimed]
 ) -> None:
-    """Wait for steps of the plan, and put each claimed step into the queue, until the plan ends."""
+    """Until the plan ends, wait for its steps, and put each claimed step into the queue."""
     named = {"planId": plan_id, "sessionId": name, "waitSeconds": WAIT_SECONDS, "another": True}
     while (reply := await client.call("get_next_step", **named))["status"] != "plan_complete":
         if reply["status"] == "step_ready":
@@ -55,7 +55,7 @@ async def wait_for_steps(
 
 
 async def measure_waiting(address: str, steps: int) -> tuple[list[float], Counter[str]]:
-    """Return the milliseconds until each freed step was claimed, and the claims of each step."""
+    """Return the milliseconds from freeing to claiming each step, and the claims per step."""
     gaps, claims = [], Counter[str]()
     claimed: asyncio.Queue[Claimed] = asyncio.Queue()
     async with AsyncExitStack() as stack:
@@ -81,14 +81,14 @@ async def measure_waiting(address: str, steps: int) -> tuple[list[float], Counte
 
 
 async def until_waiting(address: str, calls: int) -> None:
-    """Return as soon as this many calls are waiting at the server."""
+    """Wait until the server has this many waiting calls."""
     async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as http:
         while f"waybook_waiting_calls {calls}\n" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.002)
 
 
 async def measure_peer(address: str, steps: int) -> list[float]:
-    """Return the milliseconds per step in which one agent submits it and claims the next."""
+    """Return the milliseconds for each step in which an agent submits it and claims the next."""
     gaps = []
     async with Client(address) as client:
         plan_id = await create_chain(client, steps + 1)
@@ -102,7 +102,7 @@ async def measure_peer(address: str, steps: int) -> list[float]:
 
 
 async def main(steps: int) -> None:
-    """Measure the single agent and the waiting agents; raise AssertionError above a limit."""
+    """Measure one agent and waiting agents; raise AssertionError if a limit is exceeded."""
     with temporary_database() as folder:
         async with serving(Path(folder)) as (address, _):
             await measure_peer(address, 10)  # warm-up

@@ -17,14 +17,14 @@ from mcp_http import INSTRUCTIONS, RESULT
 from report import make_snapshot
 from worker_usage import Measured, Target, read_usage, usage_per_cycle
 
-#: Connections that send requests at the same time. The kernel distributes connections at random: of
-#: 16 connections, the busier of two workers gets 60 % on average, of 64 connections 55 %.
+#: Number of connections. The kernel distributes them at random: of 16 connections, the worker with
+#: more gets 60 % on average; of 64, 55 %.
 CONNECTIONS: Final = 64
-#: Number of steps of the plan whose progress is read (the maximum), and how many of them are
-#: completed.
+#: Number of steps of the plan whose progress is read, which is the maximum; and number of completed
+#: steps.
 PLAN_STEPS: Final = 200
 COMPLETED_STEPS: Final = 20
-#: Number of steps in the snapshot for the report. The snapshot has ten times as many jobs.
+#: Number of steps in the snapshot, which has ten times as many jobs.
 SNAPSHOT_STEPS: Final = 200
 PROGRESS, REPORT = "progress of a plan", "report of a snapshot"
 
@@ -33,7 +33,7 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 async def prepare_requests(address: str, token: str) -> Mapping[str, bytes]:
-    """Create a plan. Return a request for its progress, and one for the report on a snapshot."""
+    """Create a plan; return a request for its progress, and one for a report on a snapshot."""
     async with Caller(address, token) as caller:
         steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * PLAN_STEPS
         arguments = {"name": "b", "researchQuestion": "How fast?", "steps": steps}
@@ -42,8 +42,7 @@ async def prepare_requests(address: str, token: str) -> Mapping[str, bytes]:
             step = await call(caller, "get_next_step", planId=plan_id)
             held = {"stepId": step["stepId"], "attempt": step["attempt"]}
             await call(caller, "submit_step_result", **held, resultSummary=RESULT)
-        # Check once that the tool succeeds. The measurement would not notice a tool error, whose
-        # HTTP status is 200 too.
+        # Check that the tool succeeds, because tool errors have the HTTP status 200 too.
         await call(caller, "get_run_progress", planId=plan_id)
     params = {"name": "get_run_progress", "arguments": {"planId": plan_id}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -55,7 +54,7 @@ async def prepare_requests(address: str, token: str) -> Mapping[str, bytes]:
 
 
 def measure_reads(target: Target, postmaster: int, request: bytes, count: int) -> Measured:
-    """Send a request `count` times on all connections, and measure the processes."""
+    """Send a request `count` times over all connections, and measure the processes."""
     host, _, port = target.addresses[0].removeprefix("http://").partition(":")
     selector = selectors.DefaultSelector()
     try:
@@ -73,10 +72,10 @@ def measure_reads(target: Target, postmaster: int, request: bytes, count: int) -
 
 
 def send_requests(selector: selectors.BaseSelector, request: bytes, count: int) -> None:
-    """Send a request `count` times. Each connection sends it again after a complete response.
+    """Send a request `count` times; a connection sends the next one after a complete response.
 
-    The selector's data of a connection is a list with one number: the bytes of the response that
-    have not arrived yet.
+    The data of a connection in the selector is a list with one number: the bytes of the response
+    that are still missing.
     """
     buffer, waiting, unsent = bytearray(_BUFFER_BYTES), 0, count
     for key in list(selector.get_map().values())[:count]:

@@ -13,39 +13,39 @@ CORES: Final = os.cpu_count() or 1
 
 
 class Target(NamedTuple):
-    """Addresses that an agent calls in turn, and the processes of the servers."""
+    """Addresses that an agent calls in turn, and ids of the server processes."""
 
     addresses: Sequence[str]
     processes: Sequence[int]
 
 
 class Measured(NamedTuple):
-    """Cycles or requests per second, and CPU milliseconds for each of them."""
+    """Cycles or requests per second, and CPU milliseconds of each."""
 
     rate: float
     python: float
-    #: CPU time of the server process that used the most CPU time.
+    #: CPU time of that server process which used the most.
     busiest: float
     postgres: float
     callers: float
 
     def share(self, cpu_ms: float) -> float:
-        """Return a CPU time per cycle as a percentage of the machine's CPU time."""
+        """Return a CPU time per cycle as a percentage of all CPU time of the machine."""
         return cpu_ms * self.rate / 10 / CORES
 
 
 class Usage(NamedTuple):
-    """CPU seconds used so far by each server process, by PostgreSQL, and by the callers."""
+    """CPU seconds used so far by the server processes, PostgreSQL and the callers."""
 
     servers: Sequence[float]
     postgres: float
     callers: float
-    #: Time at which the CPU times were read, in seconds.
+    #: Time in seconds at which these values were read.
     time: float
 
 
 def worker_processes(server: int) -> list[int]:
-    """Return the processes that serve: the children of a supervisor, or the process itself."""
+    """Return the processes that answer calls: a supervisor's children, or the process itself."""
     children = Path(f"/proc/{server}/task/{server}/children").read_text("ascii").split()
     return [int(child) for child in children] or [server]
 
@@ -58,7 +58,7 @@ def read_usage(processes: Sequence[int], postmaster: int) -> Usage:
 
 
 def usage_per_cycle(before: Usage, after: Usage, cycles: int) -> Measured:
-    """Return the rate, and the CPU time per cycle, between two moments."""
+    """Return the rate and the CPU time per cycle from one reading to another."""
     per_cycle = 1000 / cycles
     servers = [b - a for a, b in zip(before.servers, after.servers, strict=True)]
     return Measured(

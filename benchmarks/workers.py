@@ -47,31 +47,31 @@ from worker_usage import (
 
 ORG: Final = "measured"
 SINGLE, DOUBLE, ALTERNATING = "1 worker", "2 workers", "2 servers, calls alternate"
-#: Goals of the ratios of two workers to one: rate, and CPU time of the servers per cycle.
+#: Goals for two workers as a multiple of one: rate, and CPU time of the servers per cycle.
 RATE_GOAL: Final = 1.7
 CPU_GOAL: Final = 1.1
-#: Minimum rate of reports with two workers, as a multiple of the rate with one worker. The servers
-#: use nearly all of the CPU time for reports, so the limit can be high.
+#: Minimum rate of reports with two workers, as a multiple of one worker's. For reports, the servers
+#: use nearly all of the CPU time, so the limit can be high.
 MIN_REPORT_RATE: Final = 1.7
-#: Limits of the ratios of two workers to one: minimum rate, and maximum CPU time of the servers.
+#: Limits for two workers as a multiple of one: minimum rate, and maximum CPU time of the servers.
 MIN_RATE: Final = 0.85
 MAX_CPU: Final = 1.5
-#: Maximum CPU time per cycle with alternating calls, as a multiple of the CPU time with one worker:
-#: for the servers, and for PostgreSQL. Then the goal for both.
+#: Maximum CPU time per cycle if calls alternate, as a multiple of the one with one worker: for the
+#: servers, for PostgreSQL, and the goal for both.
 MAX_ALTERNATING_CPU: Final = 1.6
 MAX_ALTERNATING_POSTGRES_CPU: Final = 2.2
 ALTERNATING_GOAL: Final = 1.3
-#: Maximum CPU time per cycle of servers and PostgreSQL with alternating calls, as a multiple of the
-#: CPU time with two workers, and the goal for this ratio.
+#: Maximum CPU time per cycle if calls alternate, as a multiple of the one with two workers, and the
+#: goal for it.
 MAX_ALTERNATING_TO_STICKY_CPU: Final = 1.6
 STICKY_GOAL: Final = 1.1
 
-#: Results of all rounds, by the name of the row (`row_name`): a load and a set-up of servers.
+#: By `row_name`, the results of all rounds.
 Results: TypeAlias = dict[str, list[Measured]]
 
 
 class Agent:
-    """Agent with a connection to each address, which it uses in turn."""
+    """Agent with a connection to each address, which it calls in turn."""
 
     def __init__(self, callers: Sequence[Caller]) -> None:
         self._callers, self._calls = callers, 0
@@ -95,14 +95,14 @@ class Agent:
 
 
 async def measure(target: Target, postmaster: int, token: str, name: str, plans: int) -> Measured:
-    """Let all agents work on plans of their own, and measure the processes."""
+    """Let each agent work on its own plans, and measure the processes."""
     async with AsyncExitStack() as stack:
         agents = []
         for _ in range(CONNECTIONS):
             callers = [Caller(address, token) for address in target.addresses]
             agents.append(Agent([await stack.enter_async_context(caller) for caller in callers]))
-            # Each caller makes one call before the others start, because a server that has not yet
-            # checked a token refuses many concurrent calls with it.
+            # Each caller first makes one call, because a server refuses many calls at the same time
+            # with a token that it has not checked yet.
             for caller in callers:
                 await call(caller, "ping")
         before = read_usage(target.processes, postmaster)
@@ -112,8 +112,8 @@ async def measure(target: Target, postmaster: int, token: str, name: str, plans:
 
 
 async def main(cycles: int, rounds: int, reads: int) -> None:
-    """Measure the servers alternately; the first round is a warm-up."""
-    os.environ["WAYBOOK_CALLS_PER_SECOND"] = "0"  # Zero means that there is no rate limit.
+    """Measure the servers in turn; do not count the first round."""
+    os.environ["WAYBOOK_CALLS_PER_SECOND"] = "0"  # 0 turns the rate limit off.
     plans = max(1, cycles // (CONNECTIONS * STEPS))
     results: Results = {}
     with temporary_database() as folder:
@@ -147,7 +147,7 @@ async def main(cycles: int, rounds: int, reads: int) -> None:
 
 
 def row_name(load: str, servers: str) -> str:
-    """Return the key in `Results` for this load on these servers."""
+    """Return the key of `Results` for this load and these servers."""
     return f"{load}, {servers}"
 
 
@@ -173,7 +173,7 @@ def compare(results: Results) -> list[Check]:
 
 
 def compare_reads(results: Results, limits: Mapping[str, float | None]) -> list[Check]:
-    """Return a check of the rate of two workers compared with one, for each kind of request."""
+    """Yield a check of the rate with two workers for each kind of request."""
     return [
         Check(
             name=f"rate of {load}, 2 workers : 1 worker",
@@ -191,7 +191,7 @@ def compare_reads(results: Results, limits: Mapping[str, float | None]) -> list[
 
 
 def compare_cycles(results: Results) -> list[Check]:
-    """Return the checks that compare step cycles with two processes and with one process."""
+    """Return checks of the step cycles with two server processes, compared with one."""
     turns = list(zip(results[SINGLE], results[DOUBLE], results[ALTERNATING], strict=True))
     return [
         Check(
